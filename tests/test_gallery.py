@@ -151,24 +151,24 @@ def shown(file: str) -> tuple[ModuleType, dict[str, float], int]:
     """Run a script once: its module, its numbers, and how many bytes its picture has."""
     module = import_module(f"examples.gallery.{file}")
     with TemporaryDirectory() as folder:
-        found = module.main(Path(folder))
-        return module, found, (Path(folder) / f"{file}.png").stat().st_size
+        figures = module.main(Path(folder))
+        return module, figures, (Path(folder) / f"{file}.png").stat().st_size
 
 
-def lies_of(found: dict[str, float], start: str = "") -> list[tuple[str, float, float]]:
+def lies_of(figures: dict[str, float], start: str = "") -> list[tuple[str, float, float]]:
     """Return lies with their gains and standard errors."""
     ends = ", error"
-    names = [name.removesuffix(ends) for name in found if name.endswith(ends) and name.startswith(start)]
-    return [(name, found[name], found[name + ends]) for name in names]
+    names = [name.removesuffix(ends) for name in figures if name.endswith(ends) and name.startswith(start)]
+    return [(name, figures[name], figures[name + ends]) for name in names]
 
 
 @every_page
 def test_the_story_says_what_is_measured(file: str) -> None:
-    module, found, _ = shown(file)
+    module, figures, _ = shown(file)
     story = " ".join(inspect.getdoc(module).split())  # type: ignore[union-attr]
     stale = [phrase for phrase, *_ in CLAIMS[file] if phrase not in story]
     assert not stale
-    wrong = {key: found[key] for _, key, said, within in CLAIMS[file] if not abs(found[key] - said) <= within}
+    wrong = {key: figures[key] for _, key, said, within in CLAIMS[file] if not abs(figures[key] - said) <= within}
     assert not wrong
 
 
@@ -204,17 +204,17 @@ def test_every_lie_costs_by_three_standard_errors(file: str, start: str) -> None
 @pytest.mark.xdist_group("gallery diabetes")
 @under_soak
 def test_no_lie_about_diabetes_gains_and_larger_lies_cost_more() -> None:
-    found = shown("diabetes")[1]
-    assert not [name for name, gain, error in lies_of(found) if gain - 3 * error > 0]
+    figures = shown("diabetes")[1]
+    assert not [name for name, gain, error in lies_of(figures) if gain - 3 * error > 0]
     for lie in ("move answers up", "blur answers", "shuffle answers", "withhold patients"):
-        assert found[f"{lie} 1"] < found[f"{lie} 0.5"] < found[f"{lie} 0.25"]
+        assert figures[f"{lie} 1"] < figures[f"{lie} 0.5"] < figures[f"{lie} 0.25"]
 
 
 @pytest.mark.xdist_group("gallery carriers")
 @under_soak
 def test_withholding_gains_under_the_textbook_model_whatever_is_drawn() -> None:
-    module, found, _ = shown("carriers")
-    assert found["recommends day types"] == 1
+    module, figures, _ = shown("carriers")
+    assert figures["recommends day types"] == 1
     past = module.load()
     how: dict[str, Any] = {
         "split": "blocks",
@@ -231,25 +231,25 @@ def test_withholding_gains_under_the_textbook_model_whatever_is_drawn() -> None:
 @pytest.mark.xdist_group("gallery carriers")
 @under_soak
 def test_with_destinations_the_gain_is_smaller_and_hardly_ever_significant() -> None:
-    module, found, _ = shown("carriers")
+    module, figures, _ = shown("carriers")
     past = module.load("dest", 8)
     how: dict[str, Any] = {"split": "blocks", "folds": 4, "false_alarm": 0.05 / len(module.CANDIDATES)}
     several = [
         troth.backtest(past, module.CANDIDATES["textbook"], module.RULE, module.LIES, **how, seed=seed)
         for seed in range(4)
     ]
-    assert all(0 < 100 * one["withhold 50%"].gain < found["textbook: withhold 50%"] for one in several)
+    assert all(0 < 100 * one["withhold 50%"].gain < figures["textbook: withhold 50%"] for one in several)
     assert sum(bool(one.gaining()) for one in several) <= 1
 
 
 @pytest.mark.xdist_group("gallery rain")
 @under_soak
 def test_another_order_of_days_moves_the_rain_by_a_point_or_two() -> None:
-    module, found, _ = shown("rain")
+    module, figures, _ = shown("rain")
     past = module.load(seed=2)
     again = troth.backtest(past, lambda others: troth.fit(others, "Bernoulli"), troth.MultiDay(), split="blocks")
     assert not again.gaining()
-    assert all(abs(100 * again[lie].gain - found[lie]) < 3 for lie in again.lies)
+    assert all(abs(100 * again[lie].gain - figures[lie]) < 3 for lie in again.lies)
 
 
 def test_the_readme_lists_every_page() -> None:

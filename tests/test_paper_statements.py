@@ -28,12 +28,12 @@ def test_pmi_is_the_sum_over_states_and_the_ratio_of_chances() -> None:
     for world in FINITE:
         model, prior = world.models[0], np.array(world.models[0].prior)
         (a, _), (b, _) = world.reports(0), world.reports(1)
-        found = np.exp(troth.log_pmi(model, a[:, None], b))
+        pmi = np.exp(troth.log_pmi(model, a[:, None], b))
         by_posteriors = (posterior(model, a)[:, None] * posterior(model, b) / prior).sum(axis=-1)
         chance_a, chance_b = np.exp(a) @ prior, np.exp(b) @ prior
         together = np.exp(a[:, None] + b) @ prior
-        assert np.allclose(found, by_posteriors, rtol=1e-12)
-        assert np.allclose(found, together / np.multiply.outer(chance_a, chance_b), rtol=1e-12)
+        assert np.allclose(pmi, by_posteriors, rtol=1e-12)
+        assert np.allclose(pmi, together / np.multiply.outer(chance_a, chance_b), rtol=1e-12)
 
 
 def test_posteriors_one_by_one_give_the_joint_posterior() -> None:

@@ -35,8 +35,8 @@ def test_a_split_keeps_every_row_once_and_tests_on_one_in_four_of_everybody(valu
         (np.zeros((0, 1)), np.zeros(0)),
         (np.ones((4, 1)), np.ones(4)),
     ]
-    kept, (x, y) = values.split(reports)
-    assert [len(rows) for _, rows in kept] == [6, 0, 3]
+    training, (x, y) = values.split(reports)
+    assert [len(rows) for _, rows in training] == [6, 0, 3]
     assert y.tolist() == [3.0, 7.0, 1.0]
     assert x[:, 0].tolist() == y.tolist()
-    assert kept[0][1].tolist() == [0.0, 1.0, 2.0, 4.0, 5.0, 6.0]
+    assert training[0][1].tolist() == [0.0, 1.0, 2.0, 4.0, 5.0, 6.0]

@@ -93,8 +93,8 @@ def _serve() -> None:
 
 if __name__ == "__main__":
     for layer in ("results", "campaigns", "data", "history", "audits", "certificates", "mechanisms", "models", "core"):
-        for found in pkgutil.walk_packages(importlib.import_module(f"troth.{layer}").__path__, f"troth.{layer}."):
-            importlib.import_module(found.name)
+        for module in pkgutil.walk_packages(importlib.import_module(f"troth.{layer}").__path__, f"troth.{layer}."):
+            importlib.import_module(module.name)
     for lazy in ("pandas", "pydantic", "pydantic.type_adapter"):  # by pyarrow and typer, when they are used
         importlib.import_module(lazy)
     commands.command()

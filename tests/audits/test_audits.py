@@ -19,13 +19,13 @@ SIMULATIONS = 200_000 if SOAK else 20_000
 
 
 def truthful_rules(model: Any, rows: list[int], values: Any = None) -> dict[str, troth.Rule]:
-    found: dict[str, troth.Rule] = {
+    rules: dict[str, troth.Rule] = {
         "MultiDay": troth.MultiDay(),
         "SyntheticPeers": troth.SyntheticPeers(draws=8),
     }
     with suppress(troth.UnboundedRangeError):
-        found["OneTime"] = troth.OneTime(troth.exact_range(model, [2 * n for n in rows], values))
-    return found
+        rules["OneTime"] = troth.OneTime(troth.exact_range(model, [2 * n for n in rows], values))
+    return rules
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -38,9 +38,9 @@ def test_no_single_provider_lie_gains_under_a_truthful_rule(name: str) -> None:
     for turn, rule in enumerate(truthful_rules(model, rows, values).values()):
         if not SOAK and place % 3 == turn:
             continue  # two of three rules meet a family, and each rule two of three families
-        found = troth.audit(model, rule, rows=rows, simulations=4000 if SOAK else 800)
-        assert found.gaining() == [], str(found)
-        assert len(found.findings) >= 6
+        audit = troth.audit(model, rule, rows=rows, simulations=4000 if SOAK else 800)
+        assert audit.gaining() == [], str(audit)
+        assert len(audit.findings) >= 6
 
 
 def exact_gain(model: Any, rule: troth.Rule, lie: Any) -> float:
@@ -61,11 +61,11 @@ def test_audits_agree_with_exact_expectations() -> None:
     model = models.Bernoulli(1.5, 1)
     lies = [strategies.Nothing(), strategies.Pander(), strategies.Flip(1.0)]
     for rule in (troth.OneTime(troth.exact_range(model, [6, 4, 4])), troth.MultiDay()):
-        found = troth.audit(model, rule, lies, [3, 2, 2], simulations=SIMULATIONS)
+        audit = troth.audit(model, rule, lies, [3, 2, 2], simulations=SIMULATIONS)
         for finding, lie in (
-            (found["report nothing"], lambda ones: (0, 0)),
-            (found["report what is typical"], lambda ones: (0, 3) if ones > 1.5 else (3, 0)),
-            (found["flip 100%"], lambda ones: (ones, 3 - ones)),
+            (audit["report nothing"], lambda ones: (0, 0)),
+            (audit["report what is typical"], lambda ones: (0, 3) if ones > 1.5 else (3, 0)),
+            (audit["flip 100%"], lambda ones: (ones, 3 - ones)),
         ):
             assert finding.low <= exact_gain(model, rule, lie) <= finding.high
 
@@ -85,9 +85,9 @@ def test_a_planted_profitable_lie_is_detected() -> None:
             share = 1 / (1 + np.exp(-this_round.log_pmi())) + 0.002 * this_round.own.sum(axis=-1)
             return troth.Breakdown(np.clip(share, 0, 1))
 
-    found = troth.audit(MODEL, PaysForRows(), [strategies.Replicate(3)], ROWS, simulations=SIMULATIONS)
-    assert found.gaining()[0].lie == "replicate 3 times"
-    assert found.findings[0].verdict == "GAINS"
+    audit = troth.audit(MODEL, PaysForRows(), [strategies.Replicate(3)], ROWS, simulations=SIMULATIONS)
+    assert audit.gaining()[0].lie == "replicate 3 times"
+    assert audit.findings[0].verdict == "GAINS"
 
 
 def test_what_people_do_today_pays_liars() -> None:
@@ -100,11 +100,11 @@ def test_what_people_do_today_pays_liars() -> None:
         (rivals.OutOfBag(), strategies.Pander()),
     ]
     for rule, lie in cases:
-        found = troth.audit(MODEL, rule, [lie], ROWS, simulations=SIMULATIONS).findings[0]
+        audit = troth.audit(MODEL, rule, [lie], ROWS, simulations=SIMULATIONS).findings[0]
         if isinstance(rule, rivals.FixedPrice):
-            assert found.gain == 0  # making data up costs nothing, and earns as much as the truth
+            assert audit.gain == 0  # making data up costs nothing, and earns as much as the truth
         else:
-            assert found.verdict == "GAINS", (rule, found)
+            assert audit.verdict == "GAINS", (rule, audit)
     withheld = troth.audit(MODEL, rivals.FixedPrice(), [strategies.Withhold(0.9)], ROWS, simulations=1000).findings[0]
     assert withheld.gain == 0
     split = troth.audit(MODEL, rivals.FixedPrice(), [strategies.Split(3)], ROWS, simulations=1000).findings[0]
@@ -117,22 +117,22 @@ def _towards_ones(data: Any, rng: Any) -> Any:
 
 def test_collusion_and_splitting_are_reported_with_and_without_groups() -> None:
     rule = troth.SyntheticPeers(draws=8)
-    found = troth.audit(
+    audit = troth.audit(
         MODEL,
         rule,
         [strategies.Collude(2, strategies.Replicate(5)), strategies.Split(2)],
         [10] * 4,
         simulations=SIMULATIONS // 4,
     )
-    names = [f.lie for f in found.findings]
+    names = [f.lie for f in audit.findings]
     assert names == [
         "2 collude: replicate 5 times",
         "split over 2 accounts",
         "2 collude: replicate 5 times, in a group",
         "split over 2 accounts, in a group",
     ]
-    assert found["split over 2 accounts"].verdict == "GAINS"
-    assert found["split over 2 accounts, in a group"].gain < found["split over 2 accounts"].gain - 0.3
+    assert audit["split over 2 accounts"].verdict == "GAINS"
+    assert audit["split over 2 accounts, in a group"].gain < audit["split over 2 accounts"].gain - 0.3
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -222,10 +222,10 @@ def test_best_response_finds_the_best_of_all_reports() -> None:
         def breakdown(self, this_round: troth.Round) -> troth.Breakdown:
             return troth.Breakdown(np.minimum(this_round.own[..., 0] / 3, 1.0))
 
-    found = troth.best_response(MODEL, Loudest(), [3, 2])
-    assert found.gain == pytest.approx(1.0)
-    assert (found.truth, found.report) == ((3, 0), (0, 3))
-    assert "gains 1.000000 of the cap" in str(found)
+    best = troth.best_response(MODEL, Loudest(), [3, 2])
+    assert best.gain == pytest.approx(1.0)
+    assert (best.truth, best.report) == ((3, 0), (0, 3))
+    assert "gains 1.000000 of the cap" in str(best)
     finite: Any = EXAMPLES["finite"]
     for rule in (
         troth.MultiDay(),
@@ -242,9 +242,9 @@ def test_best_response_finds_the_best_of_all_reports() -> None:
 
 def test_lies_beyond_the_declared_rows_are_refused_and_earn_nothing() -> None:
     rule = troth.OneTime(troth.exact_range(MODEL, [10, 10]))
-    found = troth.audit(MODEL, rule, [strategies.Replicate(5)], [10, 10], simulations=2000).findings[0]
-    assert 0 < found.refused < 1
-    assert found.verdict == "loses"
+    audit = troth.audit(MODEL, rule, [strategies.Replicate(5)], [10, 10], simulations=2000).findings[0]
+    assert 0 < audit.refused < 1
+    assert audit.verdict == "loses"
 
 
 def test_a_finding_does_not_depend_on_the_lies_before_it() -> None:
@@ -281,8 +281,8 @@ def test_mistakes_are_explained() -> None:
 
 def test_providers_with_different_models_can_be_audited() -> None:
     given = troth.combine([models.Normal(0, 1, 1), models.Normal(0, 1, 2), models.Normal(0, 1, 1)])
-    found = troth.audit(given, troth.SyntheticPeers(draws=4), rows=[5, 6, 7], simulations=4000, liar=1)
-    assert found.gaining() == []
+    audit = troth.audit(given, troth.SyntheticPeers(draws=4), rows=[5, 6, 7], simulations=4000, liar=1)
+    assert audit.gaining() == []
 
 
 def test_the_comparison_prints_and_plots(tmp_path: Any) -> None:
@@ -292,11 +292,11 @@ def test_the_comparison_prints_and_plots(tmp_path: Any) -> None:
         "MultiDay": troth.MultiDay(),
     }
     lies = [strategies.Replicate(), strategies.Nothing(), strategies.Pander()]
-    found = troth.compare(MODEL, rules, lies, ROWS, simulations=2000)
-    assert "replicate 2 times" in str(found)
-    assert "*" in str(found)
-    found.plot(tmp_path / "comparison.png")
-    found.audits["MultiDay"].plot(tmp_path / "audit.png")
+    comparison = troth.compare(MODEL, rules, lies, ROWS, simulations=2000)
+    assert "replicate 2 times" in str(comparison)
+    assert "*" in str(comparison)
+    comparison.plot(tmp_path / "comparison.png")
+    comparison.audits["MultiDay"].plot(tmp_path / "audit.png")
     assert (tmp_path / "comparison.png").stat().st_size > 10_000
     assert (tmp_path / "audit.png").stat().st_size > 10_000
 
@@ -343,8 +343,8 @@ def test_finite_models_of_any_size_can_be_audited() -> None:
             rivals.OutOfBag(),
             rivals.ShapleyValue(),
         ):
-            found = troth.audit(model, rule, rows=rows, simulations=1000 if SOAK else 200)
-            assert len(found.findings) >= 6
+            audit = troth.audit(model, rule, rows=rows, simulations=1000 if SOAK else 200)
+            assert len(audit.findings) >= 6
     impossible = troth.audit(strict, troth.MultiDay(), [strategies.Flip(0.5)], [6, 5, 4], simulations=1000).findings[0]
     assert impossible.refused > 0.5
 
@@ -354,18 +354,18 @@ def test_lies_with_the_same_name_are_told_apart_and_cannot_touch_each_other() ->
         data[...] = 1
         return data
 
-    found = troth.audit(
+    audit = troth.audit(
         MODEL,
         troth.MultiDay(),
         [spoil, strategies.Truthful(), lambda d, r: d, lambda d, r: np.ones_like(d)],
         ROWS,
         simulations=2000,
     )
-    assert found["tell the truth"].gain == 0
-    names = [f.lie for f in found.findings]
+    assert audit["tell the truth"].gain == 0
+    names = [f.lie for f in audit.findings]
     assert len(set(names)) == 4
-    assert found.findings[2].gain == pytest.approx(0, abs=1e-12)
-    assert found.findings[3].gain < -0.1
+    assert audit.findings[2].gain == pytest.approx(0, abs=1e-12)
+    assert audit.findings[3].gain < -0.1
 
 
 def test_shapley_orders_differ_from_round_to_round() -> None:

@@ -269,10 +269,10 @@ def test_days_are_the_same_in_every_format(tmp_path: Path) -> None:
     for values in ([20260504, 20260505], [1, 2]):
         frame = pd.DataFrame({"who": ["a", "b"], "day": values, "x": [1, 0]})
         frame.to_csv(tmp_path / "t.csv", index=False)
-        found = [
+        days_read = [
             [r.day for r in read_reports(t, request)[0]] for t in (frame, tmp_path / "t.csv", ibis.memtable(frame))
         ]
-        assert found == [values] * 3
+        assert days_read == [values] * 3
     zoned = pd.DataFrame({"who": ["a"], "day": ["2026-05-04 22:30:00-04:00"], "x": [1]})
     zoned.to_csv(tmp_path / "t.csv", index=False)
     stamped = zoned.assign(day=pd.to_datetime(zoned.day))

@@ -98,10 +98,14 @@ def test_a_statistics_file_is_small_and_tells_what_it_is(tmp_path: Path) -> None
     campaign = troth.Campaign.load(
         write_campaign(tmp_path, GOOD, {"clinics.csv": CLINICS, "ash.csv": "improved\n1\n1\n0\n"})
     )
-    made = make_statistics(campaign, tmp_path / "ash.csv")
-    assert made["provider"] == "ash"
-    assert (made["family"], made["rows"], made["summary"]) == ("Bernoulli", 3, [1.0, 2.0])
-    assert re.fullmatch("sha256:[0-9a-f]{64}", made["digest"])
+    statistics_file = make_statistics(campaign, tmp_path / "ash.csv")
+    assert statistics_file["provider"] == "ash"
+    assert (statistics_file["family"], statistics_file["rows"], statistics_file["summary"]) == (
+        "Bernoulli",
+        3,
+        [1.0, 2.0],
+    )
+    assert re.fullmatch("sha256:[0-9a-f]{64}", statistics_file["digest"])
     with pytest.raises(troth.DataError, match="3 providers"):
         make_statistics(campaign, tmp_path / "clinics.csv")
 
@@ -401,9 +405,9 @@ def test_the_report_in_a_real_browser(scheme: str, width: int, tmp_path: Path) -
 def chromium() -> str:
     from shutil import which
 
-    found = which("chromium") or which("chromium-browser") or which("google-chrome")
-    assert found, "chromium is missing: make test installs it (apt-get install chromium)"
-    return found
+    path = which("chromium") or which("chromium-browser") or which("google-chrome")
+    assert path, "chromium is missing: make test installs it (apt-get install chromium)"
+    return path
 
 
 OWN: dict[str, tuple[str, dict[str, Any]]] = {

@@ -119,10 +119,10 @@ def test_of_many_rows_a_random_sample_is_kept() -> None:
     request = Request(models.LogisticRegression([0, 0], 1.0).reduction, (None, "x", "y"), "who", features=True)
     reports, _ = read_reports(table, request)
     for report in reports:
-        kept: Any = report.features
-        assert MOST_NUMBERS // features / 3 < len(kept) <= MOST_NUMBERS // features
-        assert abs(kept[:, 1].mean() - 0.5) < 4 * np.sqrt(1 / 12 / len(kept))
-        assert (np.diff(kept[:, 1]) >= 0).all()
+        sample: Any = report.features
+        assert MOST_NUMBERS // features / 3 < len(sample) <= MOST_NUMBERS // features
+        assert abs(sample[:, 1].mean() - 0.5) < 4 * np.sqrt(1 / 12 / len(sample))
+        assert (np.diff(sample[:, 1]) >= 0).all()
     assert kept_features(Sample(np.ones((3, 2)), np.zeros(3, dtype=np.int64)), rows=100, reports=1) is None
     wide = kept_features(Sample(np.ones((200, 1024)), np.zeros(200, dtype=np.int64)), rows=200, reports=10)
     assert wide is not None

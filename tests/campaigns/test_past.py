@@ -151,9 +151,9 @@ def test_the_backtest_names_the_lies_that_gain(folder: Path, monkeypatch: pytest
         )
         == 0
     )
-    found = json.loads(capsys.readouterr().out)
-    assert found["recommended"] == "day types"
-    assert set(found["models"]) == {"as declared", "textbook Bernoulli", "day types"}
+    output = json.loads(capsys.readouterr().out)
+    assert output["recommended"] == "day types"
+    assert set(output["models"]) == {"as declared", "textbook Bernoulli", "day types"}
     assert plot.stat().st_size > 10_000
     assert run(monkeypatch, "backtest", path, folder / "past.csv", "--types", "3", "--folds", "2") == 0
     text = capsys.readouterr().out

@@ -298,8 +298,8 @@ def test_providers_with_models_of_their_own() -> None:
     t = np.array([m.statistics(frame.loc[frame["who"] == name, "c0"]) for m, name in zip(models, names, strict=True)])
     total = t.sum(axis=0)
     expected = [float(troth.log_pmi(model, a, total - a + z) - troth.log_pmi(model, a, z)) for a in t]
-    found = [payment.log_pmi for payment in result.rounds[0].payments]
-    assert found == pytest.approx(expected, abs=1e-9)
+    log_pmi = [payment.log_pmi for payment in result.rounds[0].payments]
+    assert log_pmi == pytest.approx(expected, abs=1e-9)
 
 
 class Coin:

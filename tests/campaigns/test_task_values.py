@@ -76,8 +76,8 @@ def test_every_kind_of_column_goes_from_init_to_an_audit(
     assert json.loads(run("verify", ledger, "--json"))["payments"] == 6
     assert ": , " not in run("explain", ledger, "w1")  # every answer is said
     assert "✓ truthful (proved)" in run("certify", campaign)
-    found = json.loads(run("audit", campaign, "--simulations", 400, "--json"))
-    assert not [finding for finding in found["findings"] if finding["verdict"] == "GAINS"]
+    audit = json.loads(run("audit", campaign, "--simulations", 400, "--json"))
+    assert not [finding for finding in audit["findings"] if finding["verdict"] == "GAINS"]
     assert "Tasks with the least agreement" in (folder / "report.html").read_text()
     shares = [payment.share for payment in troth.verify(ledger).rounds[0].payments]
     assert np.mean(shares) > 0.25  # honest answers earn more than the base share
@@ -155,10 +155,10 @@ def test_lies_about_values_lose_under_the_model(table: Path, tmp_path: Path) -> 
     (started,) = start_tasks(tmp_path / "c", table, columns=["rating"], **NAMED)
     campaign = troth.Campaign.load(started.path)
     tasks = arrange(campaign, read_task_reports(campaign, table), None)
-    found = audit_task_values(tasks, campaign.rule, simulations=1500, false_alarm=0.01, seed=1)
-    assert not found.gaining()
+    audit = audit_task_values(tasks, campaign.rule, simulations=1500, false_alarm=0.01, seed=1)
+    assert not audit.gaining()
     for lie in ("always the usual value", "halfway to the usual value", "with a standard deviation of noise"):
-        assert found[lie].high < 0, lie
+        assert audit[lie].high < 0, lie
     alone = arrange(
         campaign, read_task_reports(campaign, {"item": [1, 2], "worker": ["a", "b"], "rating": [5.0, 6.0]}), None
     )
@@ -168,8 +168,8 @@ def test_lies_about_values_lose_under_the_model(table: Path, tmp_path: Path) -> 
 
 def test_a_prior_that_was_read_off_the_paid_ratings_is_said_to_be(table: Path, tmp_path: Path) -> None:
     folder = tmp_path / "c"
-    made = run("init", folder, "--data", table, "--provider", "worker", "--task", "item", "--column", "rating")
-    assert "the prior was guessed from the data" in made
+    result = run("init", folder, "--data", table, "--provider", "worker", "--task", "item", "--column", "rating")
+    assert "the prior was guessed from the data" in result
     file, ledger = folder / "campaign.toml", folder / "ledger.jsonl"
     assert "the prior was guessed from the data that are paid" in run("pay", file, "--dry-run")
     assert "✓ likelihoods from other tasks" not in run("certify", file)

@@ -211,8 +211,8 @@ def test_labels_that_are_paid_never_enter_the_likelihoods(tmp_path: Path) -> Non
         (tmp_path / f"{name}.csv").write_text(f"item,worker,label\n{rows}\n")
     runner = CliRunner()
     columns = ["--provider", "worker", "--task", "item", "--column", "label"]
-    made = runner.invoke(app, ["init", str(tmp_path / "c"), "--data", str(tmp_path / "labels.csv"), *columns])
-    assert made.exit_code == 0, made.output
+    result = runner.invoke(app, ["init", str(tmp_path / "c"), "--data", str(tmp_path / "labels.csv"), *columns])
+    assert result.exit_code == 0, result.output
     file = tmp_path / "c" / "campaign.toml"
     for history, fine in (("past", True), ("both", False)):
         fitted = tmp_path / "c" / f"{history}.toml"
@@ -354,10 +354,10 @@ def test_laws_from_past_tasks_are_pooled_and_gold_makes_classes_known() -> None:
     label = np.where(right, truth[task], (truth[task] + rng.integers(1, 3, size=len(task))) % 3)
     names = [f"w{i}" for i in range(41)]
     learned = fit_workers(task, worker, np.eye(3)[label], names)
-    found = np.array(list(learned.accuracy().values()))
-    assert np.corrcoef(found[:40], accuracy)[0, 1] > 0.9
+    accuracies = np.array(list(learned.accuracy().values()))
+    assert np.corrcoef(accuracies[:40], accuracy)[0, 1] > 0.9
     population = np.diag(np.array(learned.population.likelihood)).mean()
-    assert abs(found[40] - population) < 0.1
+    assert abs(accuracies[40] - population) < 0.1
     gold = np.where(np.arange(1500) % 2 == 0, truth, -1)
     with_gold = fit_workers(task, worker, np.eye(3)[label], names, gold)
     assert (with_gold.posterior[::2].argmax(axis=1) == truth[::2]).all()
@@ -399,9 +399,9 @@ def test_lies_lose_and_the_certificate_says_what_a_wrong_label_costs(tmp_path: P
 def test_half_of_the_tasks_are_easy_also_where_everybody_is_as_sure_of_all() -> None:
     campaign = paid(crowd()).campaign
     lies = audit_task_campaign(campaign, crowd(), simulations=2000).lies
-    found = {finding.lie: finding for finding in lies.findings}
-    assert found["answer only easy tasks"].earned == pytest.approx(lies.findings[0].truth / 2, rel=0.1)
-    assert found["easy tasks, the rest at random"].high < 0
+    finding_of = {finding.lie: finding for finding in lies.findings}
+    assert finding_of["answer only easy tasks"].earned == pytest.approx(lies.findings[0].truth / 2, rel=0.1)
+    assert finding_of["easy tasks, the rest at random"].high < 0
 
 
 def test_the_certificate_and_the_page_say_what_the_rule_itself_promises(tmp_path: Path) -> None:

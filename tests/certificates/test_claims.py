@@ -135,13 +135,13 @@ def test_the_exact_linear_price_is_the_least_ratio() -> None:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_every_family_is_decided(name: str) -> None:
-    found = troth.certify(EXAMPLES[name], [3, 3, 3], troth.SyntheticPeers())
+    certificate = troth.certify(EXAMPLES[name], [3, 3, 3], troth.SyntheticPeers())
     unproved = name in MISSING["proof of sensitivity"]
-    assert found["sensitive"].verdict == ("undecided" if unproved else "proved"), found
-    assert found["truthful"].verdict == "proved"
-    assert all(claim.basis or claim.verdict == "undecided" for claim in found.claims)
-    assert "sensitive" in str(found)
-    assert found.to_dict()[0]["name"] == "truthful"
+    assert certificate["sensitive"].verdict == ("undecided" if unproved else "proved"), certificate
+    assert certificate["truthful"].verdict == "proved"
+    assert all(claim.basis or claim.verdict == "undecided" for claim in certificate.claims)
+    assert "sensitive" in str(certificate)
+    assert certificate.to_dict()[0]["name"] == "truthful"
 
 
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if "regression" not in name])
@@ -167,9 +167,9 @@ def test_the_h_condition_is_right_where_it_is_proved(name: str) -> None:
 
 def test_e3_is_refuted_with_a_colliding_pair_and_only_where_it_can_happen() -> None:
     uniform = models.Bernoulli(1, 1)
-    found = troth.certify(uniform, [2, 1], troth.SyntheticPeers())
-    assert found["sensitive"].verdict == "refuted"
-    one, two = found["sensitive"].witness
+    certificate = troth.certify(uniform, [2, 1], troth.SyntheticPeers())
+    assert certificate["sensitive"].verdict == "refuted"
+    one, two = certificate["sensitive"].witness
     outcomes = np.array([[1.0, 0.0], [0.0, 1.0]])
     assert np.allclose(
         troth.log_pmi(uniform, np.array(one, dtype=float), outcomes),
@@ -234,8 +234,8 @@ def test_near_duplicates_are_flagged_and_chance_is_not() -> None:
     assert [pair.providers for pair in troth.find_near_duplicates(normal, t)] == [(1, 3)]
     partly = [*data[:3], np.concatenate([data[0][:15], rng.normal(size=5)])]
     t = np.stack([normal.statistics(x) for x in partly])
-    found = troth.find_near_duplicates(normal, t, partly)
-    assert [(pair.providers, pair.why) for pair in found] == [((0, 3), "15 rows in common")]
+    duplicates = troth.find_near_duplicates(normal, t, partly)
+    assert [(pair.providers, pair.why) for pair in duplicates] == [((0, 3), "15 rows in common")]
     labels = models.Bernoulli(1, 1)
     t = labels.draw_statistics(rng, np.array([0.4]), np.full((12, 1), 8.0))
     assert troth.find_near_duplicates(labels, t) == []
@@ -298,7 +298,7 @@ def test_nothing_is_proved_that_is_false() -> None:
 
 
 def test_without_the_margin_of_e5_nothing_is_called_sensitive() -> None:
-    found = 0
+    cases = 0
     for seed in range(60 if SOAK else 30):
         world = finite_world(seed, zeros=True, different=True)
         model = one_model(world.models)
@@ -309,11 +309,11 @@ def test_without_the_margin_of_e5_nothing_is_called_sensitive() -> None:
         rule = troth.OneTime(troth.ScoreRange(low, high))
         told = troth.certify(model, world.rows, rule)
         if max(troth.best_response(model, rule, world.rows, provider=i).gain for i in range(len(world.rows))) > 1e-9:
-            found += 1
+            cases += 1
             assert told["truthful"].verdict == "undecided"
             assert told["sensitive"].verdict != "proved"
             assert told["price of lying"].verdict != "proved"
-    assert found > 0
+    assert cases > 0
 
 
 def test_a_fit_is_as_wary_of_low_as_of_high_values() -> None:

@@ -25,10 +25,10 @@ REPORTS = st.integers(1, 9).flatmap(lambda n: arrays(np.float64, (n, 3), element
 def test_leave_one_out_is_exact_to_the_last_rounding(t: Any, random: Any) -> None:
     groups = [random.randrange(3) for _ in t]
     for labels in (list(range(len(t))), groups):
-        found = troth.leave_one_out(t, labels)
+        peers = troth.leave_one_out(t, labels)
         for i, j in np.ndindex(t.shape):
             expected = sum((Fraction(t[k, j]) for k in range(len(t)) if labels[k] != labels[i]), Fraction(0))
-            assert abs(Fraction(float(found[i, j])) - expected) <= abs(expected) * Fraction(1, 2**51)
+            assert abs(Fraction(float(peers[i, j])) - expected) <= abs(expected) * Fraction(1, 2**51)
 
 
 @settings(max_examples=1000 if SOAK else 50)
@@ -37,9 +37,9 @@ def test_leave_one_out_depends_on_the_set_of_reports_alone(t: Any, random: Any) 
     t = np.concatenate([t, t[:1]])
     order = list(range(len(t)))
     random.shuffle(order)
-    found = troth.leave_one_out(t)
-    assert np.array_equal(troth.leave_one_out(t[order]), found[order])
-    assert np.array_equal(found[0], found[-1])
+    peers = troth.leave_one_out(t)
+    assert np.array_equal(troth.leave_one_out(t[order]), peers[order])
+    assert np.array_equal(peers[0], peers[-1])
 
 
 def test_a_small_provider_keeps_its_digits_beside_a_giant() -> None:
@@ -50,10 +50,10 @@ def test_a_small_provider_keeps_its_digits_beside_a_giant() -> None:
 
 def test_leave_one_out_broadcasts_over_leading_axes() -> None:
     t = generator(1).normal(size=(4, 5, 6, 3))
-    found = troth.leave_one_out(t)
-    assert found.shape == t.shape
+    peers = troth.leave_one_out(t)
+    assert peers.shape == t.shape
     for i, j in np.ndindex(4, 5):
-        assert np.array_equal(found[i, j], troth.leave_one_out(t[i, j]))
+        assert np.array_equal(peers[i, j], troth.leave_one_out(t[i, j]))
     wide = generator(2).normal(size=(7, 5000))
     assert np.allclose(troth.leave_one_out(wide), wide.sum(axis=0) - wide)
 
@@ -87,10 +87,10 @@ def test_peer_log_pmi_is_log_pmi_with_the_others_one_by_one(name: str) -> None:
     theta = model.draw_parameters(rng)
     t = np.stack([model.statistics(model.draw_data(rng, theta, rows)) for rows in (4, 1, 9, 6)])
     for groups in (None, ["x", "y", "x", "z"]):
-        found = peer_log_pmi(model, t, groups)
+        log_pmi = peer_log_pmi(model, t, groups)
         for i in range(4):
             others = [j for j in range(4) if (j != i if groups is None else groups[j] != groups[i])]
-            assert float(found[i]) == pytest.approx(
+            assert float(log_pmi[i]) == pytest.approx(
                 float(second_difference(model, t[i], t[others].sum(axis=0))), abs=1e-9
             )
 
@@ -137,16 +137,16 @@ def test_contradictions_are_impossible_and_not_nan() -> None:
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if "regression" not in name])
 def test_exact_mutual_information_is_the_mean_log_pmi(name: str) -> None:
     model: Any = EXAMPLES[name]
-    found = troth.mutual_information(model, 3, 6, rng=generator(6))
+    information = troth.mutual_information(model, 3, 6, rng=generator(6))
     rng = generator(7)
     theta = model.draw_parameters(rng, (200_000 if SOAK else 100_000,))
     a, b = (model.draw_statistics(rng, theta, model.plan(float(rows))) for rows in (3, 6))
     sample = troth.log_pmi(model, a, b)
-    error = sample.std() / np.sqrt(len(sample)) + found.standard_error
-    assert abs(found.value - sample.mean()) < 5.5 * error
+    error = sample.std() / np.sqrt(len(sample)) + information.standard_error
+    assert abs(information.value - sample.mean()) < 5.5 * error
     simulated = name in MISSING["expected evidence"] | {*VARYING} or name.startswith("day types")
-    assert found.method == ("simulated" if simulated else "exact")
-    assert ("exact" if found.method == "exact" else "±") in str(found)
+    assert information.method == ("simulated" if simulated else "exact")
+    assert ("exact" if information.method == "exact" else "±") in str(information)
 
 
 @pytest.mark.parametrize("name", ["regression", "regression, unknown noise"])
@@ -154,12 +154,12 @@ def test_mutual_information_of_regressions_depends_on_their_features(name: str) 
     model: Any = EXAMPLES[name]
     rng = generator(8)
     z1, z2 = rng.normal(size=(4, 2)), rng.normal(size=(7, 2))
-    found = troth.mutual_information(model, z1, z2)
+    information = troth.mutual_information(model, z1, z2)
     theta = model.draw_parameters(rng, (100_000,))
     a, b = (model.statistics(model.draw_data(rng, theta, z)) for z in (z1, z2))
     sample = troth.log_pmi(model, a, b)
-    assert found.method == "exact"
-    assert abs(found.value - sample.mean()) < 5.5 * sample.std() / np.sqrt(len(sample))
+    assert information.method == "exact"
+    assert abs(information.value - sample.mean()) < 5.5 * sample.std() / np.sqrt(len(sample))
     with pytest.raises(troth.DataError, match="planned by its features"):
         troth.mutual_information(model, 4, 7)
 
@@ -215,9 +215,9 @@ EYE = ((1.0, 0.0), (0.0, 1.0))
     ids=lambda value: type(value).__name__ if isinstance(value, models.Family) else "",
 )
 def test_closed_mutual_information_at_every_size(model: Any, term: Any, own: int, peers: int) -> None:
-    found = troth.mutual_information(model, own, peers)
-    assert found.method == "exact"
-    assert found.value == pytest.approx(mp_information(term, own, peers), abs=1e-12)
+    information = troth.mutual_information(model, own, peers)
+    assert information.method == "exact"
+    assert information.value == pytest.approx(mp_information(term, own, peers), abs=1e-12)
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -233,9 +233,9 @@ def test_mutual_information_of_giant_regressions(known: bool) -> None:
 def test_exact_sums_of_many_rows() -> None:
     """Against the smooth limit: I = ½ ln(n₁n₂/(n₁+n₂)) − ½ ln 2πe + h(θ) − E[½ ln θ(1−θ)] + O(1/n)."""
     rows = 10**6 if SOAK else 3 * 10**5
-    found = troth.mutual_information(models.Bernoulli(1, 1), rows, rows - 1)
-    assert found.method == "exact"
-    assert found.value == pytest.approx(0.5 * np.log(rows / 2) - 0.5 * np.log(2 * np.pi * np.e) + 1, abs=1e-4)
+    information = troth.mutual_information(models.Bernoulli(1, 1), rows, rows - 1)
+    assert information.method == "exact"
+    assert information.value == pytest.approx(0.5 * np.log(rows / 2) - 0.5 * np.log(2 * np.pi * np.e) + 1, abs=1e-4)
 
 
 def test_a_sum_that_cancels_is_not_called_exact() -> None:
@@ -247,9 +247,12 @@ def test_a_sum_that_cancels_is_not_called_exact() -> None:
 
 
 def test_simulated_information_needs_no_rows() -> None:
-    found = troth.mutual_information(models.Poisson(2, 1), 1, 10**6, rng=generator(2), draws=50_000)
-    assert found.method == "simulated"
-    assert abs(found.value - troth.mutual_information(models.Poisson(2, 1), 1, 10**4).value) < 6 * found.standard_error
+    information = troth.mutual_information(models.Poisson(2, 1), 1, 10**6, rng=generator(2), draws=50_000)
+    assert information.method == "simulated"
+    assert (
+        abs(information.value - troth.mutual_information(models.Poisson(2, 1), 1, 10**4).value)
+        < 6 * information.standard_error
+    )
 
     class Rows:
         """A custom model, which must be drawn row by row."""
@@ -300,8 +303,8 @@ def test_a_model_of_ones_own_needs_equal_sizes() -> None:
 
 def test_statistics_may_be_lists() -> None:
     model = models.Bernoulli(1, 1)
-    found = troth.log_pmi(model, [1, 2], [3, 4], [4, 6])  # type: ignore[arg-type]
-    assert float(found) == float(troth.log_pmi(model, np.array([1.0, 2]), np.array([3.0, 4])))
+    log_pmi = troth.log_pmi(model, [1, 2], [3, 4], [4, 6])  # type: ignore[arg-type]
+    assert float(log_pmi) == float(troth.log_pmi(model, np.array([1.0, 2]), np.array([3.0, 4])))
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["known noise", "unknown noise"])

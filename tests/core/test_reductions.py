@@ -50,11 +50,11 @@ def test_rows_are_added_up_by_code(name: str, in_order: bool) -> None:
     codes = generator(3).integers(0, 7, 300)
     codes[codes == 4] = 5
     codes = np.sort(codes) if in_order else codes
-    found = model.reduction.add(list(np.ascontiguousarray(table.T)), codes, 7)
+    summaries = model.reduction.add(list(np.ascontiguousarray(table.T)), codes, 7)
     expected = np.stack([model.reduction.of_rows(table[codes == code]) for code in range(7)])
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-11)
+    np.testing.assert_allclose(summaries, expected, rtol=1e-12, atol=1e-11)
     np.testing.assert_allclose(
-        found[:4].sum(axis=0) + found[4:].sum(axis=0), model.reduction.of_rows(table), rtol=1e-11, atol=1e-11
+        summaries[:4].sum(axis=0) + summaries[4:].sum(axis=0), model.reduction.of_rows(table), rtol=1e-11, atol=1e-11
     )
 
 

@@ -89,9 +89,9 @@ def test_every_table_gives_equal_statistics_and_equal_cents(name: str, tmp_path:
     some = some if SOAK else some[[*families()].index(name) % 2 :: 2]
     for kind in tables if name in reductions() else some:
         table = tables[kind]
-        found, _ = read_reports(table, request)
-        assert [(r.key, r.rows) for r in found] == [(r.key, r.rows) for r in reference], kind
-        for mine, theirs in zip(found, reference, strict=True):
+        reports_read, _ = read_reports(table, request)
+        assert [(r.key, r.rows) for r in reports_read] == [(r.key, r.rows) for r in reference], kind
+        for mine, theirs in zip(reports_read, reference, strict=True):
             scale = np.abs(theirs.summary).max()
             np.testing.assert_allclose(mine.summary, theirs.summary, rtol=1e-12, atol=1e-12 * scale, err_msg=kind)
         paid = troth.pay(

@@ -25,9 +25,9 @@ def cell(heading: str, row: str, column: str) -> str:
 
 
 def number(text: str) -> float:
-    found = re.search(r"-?[\d,]+(\.\d+)?", text)
-    assert found is not None
-    return float(found[0].replace(",", ""))
+    match = re.search(r"-?[\d,]+(\.\d+)?", text)
+    assert match is not None
+    return float(match[0].replace(",", ""))
 
 
 def lost(data: str, row: str, lie: str) -> float:
@@ -99,8 +99,8 @@ CLAIMS: list[tuple[str, list[float]]] = [  # each # in a sentence is a number
 @pytest.mark.parametrize(("phrase", "measured"), CLAIMS, ids=[phrase[:30] for phrase, _ in CLAIMS])
 def test_words_agree_with_the_tables(phrase: str, measured: list[float]) -> None:
     pattern = phrase.replace(" ", r"\s+").replace("#", r"(\d+(?:\.\d+)?)")
-    found = re.search(pattern, WORDS)
-    assert found is not None, "the sentence was changed: change its claim here too"
-    for text, value in zip(found.groups(), measured, strict=True):
+    match = re.search(pattern, WORDS)
+    assert match is not None, "the sentence was changed: change its claim here too"
+    for text, value in zip(match.groups(), measured, strict=True):
         half = 0.5 * 10.0 ** -len(text.partition(".")[2])
         assert abs(float(text) - value) <= half + 1e-9, (text, value)

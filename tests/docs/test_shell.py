@@ -36,19 +36,19 @@ class Step(NamedTuple):
 
 
 def blocks(page: Path, kind: str) -> list[str]:
-    return [found["text"] for found in BLOCK.finditer(page.read_text("utf-8")) if found["kind"].strip() == kind]
+    return [match["text"] for match in BLOCK.finditer(page.read_text("utf-8")) if match["kind"].strip() == kind]
 
 
 def steps(block: str) -> list[Step]:
-    found: list[Step] = []
+    steps_of_page: list[Step] = []
     for line in block.splitlines():
         if line.startswith("$ "):
-            found.append(Step(line[2:], ""))
-        elif line.startswith("> ") and not found[-1].output:
-            found[-1] = Step(f"{found[-1].command}\n{line[2:]}", "")
+            steps_of_page.append(Step(line[2:], ""))
+        elif line.startswith("> ") and not steps_of_page[-1].output:
+            steps_of_page[-1] = Step(f"{steps_of_page[-1].command}\n{line[2:]}", "")
         else:
-            found[-1] = Step(found[-1].command, f"{found[-1].output}{line}\n")
-    return found
+            steps_of_page[-1] = Step(steps_of_page[-1].command, f"{steps_of_page[-1].output}{line}\n")
+    return steps_of_page
 
 
 PLAIN = re.compile(r"troth [^|&;<>$`*?#~\\\n]*")
@@ -122,8 +122,8 @@ def test_a_session_that_prints_something_else_is_caught(tmp_path: Path, warm: Wa
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_every_block_is_of_a_kind_that_is_run(page: Path) -> None:
-    for found in BLOCK.finditer(page.read_text("utf-8")):
-        kind, text = found["kind"].strip(), found["text"]
+    for match in BLOCK.finditer(page.read_text("utf-8")):
+        kind, text = match["kind"].strip(), match["text"]
         assert kind in ("python", "console", "toml", "text") or kind.startswith("{"), f"{page.name}: {kind or text}"
         if kind == "python":
             assert text.startswith(">>> "), f"{page.name}: not a session that doctest runs:\n{text}"
@@ -140,7 +140,7 @@ def mentioned(text: str) -> list[str]:
     """Return the commands that a page names without running them: in indented blocks, and within sentences."""
     outside = BLOCK.sub("", text)
     lines = [line.strip() for block in INDENTED.findall(outside) for line in block.splitlines()]
-    inline = [" ".join(found.split()) for found in INLINE.findall(outside)]
+    inline = [" ".join(command.split()) for command in INLINE.findall(outside)]
     return [line for line in [*lines, *inline] if line.startswith("troth ")]
 
 

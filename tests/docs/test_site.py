@@ -104,11 +104,11 @@ def described(site: Path) -> set[str]:
 def exported() -> Iterator[tuple[str, object]]:
     """Every public name: of the package, and of all modules in it that say what they export."""
     yield from ((f"troth.{name}", getattr(troth, name)) for name in troth.__all__ if name != "__version__")
-    for found in pkgutil.walk_packages(troth.__path__, "troth."):
-        if found.name.split(".")[-1].startswith("_") or "service" in found.name:
+    for module_info in pkgutil.walk_packages(troth.__path__, "troth."):
+        if module_info.name.split(".")[-1].startswith("_") or "service" in module_info.name:
             continue
-        module = import_module(found.name)
-        yield from ((f"{found.name}.{name}", getattr(module, name)) for name in getattr(module, "__all__", ()))
+        module = import_module(module_info.name)
+        yield from ((f"{module_info.name}.{name}", getattr(module, name)) for name in getattr(module, "__all__", ()))
     for name in ("divergences", "strategies", "rivals", "errors"):
         module = import_module({"errors": "troth.core.errors"}.get(name) or getattr(troth, name).__name__)
         for inner, value in vars(module).items():
@@ -128,10 +128,10 @@ def test_every_public_name_is_described(site: Path) -> None:
 
 
 def undocumented(entries: list[command_line.Entry]) -> list[str]:
-    found = [name for name, command in entries if not (command.help or "").strip()]
+    missing = [name for name, command in entries if not (command.help or "").strip()]
     for name, command in entries:
-        found += [f"{name} {command_line.spelled(p)}" for p in command_line.parameters(command) if not p.help]
-    return found
+        missing += [f"{name} {command_line.spelled(p)}" for p in command_line.parameters(command) if not p.help]
+    return missing
 
 
 def test_every_command_and_option_is_described(site: Path) -> None:

@@ -50,15 +50,15 @@ def textbook(past: History) -> troth.history.Fitted:
 @pytest.mark.parametrize("rule", RULES)
 def test_lies_gain_under_the_textbook_and_not_under_the_right_law(rule: str) -> None:
     past = binary_days(1, days=200)
-    found = compare_models(past, {"textbook": textbook, "right": right_models()}, RULES[rule], FEW)
-    assert found["right"].gaining() == []
-    assert found["textbook"].gaining()
-    assert found["right"].log_score > found["textbook"].log_score + 1
-    assert found["right"].incentive > found["textbook"].incentive
-    assert found.recommended == "right"
-    assert found.verdict.startswith(("Pay with right", "right passes"))
-    assert "Lies gain under textbook" in found.verdict
-    assert "with 80% probability" in found.verdict
+    comparison = compare_models(past, {"textbook": textbook, "right": right_models()}, RULES[rule], FEW)
+    assert comparison["right"].gaining() == []
+    assert comparison["textbook"].gaining()
+    assert comparison["right"].log_score > comparison["textbook"].log_score + 1
+    assert comparison["right"].incentive > comparison["textbook"].incentive
+    assert comparison.recommended == "right"
+    assert comparison.verdict.startswith(("Pay with right", "right passes"))
+    assert "Lies gain under textbook" in comparison.verdict
+    assert "with 80% probability" in comparison.verdict
 
 
 def test_the_right_law_raises_few_false_alarms() -> None:
@@ -74,7 +74,7 @@ def test_gains_are_what_the_rule_pays() -> None:
     """One lie of one provider on one day, computed by hand from the rule's definition."""
     past = binary_days(3, days=12, providers=3)
     model = models.Bernoulli(2, 4)
-    found = backtest(past, model, RULES["multi-day"], lies.Replicate(2), split="blocks", folds=3)
+    result = backtest(past, model, RULES["multi-day"], lies.Replicate(2), split="blocks", folds=3)
     f = troth.divergences.logistic
     t = past.summaries[..., ::-1]
     day, provider = 5, 1
@@ -85,9 +85,9 @@ def test_gains_are_what_the_rule_pays() -> None:
         return float((score - f.low) / (f.high - f.low))
 
     expected = share(2 * t[day, provider]) - share(t[day, provider])
-    assert found.gains[day, provider, 0] == pytest.approx(expected, abs=1e-12)
-    assert np.isnan(found.gains[[3, 7, 11]]).all()  # the last days of blocks of four
-    assert found.days == 9
+    assert result.gains[day, provider, 0] == pytest.approx(expected, abs=1e-12)
+    assert np.isnan(result.gains[[3, 7, 11]]).all()  # the last days of blocks of four
+    assert result.days == 9
 
 
 def test_models_never_see_the_days_they_pay() -> None:
@@ -116,15 +116,15 @@ def test_missing_reports_are_neither_paid_nor_peers() -> None:
     past = binary_days(5, days=40, providers=4)
     summaries = past.summaries.copy()
     summaries[::2, 3] = 0
-    found = backtest(
+    result = backtest(
         from_summaries(Counts(2), summaries), models.Bernoulli(2, 4), RULES["multi-day"], split="blocks", folds=2
     )
-    assert np.isnan(found.gains[::2, 3]).all()
-    assert found.of("3", "report nothing").days == 20 - 2
+    assert np.isnan(result.gains[::2, 3]).all()
+    assert result.of("3", "report nothing").days == 20 - 2
     three = backtest(
         from_summaries(Counts(2), summaries[:, :3]), models.Bernoulli(2, 4), RULES["multi-day"], split="blocks", folds=2
     )
-    assert not np.allclose(found.gains[1:3, :3], three.gains[1:3], equal_nan=True)
+    assert not np.allclose(result.gains[1:3, :3], three.gains[1:3], equal_nan=True)
 
 
 def test_members_of_a_group_are_not_peers() -> None:
@@ -148,9 +148,9 @@ def test_members_of_a_group_are_not_peers() -> None:
 def test_every_family_can_be_replayed(name: str) -> None:
     model: Any = EXAMPLES[name]
     past = past_of(model, 11, days=14, rows=8)
-    found = backtest(past, model, RULES["synthetic peers"], folds=2)
-    assert np.isfinite(found.gains[7:]).all()
-    assert len(found.lies) >= 6
+    result = backtest(past, model, RULES["synthetic peers"], folds=2)
+    assert np.isfinite(result.gains[7:]).all()
+    assert len(result.lies) >= 6
 
 
 def test_a_rule_may_depend_on_the_fitted_model() -> None:
@@ -159,9 +159,9 @@ def test_a_rule_may_depend_on_the_fitted_model() -> None:
     def rule(model: Any) -> troth.Rule:
         return troth.OneTime(troth.exact_range(model, rows=[40] * 5))
 
-    found = backtest(past, models.Bernoulli(2, 4), rule, folds=2)
-    assert isinstance(found.rule, troth.OneTime)
-    assert found["fabricate from own past"].gain < 0
+    result = backtest(past, models.Bernoulli(2, 4), rule, folds=2)
+    assert isinstance(result.rule, troth.OneTime)
+    assert result["fabricate from own past"].gain < 0
     narrow = troth.OneTime(troth.ScoreRange(-0.01, 0.01))
     with pytest.raises(DataError, match="provider .*: the report itself falls outside"):
         backtest(past, models.Bernoulli(2, 4), narrow, folds=2)
@@ -171,12 +171,12 @@ def test_lies_that_no_state_could_produce_are_refused_and_earn_nothing() -> None
     model = models.Finite([0.5, 0.5], [[1.0, 0.0], [0.3, 0.7]])
     never_one = models.Finite([0.5, 0.5], [[1.0, 0.0], [1.0, 0.0]])
     past = from_summaries(Counts(2), np.array([[[5.0, 0.0], [4.0, 0.0]]] * 12))
-    found = backtest(
+    result = backtest(
         past, [model, never_one], troth.MultiDay(exchangeable=True), lies.Flip(0.4), split="blocks", folds=2
     )
-    assert found.of("1", "flip 40%").refused == 1.0
-    assert found.of("1", "flip 40%").earned == 0.0
-    assert found.of("0", "flip 40%").refused == 0.0
+    assert result.of("1", "flip 40%").refused == 1.0
+    assert result.of("1", "flip 40%").earned == 0.0
+    assert result.of("0", "flip 40%").refused == 0.0
 
 
 def test_a_backtest_prints_serialises_and_plots(tmp_path: Path) -> None:
@@ -219,9 +219,9 @@ def test_gains_that_are_not_worth_a_lie_are_not_counted() -> None:
 
 def test_where_lies_gain_under_every_model_that_is_said() -> None:
     past = binary_days(1, days=200)
-    found = compare_models(past, {"a": textbook, "b": models.Bernoulli(1, 1)}, RULES["multi-day"], FEW, folds=2)
-    assert "Lies gain under every model" in found.verdict
-    assert "do not pay" in found.verdict
+    comparison = compare_models(past, {"a": textbook, "b": models.Bernoulli(1, 1)}, RULES["multi-day"], FEW, folds=2)
+    assert "Lies gain under every model" in comparison.verdict
+    assert "do not pay" in comparison.verdict
 
 
 @pytest.mark.parametrize(

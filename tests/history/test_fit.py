@@ -34,13 +34,13 @@ def test_parameters_are_recovered_within_their_errors(law: str, dispersed: bool)
     """Errors in standard errors are normal numbers: their squares add up to no more than chance has it in a million."""
     of_means, of_dispersion, of_prior = [], [], []
     for seed in range(SEEDS):
-        found, laws = fitted(law, seed, **({} if dispersed else {"dispersion": 0.0}))
+        fit, laws = fitted(law, seed, **({} if dispersed else {"dispersion": 0.0}))
         for i, true in enumerate(laws):
-            own, errors = found.models[f"p{i}"], found.errors[f"p{i}"]
+            own, errors = fit.models[f"p{i}"], fit.errors[f"p{i}"]
             stated = errors["means"][..., 1] if law == "binary" else errors["means"]
             of_means.append(((np.array(own.means) - np.array(true.means)) / stated).ravel())
             of_dispersion.append((own.dispersion - true.dispersion) / errors["dispersion"])
-        of_prior.append((np.array(found.population.prior) - np.array(laws[0].prior)) / found.errors.of_prior)
+        of_prior.append((np.array(fit.population.prior) - np.array(laws[0].prior)) / fit.errors.of_prior)
     for z in (np.concatenate(of_means), np.array(of_dispersion), np.concatenate(of_prior)):
         assert (z**2).sum() < chi2.isf(1e-6, len(z))
         assert np.abs(z).max() < 6
@@ -64,8 +64,8 @@ def test_the_penalised_likelihood_never_falls(law: str) -> None:
         assert steps.min() >= -1e-11 * np.abs(trace[0])
         assert steps[0] > 0.1
         assert trace[-1] == pytest.approx(objective(data, end, day_log_likelihoods(data, end)[0]), abs=1e-6)
-    found = models.LatentClass.fit(history, law, types=3)
-    assert np.diff(found.trace).min() >= -1e-11 * abs(found.trace[0])
+    fit = models.LatentClass.fit(history, law, types=3)
+    assert np.diff(fit.trace).min() >= -1e-11 * abs(fit.trace[0])
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -99,9 +99,9 @@ def test_the_number_of_types_is_found(law: str) -> None:
     history, _ = day_types(law, 7, days=160 if SOAK else 100, types=3)
     told: list[float] = []
     most = 5 if SOAK else 4
-    found = models.LatentClass.fit(history, law, max_types=most, watch=lambda share, words: told.append(share))
-    assert found.types == 3
-    assert found.held_out[3][0] > found.held_out[2][0]
+    fit = models.LatentClass.fit(history, law, max_types=most, watch=lambda share, words: told.append(share))
+    assert fit.types == 3
+    assert fit.held_out[3][0] > fit.held_out[2][0]
     assert told == sorted(told)
     assert told[-1] == 1.0
 
@@ -120,9 +120,9 @@ def test_the_work_of_a_step_is_linear(law: str, monkeypatch: pytest.MonkeyPatch)
         whole = data.log_likelihood
 
         def counting(*given: Any, whole: Any = whole, computed: Any = computed) -> Any:
-            found = whole(*given)
-            computed.append(found.size)
-            return found
+            answer = whole(*given)
+            computed.append(answer.size)
+            return answer
 
         monkeypatch.setattr(data, "log_likelihood", counting)
         maximise(data, state, 10)
@@ -158,14 +158,14 @@ def test_providers_are_pooled_as_far_as_they_are_alike() -> None:
 def test_a_provider_without_history_gets_the_population_s_distribution() -> None:
     """Its dispersion holds how much providers differ, so that a stranger's honest data are not unlikely."""
     history, laws = day_types("binary", 10, days=150, providers=8)
-    found = models.LatentClass.fit(history, "binary", types=3)
-    assert found.model_of("nobody") == found.population
-    assert found.population.dispersion > np.mean([m.dispersion for m in found.models.values()])
+    fit = models.LatentClass.fit(history, "binary", types=3)
+    assert fit.model_of("nobody") == fit.population
+    assert fit.population.dispersion > np.mean([m.dispersion for m in fit.models.values()])
     with pytest.raises(troth.DataError, match="'nobody' has no distribution of its own"):
-        found.errors["nobody"]
+        fit.errors["nobody"]
     apart = np.std([np.array(law.means) for law in laws], axis=0).mean()
-    p = np.array(found.population.means)
-    implied = np.sqrt((found.population.dispersion - 0.04) * p * (1 - p)).mean()
+    p = np.array(fit.population.means)
+    implied = np.sqrt((fit.population.dispersion - 0.04) * p * (1 - p)).mean()
     assert 0.4 * apart < implied < 2 * apart
 
 
@@ -179,12 +179,12 @@ def test_a_provider_with_too_little_is_noted() -> None:
     ]
     reports += [(day, "new", np.array([5.0, 3.0])) for day in history.days[:3]]
     reports += [(day, "steady", np.array([9.0, 0.0])) for day in history.days]
-    found = models.LatentClass.fit(History.from_reports(reports, Counts(2)), "binary", types=3)
-    assert found.models["new"] == found.population
-    assert max(found.models["steady"].means) < 0.3
-    assert "provider 'new' has 3 days of data, fewer than 5" in found.notes[0]
-    assert "'steady' reports the same mean every day" in found.notes[1]
-    assert "note: provider 'new'" in str(found)
+    fit = models.LatentClass.fit(History.from_reports(reports, Counts(2)), "binary", types=3)
+    assert fit.models["new"] == fit.population
+    assert max(fit.models["steady"].means) < 0.3
+    assert "provider 'new' has 3 days of data, fewer than 5" in fit.notes[0]
+    assert "'steady' reports the same mean every day" in fit.notes[1]
+    assert "note: provider 'new'" in str(fit)
 
 
 def reported(days: int, names: str = "ab", varying: bool = True, rows: int = 1) -> Any:
@@ -215,17 +215,17 @@ def test_values_need_a_spread() -> None:
     history = History.from_reports(reports, Moments())
     with pytest.raises(troth.DataError, match=r"sums of squares .* or spread="):
         models.LatentClass.fit(history, "real", types=2)
-    found = models.LatentClass.fit(history, "real", types=2, spread=1.0)
-    assert found.models["a"].means == pytest.approx((0.0, 4.0), abs=0.4)
+    fit = models.LatentClass.fit(history, "real", types=2, spread=1.0)
+    assert fit.models["a"].means == pytest.approx((0.0, 4.0), abs=0.4)
     with pytest.raises(troth.DataError, match="not negative and not centred"):
         models.LatentClass.fit(history, "count", types=2)
 
 
 def test_few_days_per_parameter_have_errors_too() -> None:
     history, _ = day_types("binary", 12, days=30, providers=8)
-    found = models.LatentClass.fit(history, "binary", types=3)
-    assert np.isfinite(found.errors.of_means).all()
-    assert (found.errors.of_means > 0).all()
+    fit = models.LatentClass.fit(history, "binary", types=3)
+    assert np.isfinite(fit.errors.of_means).all()
+    assert (fit.errors.of_means > 0).all()
 
 
 def test_a_fit_is_a_campaign_file_and_pays() -> None:
@@ -235,18 +235,18 @@ def test_a_fit_is_a_campaign_file_and_pays() -> None:
     from troth.data.request import Report
 
     history, laws = day_types("binary", 13)
-    found = models.LatentClass.fit(history, "binary", types=3)
+    fit = models.LatentClass.fit(history, "binary", types=3)
     campaign = Campaign.from_dict(
         {
             "campaign": {"name": "fitted", "budget": "100.00"},
-            "model": {"columns": ["late"], **found.model_table()},
+            "model": {"columns": ["late"], **fit.model_table()},
             "mechanism": {"rule": "OneTime", "range": "clipped", "low": -4.0},
             "limits": {"rows": 60},
             "data": {"source": "nowhere.csv", "provider": "who"},
         }
     )
-    assert campaign.model == found.population
-    assert {name: campaign.model_of(name) for name in found.models} == found.models
+    assert campaign.model == fit.population
+    assert {name: campaign.model_of(name) for name in fit.models} == fit.models
     rng = generator(5)
     theta = laws[0].draw_parameters(rng)
     reports = []
@@ -261,12 +261,12 @@ def test_offsets_and_dispersions_are_recovered_within_their_errors() -> None:
     of_prior, of_offset, of_dispersion = [], [], []
     for seed in range(2 * SEEDS):
         history, laws = normals(seed)
-        found = models.ProviderNormal.fit(history)
-        assert np.diff(found.trace).min() >= -1e-11 * abs(found.trace[0])
-        of_prior.append((found.population.mean - 50) / found.errors["mean"])
-        of_prior.append((found.population.scale - 4) / found.errors["scale"])
+        fit = models.ProviderNormal.fit(history)
+        assert np.diff(fit.trace).min() >= -1e-11 * abs(fit.trace[0])
+        of_prior.append((fit.population.mean - 50) / fit.errors["mean"])
+        of_prior.append((fit.population.scale - 4) / fit.errors["scale"])
         for i, true in enumerate(laws):
-            own, stated = found.models[f"p{i}"], found.errors["providers"][f"p{i}"]
+            own, stated = fit.models[f"p{i}"], fit.errors["providers"][f"p{i}"]
             of_offset.append((own.offset - true.offset) / stated["offset"])
             of_dispersion.append((own.dispersion - true.dispersion) / stated["dispersion"])
             assert own.noise == pytest.approx(2.0, rel=0.06)
@@ -278,7 +278,7 @@ def test_offsets_and_dispersions_are_recovered_within_their_errors() -> None:
 def test_a_normal_fit_maximises_the_marginal_likelihood() -> None:
     """Against the density of each day as one multivariate normal: any move of a parameter lowers it."""
     history, _ = normals(20, days=60, providers=3)
-    found = models.ProviderNormal.fit(history)
+    fit = models.ProviderNormal.fit(history)
 
     def density(laws: list[models.ProviderNormal]) -> float:
         total = 0.0
@@ -292,15 +292,15 @@ def test_a_normal_fit_maximises_the_marginal_likelihood() -> None:
             total += float(multivariate_normal.logpdf(y, mean, noise + laws[0].scale ** 2))
         return total
 
-    laws = list(found.models.values())
+    laws = list(fit.models.values())
     best = density(laws)
-    penalty = 0.5 * sum((m.offset / found.offsets) ** 2 for m in laws)
+    penalty = 0.5 * sum((m.offset / fit.offsets) ** 2 for m in laws)
     for change in ({"scale": 1.15}, {"scale": 0.85}, {"dispersion": 1.2}, {"dispersion": 0.8}):
         (name, factor), *_ = change.items()
         moved = [models.ProviderNormal(**{**_plain(m), name: factor * getattr(m, name)}) for m in laws]
         assert density(moved) < best + 0.05
     shifted = [models.ProviderNormal(**{**_plain(m), "offset": m.offset + 0.4 * (-1) ** i}) for i, m in enumerate(laws)]
-    assert density(shifted) - 0.5 * sum((m.offset / found.offsets) ** 2 for m in shifted) < best - penalty
+    assert density(shifted) - 0.5 * sum((m.offset / fit.offsets) ** 2 for m in shifted) < best - penalty
 
 
 def _plain(model: models.ProviderNormal) -> dict[str, Any]:
@@ -318,8 +318,8 @@ def test_types_of_counts_do_not_depend_on_their_unit(scale: float) -> None:
         for name in "abcdef"
     ]
     reduction = Moments(support=Support(0, integer=True))
-    found = models.LatentClass.fit(History.from_reports(reports, reduction), "count", types=3)
-    np.testing.assert_allclose(np.array(found.population.means) / (4 * scale), [1, 2, 3], rtol=0.1)
+    fit = models.LatentClass.fit(History.from_reports(reports, reduction), "count", types=3)
+    np.testing.assert_allclose(np.array(fit.population.means) / (4 * scale), [1, 2, 3], rtol=0.1)
 
 
 @pytest.mark.parametrize("noise", [1.0, 0.1, 0.01])
@@ -332,8 +332,8 @@ def test_types_of_values_do_not_depend_on_the_noise_of_a_row(noise: float) -> No
         for day, kind in enumerate(kinds)
         for name in "abcdef"
     ]
-    found = models.LatentClass.fit(History.from_reports(reports, Moments(squares=True)), "real", types=3)
-    np.testing.assert_allclose(found.population.means, [20, 25, 30], atol=0.5)
+    fit = models.LatentClass.fit(History.from_reports(reports, Moments(squares=True)), "real", types=3)
+    np.testing.assert_allclose(fit.population.means, [20, 25, 30], atol=0.5)
 
 
 @pytest.mark.parametrize("days", [12, 14, 20, 25] if SOAK else [12])
@@ -346,5 +346,5 @@ def test_short_histories_are_fitted_too(days: int) -> None:
         for name in "abcde":
             ones = rng.binomial(20, rate)
             reports.append((day, name, [20.0 - ones, float(ones)]))
-    found = models.LatentClass.fit(History.from_reports(reports, Counts(2)), "binary")
-    assert 1 <= found.types <= 8
+    fit = models.LatentClass.fit(History.from_reports(reports, Counts(2)), "binary")
+    assert 1 <= fit.types <= 8

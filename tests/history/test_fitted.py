@@ -39,10 +39,10 @@ def test_lies_gain_under_the_textbook_and_not_under_the_fitted_law(law: str, rul
     alarms = 0
     for seed in range(HISTORIES):
         past = dispersed_days(law, seed, days=160)
-        found = compare_models(past, {"textbook": textbook, "day types": day_types}, RULES[rule], folds=3)
-        alarms += bool(found["day types"].gaining())
-        assert found["textbook"].gaining(), "the textbook law must fail here, or the test shows nothing"
-        assert found["day types"].log_score > found["textbook"].log_score + 1
-        assert found["day types"].incentive > found["textbook"].incentive
-        assert found.recommended == "day types"
+        comparison = compare_models(past, {"textbook": textbook, "day types": day_types}, RULES[rule], folds=3)
+        alarms += bool(comparison["day types"].gaining())
+        assert comparison["textbook"].gaining(), "the textbook law must fail here, or the test shows nothing"
+        assert comparison["day types"].log_score > comparison["textbook"].log_score + 1
+        assert comparison["day types"].incentive > comparison["textbook"].incentive
+        assert comparison.recommended == "day types"
     assert alarms <= stats.binom.isf(1e-4, HISTORIES, 0.05)

@@ -96,8 +96,8 @@ def test_each_lie_is_what_it_says() -> None:
 
 def test_withheld_rows_are_rows() -> None:
     here = knowledge(Counts(3))
-    kept = lies.Withhold(0.5).change_summary(here)
-    assert (kept <= here.own).all()
+    remaining = lies.Withhold(0.5).change_summary(here)
+    assert (remaining <= here.own).all()
     flipped = lies.Flip(0.3).change_summary(here)
     assert np.array_equal(flipped.sum(axis=1), here.own.sum(axis=1))
     assert np.abs(flipped - here.own).sum() > 0

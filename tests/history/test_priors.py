@@ -44,10 +44,10 @@ def test_every_conjugate_family_is_fitted() -> None:
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_prior_is_recovered(name: str) -> None:
     model: Any = FAMILIES[name]
-    found = type(model).fit(past_of(model, 1, days=150 if SOAK else 80), **given_of(model))
-    assert not found.at_bound
-    for parameter, error in found.errors.items():
-        fitted, true = (np.asarray(getattr(m, parameter)) for m in (found.model, model))
+    fit = type(model).fit(past_of(model, 1, days=150 if SOAK else 80), **given_of(model))
+    assert not fit.at_bound
+    for parameter, error in fit.errors.items():
+        fitted, true = (np.asarray(getattr(m, parameter)) for m in (fit.model, model))
         assert np.isfinite(error).all()
         assert (np.abs(fitted - true) <= 5 * np.asarray(error) + 1e-9).all(), (parameter, fitted, true, error)
         assert (np.asarray(error) < 2 * np.abs(true).max()).all(), parameter
@@ -58,18 +58,18 @@ def test_the_fit_beats_the_truth_and_every_neighbour(name: str) -> None:
     """The maximum is a maximum: the true prior and small changes of the fitted one have a lower likelihood."""
     model: Any = FAMILIES[name]
     past = past_of(model, 2, days=60)
-    found = type(model).fit(past, **given_of(model))
-    assert log_marginal(found.model, past).sum() == pytest.approx(found.log_likelihood, rel=1e-9)
-    assert log_marginal(model, past).sum() <= found.log_likelihood + 1e-6
-    for parameter in found.errors:
+    fit = type(model).fit(past, **given_of(model))
+    assert log_marginal(fit.model, past).sum() == pytest.approx(fit.log_likelihood, rel=1e-9)
+    assert log_marginal(model, past).sum() <= fit.log_likelihood + 1e-6
+    for parameter in fit.errors:
         for factor in (0.9, 1.1):
-            value = np.asarray(getattr(found.model, parameter)) * factor
+            value = np.asarray(getattr(fit.model, parameter)) * factor
             if parameter == "prior":
                 value = value + np.linspace(0, 0.05, len(value))
                 value = value / value.sum()
-            plain = {**found.model.to_dict(), parameter: value if value.ndim else float(value)}
+            plain = {**fit.model.to_dict(), parameter: value if value.ndim else float(value)}
             other = models.from_dict(plain)
-            assert log_marginal(other, past).sum() <= found.log_likelihood + 1e-6, parameter
+            assert log_marginal(other, past).sum() <= fit.log_likelihood + 1e-6, parameter
 
 
 def test_standard_errors_are_the_spread_of_fits() -> None:
@@ -78,9 +78,9 @@ def test_standard_errors_are_the_spread_of_fits() -> None:
     standardised = []
     for _ in range(60 if SOAK else 15):
         ones = rng.binomial(20, rng.beta(2, 5, size=(80, 1)), size=(80, 3))
-        found: Any = models.Bernoulli.fit(from_summaries(Counts(2), np.stack([20 - ones, ones], axis=-1)))
-        fitted: Any = found.model
-        standardised.append(np.log(fitted.alpha / 2) / (found.errors["alpha"] / fitted.alpha))
+        fit: Any = models.Bernoulli.fit(from_summaries(Counts(2), np.stack([20 - ones, ones], axis=-1)))
+        fitted: Any = fit.model
+        standardised.append(np.log(fitted.alpha / 2) / (fit.errors["alpha"] / fitted.alpha))
     assert low < np.std(standardised) < high
 
 
@@ -90,10 +90,10 @@ def test_the_noise_of_a_normal_needs_no_squares() -> None:
     past = past_of(model, 5, days=120, providers=4)
     assert isinstance(past.reduction, Moments)
     thin = from_summaries(Moments(past.reduction.centre), past.summaries[..., :2])
-    found: Any = models.Normal.fit(thin)
-    fitted: Any = found.model
-    assert abs(fitted.noise - 1.5) < 5 * found.errors["noise"] < 0.5
-    assert abs(fitted.scale - 2) < 5 * found.errors["scale"]
+    fit: Any = models.Normal.fit(thin)
+    fitted: Any = fit.model
+    assert abs(fitted.noise - 1.5) < 5 * fit.errors["noise"] < 0.5
+    assert abs(fitted.scale - 2) < 5 * fit.errors["scale"]
     given: Any = models.Normal.fit(thin, noise=1.5)
     assert given.model.noise == 1.5
     assert "noise" not in given.errors
@@ -267,8 +267,8 @@ def test_missing_reports_are_left_out() -> None:
 def test_days_that_do_not_differ_are_said_to() -> None:
     rng = generator(9)
     ones = rng.binomial(20, 0.3, size=(60, 3))
-    found: Any = models.Bernoulli.fit(from_summaries(Counts(2), np.stack([20 - ones, ones], axis=-1)))
-    fitted: Any = found.model
+    fit: Any = models.Bernoulli.fit(from_summaries(Counts(2), np.stack([20 - ones, ones], axis=-1)))
+    fitted: Any = fit.model
     assert fitted.alpha + fitted.beta > 200
     assert fitted.alpha / (fitted.alpha + fitted.beta) == pytest.approx(0.3, abs=0.05)
 

@@ -43,9 +43,9 @@ def test_lies_gain_much_under_the_textbook_model_and_little_under_what_was_learn
     name: str, textbook: str, learnt: str, left: float
 ) -> None:
     """On two histories something is left, which ``docs/history.md`` names: a quarter of the textbook's at most."""
-    found = compared(name, types=5)
-    gains = {model: max((f.gain for f in found[model].gaining()), default=0.0) for model in (textbook, learnt)}
+    comparison = compared(name, types=5)
+    gains = {model: max((f.gain for f in comparison[model].gaining()), default=0.0) for model in (textbook, learnt)}
     assert gains[learnt] <= min(left, gains[textbook] / 4)
     assert gains[textbook] > 0
-    assert found[learnt].log_score > found[textbook].log_score
-    assert left or found.recommended == learnt
+    assert comparison[learnt].log_score > comparison[textbook].log_score
+    assert left or comparison.recommended == learnt

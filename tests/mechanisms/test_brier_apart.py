@@ -82,14 +82,14 @@ def test_the_forecast_is_that_of_every_dataset_of_the_peers(form: Any, groups: A
 
 
 def worlds() -> list[World]:
-    found = []
+    all_worlds = []
     for seed in range(60 if SOAK else 8):
         rng = generator(seed, 14)
         prior = rng.dirichlet(np.full(int(rng.integers(2, 4)), 2.0))
         codes, dispersions = rng.integers(2, 4, 3), rng.choice([0.0, 0.2, 0.7], 3)
         likelihoods = [random_likelihood(rng, prior, int(k), float(d)) for k, d in zip(codes, dispersions, strict=True)]
-        found.append(World(likelihoods, [int(n) for n in rng.integers(1, 3, 3)]))
-    return found
+        all_worlds.append(World(likelihoods, [int(n) for n in rng.integers(1, 3, 3)]))
+    return all_worlds
 
 
 def worst(world: World, share: Any) -> float:
@@ -150,8 +150,8 @@ def test_pooling_rows_that_share_an_effect_is_caught() -> None:
 
 def test_best_response_and_bonds_agree() -> None:
     for world in worlds()[:4]:
-        found = troth.best_response(world.models, troth.Brier(), world.rows)
-        assert found.gain <= 1e-12
+        best = troth.best_response(world.models, troth.Brier(), world.rows)
+        assert best.gain <= 1e-12
         assert troth.best_response(world.models, troth.Bonded(troth.Brier()), world.rows).gain <= 1e-10
 
 
@@ -219,9 +219,9 @@ def exact_same(table: Any, dispersion: float, rows: int, unordered: bool) -> lis
 )
 def test_a_thousand_rows_against_mpmath(dispersion: float, unordered: bool) -> None:
     table = np.array([[0.3, 0.7], [0.35, 0.65], [0.9, 0.1]])
-    found = log_same_dispersed(table, dispersion, 1000, unordered)
+    log_probability = log_same_dispersed(table, dispersion, 1000, unordered)
     expected = [float(mpmath.log(x)) for x in exact_same(table, dispersion, 1000, unordered)]
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(log_probability, expected, rtol=0, atol=1e-10)
     # a third label, so rare that it hardly changes anything, goes through the convolution; what counts is how large
     # a pair is beside the two states' own, since 2qq′K ≤ K/√(LM)·(q²L + q′²M)
     three = np.hstack([table * (1 - 1e-12), np.full((3, 1), 1e-12)])
@@ -269,8 +269,8 @@ def test_orders_are_told_from_log_likelihoods(codes: int, rows: int, dispersion:
     table = rng.dirichlet(np.ones(codes), size=3)
     counts = rng.multinomial(rows, rng.dirichlet(np.ones(codes), size=20)).astype(float)
     likelihood = models.LatentClass([0.2, 0.3, 0.5], "categorical", table, dispersion)
-    found = log_orders(table, dispersion, likelihood.from_summary(counts), rows)
-    np.testing.assert_allclose(found, gammaln(rows + 1) - gammaln(counts + 1).sum(axis=1), rtol=1e-12, atol=1e-10)
+    log_number = log_orders(table, dispersion, likelihood.from_summary(counts), rows)
+    np.testing.assert_allclose(log_number, gammaln(rows + 1) - gammaln(counts + 1).sum(axis=1), rtol=1e-12, atol=1e-10)
 
 
 def test_what_cannot_be_told_is_an_error() -> None:

@@ -92,9 +92,9 @@ def test_searching_ordered_decoys_finds_what_comparing_all_finds(name: str, ties
     theta = model.draw_parameters(rng, (12, 1))
     t = np.stack([model.statistics(model.draw_data(rng, theta[:, 0], n)) for n in (1, 3, 8, 8, 40)], axis=-2)
     rule = troth.LineUp(decoys=150, ties=ties)
-    found = share(rule, model, t)
+    searched = share(rule, model, t)
     monkeypatch.setattr(decoys, "_SEARCH_FROM", 10**9)
-    assert np.array_equal(found, share(rule, model, t))
+    assert np.array_equal(searched, share(rule, model, t))
 
 
 def test_shares_are_the_chance_to_beat_all_rivals() -> None:
@@ -120,8 +120,8 @@ def test_incentives_are_as_strong_as_published() -> None:
     ones, zeros = t[..., 0].astype(int), t[..., 1].astype(int)
     honest = rule.explain(model, t).share
 
-    def lost(kept: Any, rows: int) -> float:
-        own = np.stack([kept, rows - kept], axis=-1).astype(float)
+    def lost(remaining: Any, rows: int) -> float:
+        own = np.stack([remaining, rows - remaining], axis=-1).astype(float)
         return float((honest - rule.breakdown(Round(model, t).with_own(own)).share).mean())
 
     assert honest.mean() >= 0.70

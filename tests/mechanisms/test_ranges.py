@@ -22,34 +22,34 @@ def brute_force(given: list[Any], rows: list[int], values: Any) -> tuple[float, 
     everyone = []
     for model, limit in zip(given, rows, strict=True):
         datasets = [list(d) for n in range(limit + 1) for d in combinations_with_replacement(values, n)]
-        kept = []
+        statistics = []
         for data in datasets:
             try:
-                kept.append(model.statistics(data))
+                statistics.append(model.statistics(data))
             except troth.DataError:
                 continue
-        everyone.append(np.unique(np.array(kept), axis=0))
-    found = []
+        everyone.append(np.unique(np.array(statistics), axis=0))
+    scores_by_report = []
     for i, own in enumerate(everyone):
         peers = np.array([np.sum(c, axis=0) for c in product(*(t for j, t in enumerate(everyone) if j != i))])
         peers = np.unique(peers, axis=0)
         peers = peers[np.isfinite(given[0].log_evidence(peers))]
-        found.append(troth.log_pmi(given, own[:, None], peers[None]).ravel())
-    scores = np.concatenate(found)
+        scores_by_report.append(troth.log_pmi(given, own[:, None], peers[None]).ravel())
+    scores = np.concatenate(scores_by_report)
     finite = scores[np.isfinite(scores)]
     return float(finite.min()), float(finite.max()), bool(finite.size < scores.size)
 
 
 def random_model(family: str, rng: Any) -> Any:
     a, b, c = 10 ** rng.uniform(-1.5, 1.3, 3)
-    found: dict[str, Any] = {
+    by_kind: dict[str, Any] = {
         "Bernoulli": models.Bernoulli(a, b),
         "Categorical": models.Categorical([a, b, c]),
         "Geometric": models.Geometric(a, b),
         "NegativeBinomial": models.NegativeBinomial(c, a, b),
         "Poisson": models.Poisson(a, b),
     }
-    return found[family]
+    return by_kind[family]
 
 
 @pytest.mark.parametrize("family", ["Bernoulli", "Categorical", "Geometric", "NegativeBinomial", "Poisson"])
@@ -64,8 +64,8 @@ def test_exact_range_of_discrete_families(family: str) -> None:
             (0, 1) if family == "Bernoulli" else (0, 2) if family == "Categorical" else (0, int(rng.integers(1, 5)))
         )
         expected = brute_force([model] * 3, rows, range(low, high + 1))
-        found = troth.exact_range(model, rows, values=(low, high))
-        assert (found.low, found.high) == pytest.approx(expected[:2], abs=1e-9)
+        score_range = troth.exact_range(model, rows, values=(low, high))
+        assert (score_range.low, score_range.high) == pytest.approx(expected[:2], abs=1e-9)
 
 
 @pytest.mark.parametrize("family", ["Exponential", "Gamma", "Normal"])
@@ -79,7 +79,7 @@ def test_exact_range_of_continuous_families_encloses_and_is_attained(family: str
             "Normal": models.Normal(0.5, a, b),
         }[family]
         bounds = (0.1, 0.1 + float(rng.uniform(0.5, 4)))
-        found = troth.exact_range(model, [2, 1, 2], values=bounds)
+        score_range = troth.exact_range(model, [2, 1, 2], values=bounds)
         means = np.linspace(*bounds, 241 if SOAK else 161) - getattr(model, "mean", 0.0)
         tables = []
         for own, peers in ((2, 3), (1, 4)):
@@ -87,20 +87,22 @@ def test_exact_range_of_continuous_families_encloses_and_is_attained(family: str
             one, two = sides
             tables.append(troth.log_pmi(model, one[:, None], two[None]))
         low, high = min(t.min() for t in tables), max(t.max() for t in tables)
-        assert found.low == pytest.approx(low, abs=1e-9)  # attained at the ends of the values
-        assert high - 1e-9 <= found.high <= high + 2e-4 * (high - low)  # attained, or between two points of the grid
+        assert score_range.low == pytest.approx(low, abs=1e-9)  # attained at the ends of the values
+        assert (
+            high - 1e-9 <= score_range.high <= high + 2e-4 * (high - low)
+        )  # attained, or between two points of the grid
 
 
 def test_exact_range_of_the_normal_is_approached_from_inside() -> None:
     model = models.Normal(0.0, 2.0, 1.0)
-    found = troth.exact_range(model, [3, 4], values=(-2, 5))
+    score_range = troth.exact_range(model, [3, 4], values=(-2, 5))
     n, m = np.arange(4.0), np.arange(5.0)
     means = np.linspace(-2, 5, 401)
     own = np.stack(np.broadcast_arrays(n[:, None], n[:, None] * means), axis=-1).reshape(-1, 1, 2)
     peers = np.stack(np.broadcast_arrays(m[:, None], m[:, None] * means), axis=-1).reshape(1, -1, 2)
     scores = troth.log_pmi(model, own, peers)
-    assert found.low == pytest.approx(scores.min(), abs=1e-9)
-    assert scores.max() <= found.high <= scores.max() + 1e-3
+    assert score_range.low == pytest.approx(scores.min(), abs=1e-9)
+    assert scores.max() <= score_range.high <= scores.max() + 1e-3
 
 
 @pytest.mark.parametrize("zeros", [False, True])
@@ -120,9 +122,9 @@ def test_exact_range_of_finite_models(zeros: bool, different: bool) -> None:
         low, high, impossible = brute_force(given, rows, range(3))
         if low - impossible == high:
             continue  # no symbol tells anything about the state
-        found = troth.exact_range(given if different else given[0], rows)
-        assert found.low == pytest.approx(low - impossible, abs=1e-9)
-        assert found.high == pytest.approx(high, abs=1e-9)
+        score_range = troth.exact_range(given if different else given[0], rows)
+        assert score_range.low == pytest.approx(low - impossible, abs=1e-9)
+        assert score_range.high == pytest.approx(high, abs=1e-9)
         paper = troth.paper_range(given if different else given[0], rows)
         assert paper.low <= low - impossible
         assert paper.high >= high - 1e-12
@@ -251,8 +253,8 @@ def test_equal_pseudo_counts_do_not_confuse_the_search() -> None:
             model = models.Categorical([alpha] * k)
             for rows in ([2, 1], [3, 2], [2, 4]):
                 expected = brute_force([model] * 2, rows, range(k))
-                found = troth.exact_range(model, rows)
-                assert (found.low, found.high) == pytest.approx(expected[:2], abs=1e-9)
+                score_range = troth.exact_range(model, rows)
+                assert (score_range.low, score_range.high) == pytest.approx(expected[:2], abs=1e-9)
 
 
 def test_ranges_of_giants_keep_their_digits_and_their_time() -> None:
@@ -267,8 +269,8 @@ def test_ranges_of_giants_keep_their_digits_and_their_time() -> None:
         (models.Geometric(2, 1), (0, 9)),
     ):
         for rows in ([200] * 100_000, [10**6] * 100):
-            found = troth.exact_range(model, rows, values=values)
-            assert found.low < 0 < found.high
+            score_range = troth.exact_range(model, rows, values=values)
+            assert score_range.low < 0 < score_range.high
     labs = troth.combine([models.Normal(0, 8.2, s) for s in (95.7, 0.0107, 0.105)])
     assert troth.exact_range(labs, [1, 3, 3], values=(6.5, 25.6)).high > 9
 

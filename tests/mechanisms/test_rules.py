@@ -44,17 +44,17 @@ def random_reports(name: str, providers: int, seed: int) -> Any:
 
 
 def rules(name: str) -> list[troth.Rule]:
-    found: list[troth.Rule] = [
+    all_rules: list[troth.Rule] = [
         troth.SyntheticPeers(draws=5),
         troth.SyntheticPeers(draws=3, divergence=divergences.le_cam),
     ]
     if name in BOUNDED:
         rows, values = [ROWS] * 8, VALUES.get(name)
-        found.append(troth.OneTime(troth.exact_range(BOUNDED[name], rows, values=values)))
-        found.append(troth.OneTime(troth.clipped_range(BOUNDED[name], rows, values=values, low=-2)))
+        all_rules.append(troth.OneTime(troth.exact_range(BOUNDED[name], rows, values=values)))
+        all_rules.append(troth.OneTime(troth.clipped_range(BOUNDED[name], rows, values=values, low=-2)))
     if name in ("bernoulli", "finite"):
-        found += [troth.Brier(), troth.Brier("paper")]
-    return found
+        all_rules += [troth.Brier(), troth.Brier("paper")]
+    return all_rules
 
 
 def paid(rule: troth.Rule, name: str, t: Any, **options: Any) -> Any:
@@ -171,18 +171,18 @@ def test_one_time_is_the_formula() -> None:
     scale = troth.ScoreRange(-5, 3)
     groups = ["a", "a", "b"]
     for labels, weights in ((None, None), (groups, None), (None, [0.5, 0.25, 0.25])):
-        found = troth.OneTime(scale).pay(model, t, budget=10.0, groups=labels, weights=weights)
+        payments = troth.OneTime(scale).pay(model, t, budget=10.0, groups=labels, weights=weights)
         for i in range(3):
             peers = sum(t[j] for j in range(3) if (j != i if labels is None else labels[j] != labels[i]))
             cap = 10 / 3 if weights is None else 10 * weights[i]
-            assert found[i] == pytest.approx(cap * (float(log_pmi(model, t[i], peers)) + 5) / 8, rel=1e-12)
+            assert payments[i] == pytest.approx(cap * (float(log_pmi(model, t[i], peers)) + 5) / 8, rel=1e-12)
 
 
 def test_multi_day_is_the_formula() -> None:
     model = models.Poisson(2, 1)
     t = np.array([[[2.0, 3], [2, 4], [2, 9]], [[2, 1], [2, 0], [2, 5]], [[2, 7], [2, 6], [2, 5]]])
     last = troth.OneTime(troth.ScoreRange(-20, 5))
-    found = troth.MultiDay(last=last).pay(model, t, budget=[3.0, 6.0, 9.0])
+    payments = troth.MultiDay(last=last).pay(model, t, budget=[3.0, 6.0, 9.0])
 
     def sigmoid(x: float) -> float:
         return float(1 / (1 + np.exp(-x)))
@@ -193,8 +193,8 @@ def test_multi_day_is_the_formula() -> None:
             u, v = (1 / np.exp(float(log_pmi(model, t[day, i], peers))) for peers in (other, same))
             score = sigmoid(u) - (v * sigmoid(v) - np.log1p(np.exp(v)))
             share = (score - 0.5) / (0.5 + np.log(2))
-            assert found[day, i] == pytest.approx([3, 6][day] / 3 * share, rel=1e-12)
-    assert np.allclose(found[2], last.pay(model, t[2], budget=9.0))
+            assert payments[day, i] == pytest.approx([3, 6][day] / 3 * share, rel=1e-12)
+    assert np.allclose(payments[2], last.pay(model, t[2], budget=9.0))
 
 
 @pytest.mark.parametrize(

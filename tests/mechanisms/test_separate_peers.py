@@ -32,7 +32,7 @@ def drawn_peers(likelihoods: list[Any], rows: Any, groups: Any, draws: int, seed
     classes: dict[Any, list[int]] = {}
     for provider, likelihood in enumerate(likelihoods):
         classes.setdefault(likelihood, []).append(provider)
-    found = SeparatePeers(
+    separate = SeparatePeers(
         {
             likelihood: (classes[likelihood], likelihood.plan(rows[classes[likelihood]]))
             for likelihood in sorted(classes, key=repr)
@@ -41,14 +41,14 @@ def drawn_peers(likelihoods: list[Any], rows: Any, groups: Any, draws: int, seed
     )
     rng = generator(seed)
     theta = likelihoods[0].draw_parameters(rng, (draws, 1))
-    return found.draw(rng, theta), theta[:, 0]
+    return separate.draw(rng, theta), theta[:, 0]
 
 
 @pytest.mark.parametrize("groups", [None, ["a", "b", "a", "c", "c"], ["a", "a", "b", "a", "c"]])
 def test_drawn_peers_are_distributed_like_peers(groups: Any) -> None:
     """Kolmogorov and Smirnov on projections of every provider's peers: 1e-6 each, 45 in all."""
     draws = 20_000
-    found, _ = drawn_peers(LIKELIHOODS, ROWS, groups, draws, 1)
+    statistics, _ = drawn_peers(LIKELIHOODS, ROWS, groups, draws, 1)
     rng = generator(2)
     theta = LIKELIHOODS[0].draw_parameters(rng, (draws,))
     everyone = [
@@ -59,13 +59,13 @@ def test_drawn_peers_are_distributed_like_peers(groups: Any) -> None:
         others = [j for j in range(len(LIKELIHOODS)) if (groups[j] != groups[i] if groups else j != i)]
         expected = sum(everyone[j] for j in others)
         for direction in np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0], [1.0, 1.0, 1.0]]):
-            assert stats.ks_2samp(found[:, i] @ direction, expected @ direction).pvalue > 1e-6, (i, direction)
+            assert stats.ks_2samp(statistics[:, i] @ direction, expected @ direction).pvalue > 1e-6, (i, direction)
 
 
 def test_equal_providers_face_the_same_draws() -> None:
-    found, _ = drawn_peers(LIKELIHOODS, ROWS, None, 50, 3)
-    assert np.array_equal(found[:, 0], found[:, 1])
-    assert not np.array_equal(found[:, 0], found[:, 3])
+    statistics, _ = drawn_peers(LIKELIHOODS, ROWS, None, 50, 3)
+    assert np.array_equal(statistics[:, 0], statistics[:, 1])
+    assert not np.array_equal(statistics[:, 0], statistics[:, 3])
 
 
 @pytest.mark.parametrize("groups", [None, ["a", "b", "a", "c", "c"]])

@@ -157,15 +157,15 @@ def caught(gains: list[float]) -> int:
 
 
 def test_e5_exact_range_without_the_margin_is_caught() -> None:
-    found = []
+    gains = []
     for part in range(PARTS):
         for world in filter(informative, worlds(part, kinds=((True, False), (True, True)))):
             extremes = _extremes(fair(world), world.rows, None)
             if any(e.impossible for e in extremes):
                 scale = troth.ScoreRange(min(e.low for e in extremes), max(e.high for e in extremes))
-                found.append(worst_gain(world, paid_by(troth.OneTime(scale))))
-    assert len(found) > 50
-    assert caught(found) > len(found) / 10
+                gains.append(worst_gain(world, paid_by(troth.OneTime(scale))))
+    assert len(gains) > 50
+    assert caught(gains) > len(gains) / 10
 
 
 def test_e6_paying_nothing_for_pmi_zero_over_days_is_caught() -> None:
@@ -175,8 +175,8 @@ def test_e6_paying_nothing_for_pmi_zero_over_days_is_caught() -> None:
         hopeless = np.isneginf(result.log_pmi) | np.isneginf(result.terms["next_day_log_pmi"])
         return np.where(hopeless, 0.0, result.share)
 
-    found = [worst_gain_over_two_days(w, pay) for part in range(3) for w in worlds(part, kinds=((True, False),))]
-    assert caught(found) >= 2
+    gains = [worst_gain_over_two_days(w, pay) for part in range(3) for w in worlds(part, kinds=((True, False),))]
+    assert caught(gains) >= 2
 
 
 def test_e7_pmi_instead_of_its_inverse_is_caught() -> None:
@@ -188,10 +188,10 @@ def test_e7_pmi_instead_of_its_inverse_is_caught() -> None:
             return super().mismatched(-log_pmi)
 
     rule = troth.MultiDay(divergence=Inverted(), exchangeable=True)
-    found = [
+    gains = [
         worst_gain_over_two_days(w, paid_by(rule)) for part in range(4) for w in worlds(part, kinds=((False, False),))
     ]
-    assert caught(found) > len(found) / 2
+    assert caught(gains) > len(gains) / 2
 
 
 def test_e9_the_realised_range_is_caught() -> None:
@@ -200,8 +200,8 @@ def test_e9_the_realised_range_is_caught() -> None:
         low, high = s.min(axis=-1, keepdims=True), s.max(axis=-1, keepdims=True)
         return (s - low) / np.where(high > low, high - low, 1.0)
 
-    found = [worst_gain(world, pay) for part in range(4) for world in worlds(part, kinds=((False, False),))]
-    assert caught(found) > len(found) / 2
+    gains = [worst_gain(world, pay) for part in range(4) for world in worlds(part, kinds=((False, False),))]
+    assert caught(gains) > len(gains) / 2
 
 
 def test_e10_unequal_sizes_make_faking_pay_and_are_refused() -> None:
@@ -232,14 +232,14 @@ def test_synthetic_peers_draw_what_the_expectation_says() -> None:
     world = finite_world(3, zeros=False, different=True)
     rule = troth.SyntheticPeers(draws=20_000)
     t = np.stack([world.reports(i, every_size=False)[0][0] for i in range(len(world.models))])
-    found = rule.explain(world.models, t, rng=np.random.default_rng(1)).terms["drawn_peers"]
+    drawn_term = rule.explain(world.models, t, rng=np.random.default_rng(1)).terms["drawn_peers"]
     for provider in range(len(world.models)):
         peers, _ = world.peers(provider)
         marginal, _ = world.beliefs(provider)
         values = divergences.logistic.mismatched(log_pmi(world.models[0], t[provider], peers.sum(axis=1)))
         mean = values @ marginal
         error = np.sqrt((values - mean) ** 2 @ marginal / rule.draws)
-        assert abs(found[provider] - mean) < 6 * error + 1e-12
+        assert abs(drawn_term[provider] - mean) < 6 * error + 1e-12
 
 
 def test_the_worlds_are_as_varied_as_they_should_be() -> None:

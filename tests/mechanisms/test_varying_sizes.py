@@ -109,8 +109,8 @@ def with_a_line_up(model: Any, size: int) -> tuple[Any, Any]:
     return expected(every_report(model)), np.diagonal(expected(truths))
 
 
-def worst(found: tuple[Any, Any]) -> float:
-    reports, truth = found
+def worst(result: tuple[Any, Any]) -> float:
+    reports, truth = result
     return float((reports - truth[:, None]).max())
 
 

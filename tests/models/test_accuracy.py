@@ -105,8 +105,8 @@ def test_digits_at_every_size(model: Any, evidence: Any, rows: float, tolerance:
                 model.draw_statistics(rng, parameters, model.plan(float(round(n))))
                 for n in (share * rows, (1 - share) * rows)
             )
-            found = float(troth.log_pmi(model, own, peers))
-            worst = max(worst, abs(found - exact(evidence, model, own, peers)))
+            log_pmi = float(troth.log_pmi(model, own, peers))
+            worst = max(worst, abs(log_pmi - exact(evidence, model, own, peers)))
     assert worst <= tolerance
 
 

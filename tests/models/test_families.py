@@ -171,8 +171,8 @@ def test_posteriors_price_like_the_likelihoods_they_come_from() -> None:
         paper = models.Finite.from_posteriors(prior, (joint / joint.sum(axis=0)).T)
         assert paper.normalised == (symbols <= 3)
         a, b = rng.integers(0, symbols, 6), rng.integers(0, symbols, 9)
-        found = troth.log_pmi(paper, paper.statistics(a), paper.statistics(b))
-        assert float(found) == pytest.approx(
+        log_pmi = troth.log_pmi(paper, paper.statistics(a), paper.statistics(b))
+        assert float(log_pmi) == pytest.approx(
             float(troth.log_pmi(known, known.statistics(a), known.statistics(b))), abs=1e-12
         )
         if not paper.normalised:
@@ -228,9 +228,9 @@ def test_unequal_noise_equals_one_regression_on_rescaled_rows() -> None:
         [models.LinearRegression([0, 0], EYE, 1.0), models.LinearRegression([0, 0], EYE, 3.0)]
     )
     z1, z2, y1, y2 = rng.normal(size=(5, 2)), rng.normal(size=(6, 2)), rng.normal(size=5), rng.normal(size=6)
-    found = troth.log_pmi(precise, precise.statistics((z1, y1)), vague.statistics((z2, y2)))
+    log_pmi = troth.log_pmi(precise, precise.statistics((z1, y1)), vague.statistics((z2, y2)))
     expected = troth.log_pmi(precise, precise.statistics((z1, y1)), precise.statistics((z2 / 3, y2 / 3)))
-    assert float(found) == pytest.approx(float(expected), abs=1e-12)
+    assert float(log_pmi) == pytest.approx(float(expected), abs=1e-12)
 
 
 @pytest.mark.parametrize(

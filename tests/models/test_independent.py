@@ -143,12 +143,12 @@ def labels_of_a_day(model: models.LatentClass, data: Any) -> list[float]:
 
 def counts_of_a_day(model: models.LatentClass, data: Any) -> list[float]:
     """Each count given those before it is negative binomial."""
-    found, r = [], 1 / model.dispersion
+    probabilities, r = [], 1 / model.dispersion
     for rate in np.array(model.means):
         past = np.concatenate([[0], np.cumsum(data)[:-1]])
         share = (r / rate + np.arange(len(data))) / (r / rate + np.arange(len(data)) + 1)
-        found.append(float(np.sum(stats.nbinom.logpmf(data, r + past, share))))
-    return found
+        probabilities.append(float(np.sum(stats.nbinom.logpmf(data, r + past, share))))
+    return probabilities
 
 
 def values_of_a_day(model: models.LatentClass, data: Any) -> list[float]:
@@ -177,8 +177,8 @@ def test_log_pmi_of_day_types_is_a_sum_over_types(name: str, seed: int) -> None:
         a, b = (model.draw_data(rng, parameters, rows) for rows in (own, peers))
         one, two = (np.array(DAY_TYPES[name](model, data)) for data in (a, b))
         expected = logsumexp(one + two, b=model.prior) - logsumexp(one, b=model.prior) - logsumexp(two, b=model.prior)
-        found = troth.log_pmi(model, model.statistics(a), model.statistics(b))
-        assert float(found) == pytest.approx(float(expected), abs=1e-9)
+        log_pmi = troth.log_pmi(model, model.statistics(a), model.statistics(b))
+        assert float(log_pmi) == pytest.approx(float(expected), abs=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -261,12 +261,12 @@ def test_datasets_that_contradict_each_other_have_no_chance() -> None:
 @pytest.mark.parametrize(("rows", "expected"), [((5, 8), 0.231312), ((10, 8), 0.323314)])
 def test_reference_value_of_the_normal_mean(rows: tuple[int, int], expected: float) -> None:
     model = models.Normal(0, 1, 2)  # κ = σ²/σ₀² = 4
-    found = troth.mutual_information(model, *rows)
-    assert found.method == "exact"
-    assert found.value == pytest.approx(expected, abs=5e-7)
+    information = troth.mutual_information(model, *rows)
+    assert information.method == "exact"
+    assert information.value == pytest.approx(expected, abs=5e-7)
     kappa = 4
     squared = rows[0] / (rows[0] + kappa) * rows[1] / (rows[1] + kappa)
-    assert found.value == pytest.approx(-0.5 * np.log(1 - squared), abs=1e-14)
+    assert information.value == pytest.approx(-0.5 * np.log(1 - squared), abs=1e-14)
 
 
 def test_reference_value_of_the_uniform_bernoulli() -> None:
@@ -289,8 +289,8 @@ def test_regression_equals_the_joint_predictive_normals(seed: int) -> None:
 
     after = density(prior + z1.T @ z1 / 0.64, prior @ model.mean + z1.T @ y1 / 0.64)
     before = density(prior, prior @ model.mean)
-    found = troth.log_pmi(model, model.statistics((z1, y1)), model.statistics((z2, y2)))
-    assert float(found) == pytest.approx(after - before, abs=1e-12)
+    log_pmi = troth.log_pmi(model, model.statistics((z1, y1)), model.statistics((z2, y2)))
+    assert float(log_pmi) == pytest.approx(after - before, abs=1e-12)
 
 
 def paper_normal_pmi(model: models.Normal, own: int, peers: int) -> float:
@@ -304,7 +304,7 @@ def test_e1_the_normal_mean_agrees_with_quadrature_and_the_paper_does_not() -> N
     rng = generator(1)
     base, other = rng.normal(0, 1, 10), rng.normal(0, 1, 12)
     other += base.mean() - other.mean()
-    printed, found = paper_normal_pmi(model, 10, 12), []
+    printed, values = paper_normal_pmi(model, 10, 12), []
     for shift in (0.0, 1.0, 2.0, 4.0):
 
         def posterior(theta: float, x: Any) -> float:
@@ -315,11 +315,11 @@ def test_e1_the_normal_mean_agrees_with_quadrature_and_the_paper_does_not() -> N
             return posterior(theta, base) * posterior(theta, x) / float(stats.norm.pdf(theta, 0, 2))
 
         expected, _ = integrate.quad(integrand, -8, 12, points=[base.mean(), base.mean() + shift], epsabs=1e-13)
-        found.append(float(np.exp(troth.log_pmi(model, model.statistics(base), model.statistics(other + shift)))))
-        assert found[-1] == pytest.approx(expected, rel=1e-8)
-    assert found == sorted(found, reverse=True)
-    assert found[0] / found[-1] > 100
-    assert abs(found[-1] - printed) > 1
+        values.append(float(np.exp(troth.log_pmi(model, model.statistics(base), model.statistics(other + shift)))))
+        assert values[-1] == pytest.approx(expected, rel=1e-8)
+    assert values == sorted(values, reverse=True)
+    assert values[0] / values[-1] > 100
+    assert abs(values[-1] - printed) > 1
 
 
 def collisions(peers: int, most: int) -> list[tuple[tuple[int, int], tuple[int, int]]]:

@@ -106,16 +106,16 @@ def test_pairs_of_classes_are_all_that_is_kept_of_their_curvature(point: Any) ->
     reduction, rng = models.SoftmaxRegression(point, 1.0, classes=3).reduction, generator(4)
     z = np.column_stack([np.ones(90), rng.normal(size=(90, 2))])
     y, codes = rng.integers(0, 3, 90), rng.choice([0, 2], 90)
-    found = reduction.add([*z.T, y], codes, 3)
-    assert found.shape == (3, 2 + 9 + 3 * 6)
-    assert not found[1].any()
+    summaries = reduction.add([*z.T, y], codes, 3)
+    assert summaries.shape == (3, 2 + 9 + 3 * 6)
+    assert not summaries[1].any()
     for code in (0, 2):
         rows = codes == code
-        assert np.allclose(found[code], reduction.of_datasets(z[rows], y[rows]), rtol=1e-12, atol=1e-12)
+        assert np.allclose(summaries[code], reduction.of_datasets(z[rows], y[rows]), rtol=1e-12, atol=1e-12)
         mean = reduction.answer.means(np.reshape(point, (3, 3)) @ z[rows].T)
         W = np.einsum("an,ab->nab", mean, np.eye(3)) - np.einsum("an,bn->nab", mean, mean)
         H = np.einsum("nab,ni,nj->aibj", W, z[rows], z[rows]).reshape(9, 9)
-        assert np.allclose(reduction.curvature(found)[code], H, rtol=1e-12, atol=1e-12)
+        assert np.allclose(reduction.curvature(summaries)[code], H, rtol=1e-12, atol=1e-12)
 
 
 def test_a_label_that_the_model_does_not_have_is_refused(tmp_path: Path) -> None:

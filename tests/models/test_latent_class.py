@@ -54,8 +54,8 @@ def test_counts_are_poisson_given_a_gamma_rate(dispersion: float) -> None:
                 mpmath.inf,
             ]
             expected.append(mpmath.log(mpmath.quad(integrand, ends)))
-        found = model.from_summary(np.array([rows, total], dtype=float))
-        assert float(found[1] - found[0]) == pytest.approx(float(expected[1] - expected[0]), abs=1e-8)
+        log_likelihood = model.from_summary(np.array([rows, total], dtype=float))
+        assert float(log_likelihood[1] - log_likelihood[0]) == pytest.approx(float(expected[1] - expected[0]), abs=1e-8)
 
 
 def exact_rising(x: float, count: int) -> float:
@@ -148,11 +148,11 @@ def brute_force(likelihoods: list[Any], rows: list[int], values: Any) -> tuple[f
     for likelihood, limit in zip(likelihoods, rows, strict=True):
         datasets = [list(d) for n in range(limit + 1) for d in combinations_with_replacement(values, n)]
         everyone.append(np.unique([likelihood.statistics(d) for d in datasets], axis=0))
-    found = []
+    scores_by_report = []
     for i, own in enumerate(everyone):
         peers = np.array([np.sum(c, axis=0) for c in product(*(t for j, t in enumerate(everyone) if j != i))])
-        found.append(troth.log_pmi(likelihoods, own[:, None], peers[None]).ravel())
-    scores = np.concatenate(found)
+        scores_by_report.append(troth.log_pmi(likelihoods, own[:, None], peers[None]).ravel())
+    scores = np.concatenate(scores_by_report)
     return float(scores.min()), float(scores.max())
 
 
@@ -181,11 +181,11 @@ def test_ranges_hold_every_report(outcome: str, enumerate_all: bool, monkeypatch
         likelihoods = [random_likelihood(outcome, prior, rng) for _ in range(3)]
         low, high = brute_force(likelihoods, [3, 2, 2], values)
         bounds = (min(values), max(values)) if outcome in ("count", "real") else None
-        found = troth.exact_range(likelihoods, [3, 2, 2], values=bounds)
+        score_range = troth.exact_range(likelihoods, [3, 2, 2], values=bounds)
         if enumerate_all and bounds is None:
-            assert (found.low, found.high) == pytest.approx((low, high), abs=1e-9)
-        assert found.low <= low + 1e-12
-        assert found.high >= high - 1e-12
+            assert (score_range.low, score_range.high) == pytest.approx((low, high), abs=1e-9)
+        assert score_range.low <= low + 1e-12
+        assert score_range.high >= high - 1e-12
         scale = troth.clipped_range(likelihoods, [3, 2, 2], values=bounds, low=-1.0)
         assert scale.high >= high - 1e-12
 
@@ -194,8 +194,8 @@ def test_peers_of_one_model_are_not_one_peer() -> None:
     """Two peers with an effect each tell more than one with all rows: a range must hold both."""
     model = models.LatentClass(PRIOR, "binary", [0.2, 0.8], 0.5)
     low, high = brute_force([model] * 3, [4, 4, 4], range(2))
-    found = troth.exact_range(model, [4, 4, 4])
-    assert (found.low, found.high) == pytest.approx((low, high), abs=1e-9)
+    score_range = troth.exact_range(model, [4, 4, 4])
+    assert (score_range.low, score_range.high) == pytest.approx((low, high), abs=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(20 if SOAK else 2))
@@ -312,8 +312,8 @@ def test_sensitivity_is_decided_by_rank() -> None:
     three = models.LatentClass([0.3, 0.3, 0.4], "binary", [0.2, 0.5, 0.8], 0.2)
     assert troth.certify(three, [3, 2], troth.SyntheticPeers())["sensitive"].verdict == "proved"
     blind = models.LatentClass([0.3, 0.3, 0.4], "binary", [0.2, 0.5, 0.8])
-    found = troth.certify(blind, [2, 1], troth.SyntheticPeers())["sensitive"]
-    assert found.verdict in ("refuted", "proved")  # one row shows only the mean rate: all reports are compared
+    certificate = troth.certify(blind, [2, 1], troth.SyntheticPeers())["sensitive"]
+    assert certificate.verdict in ("refuted", "proved")  # one row shows only the mean rate: all reports are compared
     alike = models.LatentClass(PRIOR, "binary", [0.4, 0.4], 0.1)
     assert troth.certify([three, three], [3, 0], troth.SyntheticPeers())["sensitive"].verdict == "refuted"
     told = troth.certify([models.LatentClass(PRIOR, "binary", [0.1, 0.7]), alike], [3, 3], troth.SyntheticPeers())[

@@ -149,8 +149,8 @@ def test_yes_or_no_is_the_continuous_integral(providers: int, rows: int, spread:
     n = np.full(providers, float(rows))
     k = rng.binomial(rows, rng.beta(0.3 / spread**2, 0.7 / spread**2, providers)).astype(float)
     t = model.from_summary(np.stack([n - k, k], axis=-1))
-    found = float(troth.log_pmi(model, t[0], t[1:].sum(axis=0)))
-    assert found == pytest.approx(pmi_of(lambda *c: reference_bernoulli(1, 2, spread, *c), k, n), abs=1e-6)
+    log_pmi = float(troth.log_pmi(model, t[0], t[1:].sum(axis=0)))
+    assert log_pmi == pytest.approx(pmi_of(lambda *c: reference_bernoulli(1, 2, spread, *c), k, n), abs=1e-6)
 
 
 @pytest.mark.parametrize(("providers", "rows", "spread"), [(10, 100, 0.4), (1000, 10_000, 0.05)])
@@ -163,10 +163,10 @@ def test_labels_are_the_continuous_integral(providers: int, rows: int, spread: f
         left = left - counts[-1]
     first, second, third = (np.array(c, dtype=float) for c in (*counts, left))
     t = model.from_summary(np.stack([first, second, third], axis=-1))
-    found = float(troth.log_pmi(model, t[0], t[1:].sum(axis=0)))
+    log_pmi = float(troth.log_pmi(model, t[0], t[1:].sum(axis=0)))
     expected = pmi_of(lambda *c: reference_bernoulli(1, 2.5, spread, *c), first, first + second + third)
     expected += pmi_of(lambda *c: reference_bernoulli(2, 0.5, spread, *c), second, second + third)
-    assert found == pytest.approx(expected, abs=1e-6)
+    assert log_pmi == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize(("providers", "rows", "spread"), sizes_and_spreads((0.05, 0.4)))
@@ -175,8 +175,8 @@ def test_counts_are_the_continuous_integral(providers: int, rows: int, spread: f
     n = np.full(providers, float(rows))
     total = rng.poisson(2 * rows * rng.gamma(spread**-2.0, spread**2, providers)).astype(float)
     t = model.from_summary(np.stack([n, total], axis=-1))
-    found = float(troth.log_pmi(model, t[0], t[1:].sum(axis=0)))
-    assert found == pytest.approx(pmi_of(lambda *c: reference_poisson(3, 2, spread, *c), total, n), abs=1e-6)
+    log_pmi = float(troth.log_pmi(model, t[0], t[1:].sum(axis=0)))
+    assert log_pmi == pytest.approx(pmi_of(lambda *c: reference_poisson(3, 2, spread, *c), total, n), abs=1e-6)
 
 
 @pytest.mark.parametrize(("providers", "rows"), SIZES)
@@ -189,8 +189,8 @@ def test_values_are_the_continuous_integral(providers: int, rows: int, spread: f
     average = rng.normal(4, np.sqrt((1.5 * spread) ** 2 + sigma**2 / n))
     sums = n * (average - 3)
     t = model.from_summary(np.stack([n, sums, squares + sums**2 / n], axis=-1))
-    found = float(troth.log_pmi(model, t[0], t[1:].sum(axis=0)))
-    assert found == pytest.approx(pmi_of(lambda *c: reference_normal(model, *c), average, n, squares), abs=1e-6)
+    log_pmi = float(troth.log_pmi(model, t[0], t[1:].sum(axis=0)))
+    assert log_pmi == pytest.approx(pmi_of(lambda *c: reference_normal(model, *c), average, n, squares), abs=1e-6)
 
 
 def test_regressions_are_the_continuous_integral() -> None:
@@ -217,8 +217,8 @@ def test_regressions_are_the_continuous_integral() -> None:
         return float(np.logaddexp(np.log(ALIKE) + given(0.0), over_spread(given, 0.01, 3, len(part))))
 
     t = np.stack([model.statistics(each) for each in data])
-    found = float(troth.log_pmi(model, t[0], t[1:].sum(axis=0)))
-    assert found == pytest.approx(reference(data) - reference(data[:1]) - reference(data[1:]), abs=1e-6)
+    log_pmi = float(troth.log_pmi(model, t[0], t[1:].sum(axis=0)))
+    assert log_pmi == pytest.approx(reference(data) - reference(data[:1]) - reference(data[1:]), abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -256,9 +256,9 @@ def test_regressions_of_any_size_are_the_continuous_integral(
         w = (1 - ALIKE) * w / (high - low)
         return float(np.logaddexp(np.log(ALIKE) + given(np.zeros(1))[0], logsumexp(given(np.exp(u / 2)), b=w)))
 
-    found = float(troth.log_pmi(model, t[0], t[1:].sum(axis=0)))
+    log_pmi = float(troth.log_pmi(model, t[0], t[1:].sum(axis=0)))
     expected = reference(slice(None)) - reference(slice(1)) - reference(slice(1, None))
-    assert found == pytest.approx(expected, abs=1e-6)
+    assert log_pmi == pytest.approx(expected, abs=1e-6)
 
 
 def test_coefficients_differ_between_providers_as_far_as_is_declared() -> None:
@@ -271,10 +271,10 @@ def test_coefficients_differ_between_providers_as_far_as_is_declared() -> None:
     z = rng.normal(size=(30, 2))
     H, g = z.T @ z, rng.normal(size=2)
     alone = np.linalg.inv(model._prior_root)  # mean + alone.T @ gamma
-    found = integrate_effects(alone @ H @ alone.T, alone @ g, np.array([spread]), model._scale_of_effects)
+    integral = integrate_effects(alone @ H @ alone.T, alone @ g, np.array([spread]), model._scale_of_effects)
     left = np.linalg.inv(np.linalg.inv(H) + apart)  # the precision of common coefficients
-    assert np.allclose(found.precision[0], alone @ left @ alone.T)
-    assert np.allclose(found.product[0], alone @ left @ np.linalg.solve(H, g))
+    assert np.allclose(integral.precision[0], alone @ left @ alone.T)
+    assert np.allclose(integral.product[0], alone @ left @ np.linalg.solve(H, g))
     with pytest.raises(ParameterError, match="relative_spread must have 2 entries"):
         models.VaryingLogisticRegression(**prior, relative_spread=[1.0])
     alike = models.VaryingLogisticRegression(**prior)

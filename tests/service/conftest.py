@@ -35,9 +35,9 @@ def one_event_loop() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def databases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Databases]:
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))  # where uploads wait to be read
-    made = Databases()
-    yield made
-    made.close()
+    servers = Databases()
+    yield servers
+    servers.close()
 
 
 @pytest.fixture(params=KINDS)

@@ -54,9 +54,9 @@ def in_turn(cases: Iterable[T]) -> list[tuple[str, T]]:
 
 def program(name: str) -> str:
     """Return the path of one of PostgreSQL's programs; Debian keeps them off the path."""
-    found = shutil.which(name)
-    if found is not None:
-        return found
+    program_path = shutil.which(name)
+    if program_path is not None:
+        return program_path
     versions = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: int(path.parts[-3]))
     if not versions:
         raise RuntimeError(f"{name} is not installed; .ci/packages installs PostgreSQL")

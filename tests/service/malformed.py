@@ -142,11 +142,11 @@ def footer_lies(data: bytes, old: int, new: int) -> bytes:
 
 
 def _varint(number: int, width: int = 0) -> bytes:
-    number, found = number << 1, bytearray()
-    while number > 127 or len(found) + 1 < width:
-        found.append(number & 127 | 128)
+    number, encoded = number << 1, bytearray()
+    while number > 127 or len(encoded) + 1 < width:
+        encoded.append(number & 127 | 128)
         number >>= 7
-    return bytes([*found, number])
+    return bytes([*encoded, number])
 
 
 def many_rows(groups: int = 40, rows: int = 1_000_000) -> bytes:
@@ -569,15 +569,15 @@ def _statistics() -> Iterator[Case]:
 def _cut_and_broken() -> Iterator[Case]:
     """Files cut off, and footers and heads overwritten, at places that a seed draws."""
     table = binary(300, 2)
-    made = {"parquet": parquet(table), "arrow": arrow(table), "jsonl": _lines(table)}
-    for kind, data in made.items():
+    files = {"parquet": parquet(table), "arrow": arrow(table), "jsonl": _lines(table)}
+    for kind, data in files.items():
         for seed in range(8):
             rng = generator(seed, len(data))
             end = int(rng.integers(1, len(data) - 8))
             if kind == "jsonl":
                 end = data.rindex(b"}", 0, max(end, 60))
             yield Case(f"{kind}, first {end} bytes", "bernoulli", f"rows.{kind}", data[:end], 422, "rows." + kind)
-    data = made["parquet"]
+    data = files["parquet"]
     size = struct.unpack("<I", data[-8:-4])[0]
     for seed in range(8):
         junk = bytes(generator(seed, 1).integers(0, 256, size, dtype=np.uint8))

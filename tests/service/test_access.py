@@ -108,10 +108,10 @@ class Cast:
 @pytest.fixture
 def cast(databases: Databases, everybody: tuple[str, Cast]) -> Iterator[Cast]:
     """Return everybody on a database of their own: what one does is not there for the next."""
-    prepared, found = everybody
+    prepared, people = everybody
     url = databases.copy(prepared)
     with opened(url) as store:
-        yield replace(found, world=replace(found.world, store=store))
+        yield replace(people, world=replace(people.world, store=store))
     databases.remove(url)
 
 
@@ -120,7 +120,7 @@ def everybody(databases: Databases) -> tuple[str, Cast]:
     url = databases.new("sqlite")
     with opened(url) as store:
         world = make_world(store)
-        made = Cast(world, submission=world.submit("Ash", 1, 2))
+        cast_members = Cast(world, submission=world.submit("Ash", 1, 2))
         world.report("Elm", 1, 2)
         with store.write() as tx:
             stranger = accounts.create_account(tx, "Other", "analyst")
@@ -130,30 +130,32 @@ def everybody(databases: Databases) -> tuple[str, Cast]:
             mine["removed provider"] = world.providers["Birch"].account
             tx.execute(update(members).where(members.c.id == world.members["Birch"]).values(revoked=now()))
             for who, account in mine.items():
-                made.secrets[who], kept = accounts.create_token(tx, account, who, SCOPES, 30)
-                made.own_tokens[who] = kept.id
-                made.sessions[who] = accounts.start_session(tx, account)
+                cast_members.secrets[who], token = accounts.create_token(tx, account, who, SCOPES, 30)
+                cast_members.own_tokens[who] = token.id
+                cast_members.sessions[who] = accounts.start_session(tx, account)
             for who in ("owner", "provider"):
                 for lack in SCOPES:
                     left = [scope for scope in SCOPES if scope != lack]
-                    made.secrets[f"{who} without {lack}"] = accounts.create_token(tx, mine[who], "less", left, 30)[0]
+                    cast_members.secrets[f"{who} without {lack}"] = accounts.create_token(
+                        tx, mine[who], "less", left, 30
+                    )[0]
             ended = {"expired": {"expires": after(seconds=-1)}, "revoked": {"revoked": now()}}
             for who, values in ended.items():
-                made.secrets[who], kept = accounts.create_token(tx, mine["owner"], who, SCOPES, 30)
-                tx.execute(update(tokens).where(tokens.c.id == kept.id).values(**values))
+                cast_members.secrets[who], token = accounts.create_token(tx, mine["owner"], who, SCOPES, 30)
+                tx.execute(update(tokens).where(tokens.c.id == token.id).values(**values))
             closed = accounts.create_account(tx, "Closed", "analyst")
-            made.secrets["closed account"] = accounts.create_token(tx, closed, "closed", SCOPES, 30)[0]
-            made.sessions["closed account"] = accounts.start_session(tx, closed)
-            made.sessions["expired"] = accounts.start_session(tx, mine["owner"])
-            ends = sessions.c.hash == accounts.digest(made.sessions["expired"])
+            cast_members.secrets["closed account"] = accounts.create_token(tx, closed, "closed", SCOPES, 30)[0]
+            cast_members.sessions["closed account"] = accounts.start_session(tx, closed)
+            cast_members.sessions["expired"] = accounts.start_session(tx, mine["owner"])
+            ends = sessions.c.hash == accounts.digest(cast_members.sessions["expired"])
             tx.execute(update(sessions).where(ends).values(expires=after(seconds=-1)))
-            made.sessions["a stranger's token"] = "A" * 43
+            cast_members.sessions["a stranger's token"] = "A" * 43
             from troth.service.schema import accounts as table
 
             tx.execute(update(table).where(table.c.id == closed).values(revoked=now()))
-        made.secrets["nobody"] = None
-        made.secrets["a stranger's token"] = "troth_" + "A" * 43
-    return url, made
+        cast_members.secrets["nobody"] = None
+        cast_members.secrets["a stranger's token"] = "troth_" + "A" * 43
+    return url, cast_members
 
 
 def expected(who: str, route: str) -> set[int]:
@@ -261,7 +263,7 @@ def test_a_route_that_is_missing_from_the_table_does_not_start(path: str) -> Non
     check_table(app, one_app().state.access)
 
     @app.get(path)
-    def found() -> str:
+    def secret() -> str:
         return "a secret"
 
     with pytest.raises(RuntimeError, match=path):
@@ -312,8 +314,8 @@ def test_nobody_acts_on_anothers_provider_or_submission(database: str) -> None:
         gone = client.delete(f"{world.base}/providers/{theirs}", headers=world.headers("Ana"))
         assert gone.status_code == 404
         world.open()
-        made = world.submit("Ash", 1, 2)
-        path = f"{world.base}/rounds/1/submissions/{made}/confirm"
+        submission = world.submit("Ash", 1, 2)
+        path = f"{world.base}/rounds/1/submissions/{submission}/confirm"
         assert client.post(path, json={}, headers=world.headers("Elm")).status_code == 404
         assert world.reports() == {}
 

@@ -162,9 +162,9 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @pytest.fixture(scope="module")
 def analyst(service: Running, tmp_path_factory: pytest.TempPathFactory) -> Person:
-    found = Person(tmp_path_factory.mktemp("analyst"))
-    assert "signed in" in found.run("join", service.link, "--password-stdin", say=PASSWORD + "\n")
-    return found
+    person = Person(tmp_path_factory.mktemp("analyst"))
+    assert "signed in" in person.run("join", service.link, "--password-stdin", say=PASSWORD + "\n")
+    return person
 
 
 def _rows(path: Path, ones: int, zeros: int) -> Path:
@@ -176,10 +176,10 @@ def test_public_data_are_sent_as_sums(analyst: Person, tmp_path: Path) -> None:
     known = CAMPAIGN.replace("clinics", "known") + '[data]\npublic = "register.csv"\n'
     (tmp_path / "campaign.toml").write_text(known)
     _rows(tmp_path / "register.csv", 30, 10)
-    made = analyst.json("create", tmp_path / "campaign.toml")
-    assert made["terms"]["public"]["summary"] == [10, 30]
-    assert "public" not in made["terms"]["data"]
-    assert made["public"] == {"source": "register.csv", "rows": 40, "digest": made["terms"]["public"]["digest"]}
+    answer = analyst.json("create", tmp_path / "campaign.toml")
+    assert answer["terms"]["public"]["summary"] == [10, 30]
+    assert "public" not in answer["terms"]["data"]
+    assert answer["public"] == {"source": "register.csv", "rows": 40, "digest": answer["terms"]["public"]["digest"]}
 
 
 def test_the_whole_story(service: Running, analyst: Person, tmp_path: Path) -> None:
@@ -369,8 +369,8 @@ def test_tokens_that_others_can_read_are_reported(service: Running, analyst: Per
 
 
 def _token(service: Running, person: Person) -> str:
-    kept = json.loads((person.home / "troth" / "credentials.json").read_text())
-    return str(kept["servers"][service.url]["token"])
+    credentials = json.loads((person.home / "troth" / "credentials.json").read_text())
+    return str(credentials["servers"][service.url]["token"])
 
 
 def _reports(service: Running, analyst: Person, campaign: str) -> Any:

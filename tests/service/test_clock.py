@@ -58,9 +58,9 @@ def test_the_clock_closes_and_pays(database: str) -> None:
 def test_nothing_is_confirmed_after_the_deadline(database: str) -> None:
     with opened(database) as store:
         world = make_world(store)
-        made = world.submit("Ash", 1, 2)
+        submission = world.submit("Ash", 1, 2)
         pass_deadline(store)
-        path = f"{world.base}/rounds/1/submissions/{made}/confirm"
+        path = f"{world.base}/rounds/1/submissions/{submission}/confirm"
         assert world.client().post(path, json={}, headers=world.headers("Ash")).status_code == 409
         assert world.reports() == {}
 

@@ -53,11 +53,11 @@ def test_a_payload_reaches_nothing(box: Sandbox, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         bounds = Bounds(EASY.memory, EASY.seconds, files=(str(given),))
-        found = box.run(misbehaving.attack, str(given), str(database), os.getpid(), port, bounds=bounds)
-    assert found.pop("read the file") == "done"
-    assert found.pop("start a thread") == "done"
-    assert len(found) == 77
-    assert not [what for what, outcome in found.items() if outcome == "done"], found
+        reached = box.run(misbehaving.attack, str(given), str(database), os.getpid(), port, bounds=bounds)
+    assert reached.pop("read the file") == "done"
+    assert reached.pop("start a thread") == "done"
+    assert len(reached) == 77
+    assert not [what for what, outcome in reached.items() if outcome == "done"], reached
     for path, stat in zip((database, given), before, strict=True):
         now = path.stat()
         assert (path.read_text(), now.st_mode, now.st_mtime_ns, now.st_ctime_ns) == (

@@ -63,17 +63,17 @@ def populated(client: TestClient) -> Stage:
         accounts.create_account(tx, "Ana", "analyst", PASSWORD)
     stage.tokens["Ana"] = _token(client, "Ana")
     for state in ("draft", "open", "paid", "stuck", "daily"):
-        made = stage.call("Ana", "POST", "/campaigns", json={"terms": DAILY if state == "daily" else TERMS})
-        stage.known["campaign"].append(made["id"])
-        _fill(stage, f"/campaigns/{made['id']}", state)
+        answer = stage.call("Ana", "POST", "/campaigns", json={"terms": DAILY if state == "daily" else TERMS})
+        stage.known["campaign"].append(answer["id"])
+        _fill(stage, f"/campaigns/{answer['id']}", state)
     return stage
 
 
 def _fill(stage: Stage, base: str, state: str) -> None:
     for name in NAMES:
-        made = stage.call("Ana", "POST", f"{base}/providers", json={"name": name, "identity": "known"})
-        stage.known["member"].append(made["id"])
-        joining: dict[str, Any] = {"invitation": made["invitation"]}
+        created = stage.call("Ana", "POST", f"{base}/providers", json={"name": name, "identity": "known"})
+        stage.known["member"].append(created["id"])
+        joining: dict[str, Any] = {"invitation": created["invitation"]}
         if name in stage.tokens:
             stage.call(name, "POST", "/invitations", json=joining)
         else:
@@ -85,11 +85,11 @@ def _fill(stage: Stage, base: str, state: str) -> None:
     stage.call("Ana", "POST", f"{base}/rounds", json={})
     for number, name in enumerate(NAMES[: 1 if state == "stuck" else 3]):
         sent = f"{base}/rounds/1/submissions"
-        made = stage.call(
+        created = stage.call(
             name, "POST", f"{sent}/file?name=a.csv", content=_rows(stage, name, base, number, state == "daily")
         )
-        stage.known["submission"].append(made["id"])
-        stage.call(name, "POST", f"{sent}/{made['id']}/confirm", json={})
+        stage.known["submission"].append(created["id"])
+        stage.call(name, "POST", f"{sent}/{created['id']}/confirm", json={})
     if state != "open":
         stage.call("Ana", "POST", f"{base}/rounds/1/close", json={"final": True})
     if state == "paid":
@@ -148,9 +148,9 @@ def _contract(door: Door, who: str | None) -> Any:
             "operations": [] if SOAK else [{"include-name": line, **little} for line in others],
         }
     )
-    found = schemathesis.openapi.from_dict(deepcopy(_document()), config=config)
-    found.app = door
-    return found
+    contract = schemathesis.openapi.from_dict(deepcopy(_document()), config=config)
+    contract.app = door
+    return contract
 
 
 door = Door()
@@ -290,8 +290,8 @@ def test_no_file_name_breaks_a_database(either: Stage, name: str) -> None:
 
 
 def test_no_day_comes_after_the_last(either: Stage) -> None:
-    made = either.call("Ana", "POST", "/campaigns", json={"terms": DAILY})
-    base = f"/campaigns/{made['id']}"
+    created = either.call("Ana", "POST", "/campaigns", json={"terms": DAILY})
+    base = f"/campaigns/{created['id']}"
     for name in NAMES:
         either.call("Ana", "POST", f"{base}/providers", json={"name": name, "identity": "known"})
     headers = {"Authorization": f"Bearer {either.tokens['Ana']}"}
@@ -323,8 +323,8 @@ def test_somebody_elses_ledger_is_not_there(either: Stage) -> None:
 
 
 def test_who_may_join_with_a_token(either: Stage) -> None:
-    made = either.call("Ana", "POST", "/campaigns", json={"terms": TERMS})
-    path = f"/campaigns/{made['id']}/providers"
+    created = either.call("Ana", "POST", "/campaigns", json={"terms": TERMS})
+    path = f"/campaigns/{created['id']}/providers"
     asked = {"invitation": either.call("Ana", "POST", path, json={"name": "Ash", "identity": "x"})["invitation"]}
     narrow = {"name": "Ash", "password": PASSWORD, "scopes": ["read", "submit"]}
     tokens = [either.client.post("/api/v1/tokens", json=narrow).json()["token"], either.tokens["Ana"]]

@@ -109,9 +109,9 @@ def test_a_death_while_closing_and_paying_pays_once(
             assert left.reports(last) == confirmed
             with store.read() as tx:
                 lines = len(load_ledger(tx, world.campaign).lines)
-            found, row = payments_of(store, world.campaign), left.round(last)
+            payments, row = payments_of(store, world.campaign), left.round(last)
             states.add(row.state)
-            assert (found == expected) == (row.state == "paid") == (lines > begun)
+            assert (payments == expected) == (row.state == "paid") == (lines > begun)
             if daily and row.state == "open":
                 left.close(last, final=True)
             else:
@@ -129,20 +129,20 @@ def test_a_death_while_confirming_keeps_all_or_nothing(databases: Databases, kin
     prepared = databases.new(kind)
     with opened(prepared) as store:
         world = make_world(store)
-        made = world.submit("Ash", 3, 4)
-    path, headers = f"{world.base}/rounds/1/submissions/{made}/confirm", world.headers("Ash", "once")
-    kept = set()
+        submission = world.submit("Ash", 3, 4)
+    path, headers = f"{world.base}/rounds/1/submissions/{submission}/confirm", world.headers("Ash", "once")
+    outcomes = set()
     for url, _ in deaths(databases, dying, prepared, path, headers, {}, 3):
         with opened(url) as store:
             before = as_left(world, store).reports()
-            kept.add(bool(before))
+            outcomes.add(bool(before))
             client = as_left(world, store).client()
             again = client.post(path, json={}, headers=headers)
             assert again.status_code == 200
             assert again.json()["confirmed"] in ([*before.values()] or [again.json()["confirmed"]])
             assert client.post(path, json={}, headers=headers).content == again.content
             assert as_left(world, store).reports() == {world.members["Ash"]: again.json()["confirmed"]}
-    assert kept == {False, True}
+    assert outcomes == {False, True}
     databases.remove(prepared)
 
 
@@ -152,12 +152,12 @@ def test_a_death_while_submitting_keeps_one_submission(databases: Databases, kin
         world = make_world(store)
     path, headers = f"{world.base}/rounds/1/submissions/statistics", world.headers("Ash", "once")
     body = statistics("Ash", 3, 4)
-    kept = set()
+    outcomes = set()
     for url, _ in deaths(databases, dying, prepared, path, headers, body, 3):
         with opened(url) as store:
             with store.read() as tx:
                 before = [*tx.scalars(select(uploads.c.id))]
-            kept.add(len(before))
+            outcomes.add(len(before))
             client = as_left(world, store).client()
             again = client.post(path, json=body, headers=headers)
             assert again.status_code == 201
@@ -165,7 +165,7 @@ def test_a_death_while_submitting_keeps_one_submission(databases: Databases, kin
                 assert [*tx.scalars(select(uploads.c.id))] == [again.json()["id"]]
                 assert tx.scalar(select(func.count()).select_from(reports)) == 0
             assert before in ([], [again.json()["id"]])
-    assert kept == {0, 1}
+    assert outcomes == {0, 1}
     databases.remove(prepared)
 
 
@@ -174,8 +174,8 @@ def test_what_is_acknowledged_is_committed(databases: Databases, kind: str, dyin
     url = databases.new(kind)
     with opened(url) as store:
         world = make_world(store)
-        made = world.submit("Ash", 3, 4)
-    path = f"{world.base}/rounds/1/submissions/{made}/confirm"
+        submission = world.submit("Ash", 3, 4)
+    path = f"{world.base}/rounds/1/submissions/{submission}/confirm"
     answer = dying.ask(url, path, world.headers("Ash"), {}, None)
     assert answer["status"] == 200
     with opened(url) as store:

@@ -59,8 +59,8 @@ def write_lines(world: World, lines: list[bytes]) -> None:
 def ask_verify(world: World) -> dict[str, Any]:
     answer = world.client().post(f"{world.base}/verify", headers=world.headers("Ana"))
     assert answer.status_code in (200, 409), answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    body: dict[str, Any] = answer.json()
+    return body
 
 
 def test_the_database_refuses_every_change(paid: World) -> None:
@@ -143,17 +143,17 @@ def test_lines_that_are_removed_swapped_or_forged_are_found(
     paid: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[list[bytes]], list[bytes]]
 ) -> None:
     lines, head = read_lines(paid), paid.round().head
-    kept = tmp_path / "ledger.jsonl"
-    kept.write_bytes(paid.client().get(f"{paid.base}/ledger", headers=paid.headers("Ana")).content)
-    assert run(monkeypatch, "verify", kept, "--head", head) == 0
+    copy_path = tmp_path / "ledger.jsonl"
+    copy_path.write_bytes(paid.client().get(f"{paid.base}/ledger", headers=paid.headers("Ana")).content)
+    assert run(monkeypatch, "verify", copy_path, "--head", head) == 0
     disarm(paid.store)
     write_lines(paid, change(lines))
     assert ask_verify(paid).get("valid") is not True
     if change is _cut:  # cut off and closed anew it is a whole ledger: only who noted its head can tell
-        kept.write_bytes(Ledger.from_lines(change(lines)).to_bytes())
+        copy_path.write_bytes(Ledger.from_lines(change(lines)).to_bytes())
     else:
-        kept.write_bytes(b"".join([*change(lines), kept.read_bytes().splitlines(keepends=True)[-1]]))
-    assert run(monkeypatch, "verify", kept, "--head", head) == 1
+        copy_path.write_bytes(b"".join([*change(lines), copy_path.read_bytes().splitlines(keepends=True)[-1]]))
+    assert run(monkeypatch, "verify", copy_path, "--head", head) == 1
 
 
 @pytest.mark.parametrize("kind", chiefly("postgresql"))

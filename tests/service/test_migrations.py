@@ -193,9 +193,9 @@ def rows_in(url: str, backup: str, table: str) -> int:
         return int(count)
     schema = backup.removeprefix("schema ")
     with psycopg.connect(url) as connection:
-        found = connection.execute(f"SELECT count(*) FROM {schema}.{table}".encode()).fetchone()
-    assert found is not None
-    return int(found[0])
+        row = connection.execute(f"SELECT count(*) FROM {schema}.{table}".encode()).fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 @pytest.mark.parametrize("begun", [False, True] if SOAK else [True])

@@ -81,8 +81,8 @@ def _file(world: World) -> Case:
 
 def _confirm(world: World) -> Case:
     world.open()
-    made = world.submit("Ash", 1, 2)
-    return "Ash", f"{world.base}/rounds/1/submissions/{made}/confirm", {}, {"replaces": made}
+    submission = world.submit("Ash", 1, 2)
+    return "Ash", f"{world.base}/rounds/1/submissions/{submission}/confirm", {}, {"replaces": submission}
 
 
 def _payouts(world: World) -> Case:
@@ -195,17 +195,17 @@ def test_without_a_key_the_constraint_guards(database: str) -> None:
     """Two reports of one provider to one round cannot be in the database, whatever program writes them."""
     with opened(database) as store:
         world = make_world(store)
-        made, other = world.submit("Ash", 1, 2), world.submit("Ash", 2, 1)
+        submission, other = world.submit("Ash", 1, 2), world.submit("Ash", 2, 1)
         confirm = f"{world.base}/rounds/1/submissions/{{}}/confirm"
         together = threading.Barrier(4)
 
         def asking(number: int) -> int:
             together.wait(30)
-            path = confirm.format(made if number % 2 else other)
+            path = confirm.format(submission if number % 2 else other)
             return int(world.client().post(path, json={}, headers=world.headers("Ash")).status_code)
 
-        found = at_once(asking, range(4), 4)
-        assert set(found) == {200, 409}
+        outcomes = at_once(asking, range(4), 4)
+        assert set(outcomes) == {200, 409}
         assert len(world.reports()) == 1
         values = {"campaign": world.campaign, "round": world.round().id, "member": world.members["Ash"]}
         with pytest.raises(IntegrityError), store.write() as tx:

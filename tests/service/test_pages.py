@@ -50,8 +50,8 @@ class Browser:
 
     def post(self, path: str, data: dict[str, Any] | None = None, **options: Any) -> Any:
         """Send a form with the token of the page that was seen last."""
-        found = re.search(r'name="csrf" value="(\w+)"', self.seen.text)
-        token = {} if found is None else {"csrf": found[1]}
+        match = re.search(r'name="csrf" value="(\w+)"', self.seen.text)
+        token = {} if match is None else {"csrf": match[1]}
         self.seen = self.client.post(path, data={**token, **(data or {})}, **options)
         return self.seen
 
@@ -328,8 +328,8 @@ def test_every_rule_is_explained(world: SimpleNamespace, name: str) -> None:
                     provider, number if daily else None, 4, np.array([1.0 + place, 3.0 - place]), "a.csv", None
                 )
                 who = accounts.User(account, provider, "provider")
-                made = rounds.add_upload(tx, who, campaign, number, Upload(report, "0" * 64, (), ()))
-                rounds.confirm(tx, who, campaign, number, made)
+                submission = rounds.add_upload(tx, who, campaign, number, Upload(report, "0" * 64, (), ()))
+                rounds.confirm(tx, who, campaign, number, submission)
         settlement.close_round(world.app.state.store, world.ana, campaign, number, final=number == 2)
     ash = Browser(world.app).sign_in(world.app, people["Ash"])
     for number in range(1, 3 if daily else 2):
@@ -383,14 +383,14 @@ def test_a_story_from_the_printed_link_to_the_second_campaign(tmp_path: Path) ->
     for name in ("Ash", "Birch"):
         ana.get(f"{there}/providers")
         seen = ana.post(f"{there}/providers", {"name": name, "identity": "contract"})
-        found = re.search(r"http://testserver(/join/[\w-]+)", seen.text)
-        assert found is not None
-        assert found[1] not in ana.get(f"{there}/providers").text
+        match = re.search(r"http://testserver(/join/[\w-]+)", seen.text)
+        assert match is not None
+        assert match[1] not in ana.get(f"{there}/providers").text
         person = people[name] = Browser(app)
-        assert "Trial" in person.get(found[1]).text
-        seen = person.post(found[1], {"name": name, "password": PASSWORD, "again": PASSWORD})
+        assert "Trial" in person.get(match[1]).text
+        seen = person.post(match[1], {"name": name, "password": PASSWORD, "again": PASSWORD})
         assert (seen.url.path, seen.url.params["notice"]) == (there, "joined")
-        assert Browser(app).get(found[1]).status_code == 404
+        assert Browser(app).get(match[1]).status_code == 404
     ana.get(there)
     assert ana.post(f"{there}/rounds", {"deadline": "2001-01-01T00:00"}).status_code == 422
     assert "must lie in the future" in ana.seen.text
@@ -595,10 +595,10 @@ def test_passwords_and_tokens(tmp_path: Path) -> None:
     ana = make_analyst(app, "Ana")
     here, there = (Browser(app).sign_in(app, ana.account) for _ in range(2))
     seen = here.post("/settings/tokens", {"label": "laptop", "scope": ["read", "manage"], "days": "3"})
-    found = re.search(r'value="(troth_[\w-]+)"', seen.text)
-    assert found is not None
-    assert found[1] not in here.get("/settings").text
-    api = TestClient(app, headers={"authorization": f"Bearer {found[1]}"})
+    match = re.search(r'value="(troth_[\w-]+)"', seen.text)
+    assert match is not None
+    assert match[1] not in here.get("/settings").text
+    api = TestClient(app, headers={"authorization": f"Bearer {match[1]}"})
     assert api.get("/api/v1/me").json()["name"] == "Ana"
     revoke = re.search(r"/settings/tokens/\w+/revoke", here.seen.text)
     assert revoke is not None

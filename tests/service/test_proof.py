@@ -327,9 +327,9 @@ def test_a_forged_history_is_found(world: World) -> None:
     write_lines(world, list(forged.lines))
     with world.store.write() as tx:
         tx.execute(update(rounds).values(head=forged.head))
-    found = post(world, "Ana", "/verify")
-    assert found["valid"] is False
-    assert "signed" in found["problem"]
+    answer = post(world, "Ana", "/verify")
+    assert answer["valid"] is False
+    assert "signed" in answer["problem"]
 
 
 @pytest.mark.parametrize("kind", chiefly("sqlite"))

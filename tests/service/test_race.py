@@ -39,10 +39,10 @@ def report_to(served: Served, world: World, name: str, turn: int) -> tuple[str, 
     sent = served.post(f"{world.base}/rounds/1/submissions/statistics", headers, statistics(name, 2 + turn, 3))
     if sent.status not in (201, 202):
         return name, sent
-    made = sent.plain["id"]
-    one = f"{world.base}/rounds/1/submissions/{made}"
+    submission = sent.plain["id"]
+    one = f"{world.base}/rounds/1/submissions/{submission}"
     until(lambda: served.ask("GET", one, headers).plain["state"] != "waiting")
-    return name, served.post(f"{world.base}/rounds/1/submissions/{made}/confirm", headers)
+    return name, served.post(f"{world.base}/rounds/1/submissions/{submission}/confirm", headers)
 
 
 def close(served: Served, world: World) -> Answer:
@@ -61,10 +61,10 @@ def test_many_report_once_and_one_close_pays(database: str) -> None:
             assert accounts.user_of_token(store, world.tokens[name]) == who
             upload = read_statistics(store, who, world.campaign, plain)
             with store.write() as tx:
-                made = rounds.add_upload(tx, who, world.campaign, 1, upload)
+                submission = rounds.add_upload(tx, who, world.campaign, 1, upload)
             try:
                 with store.write() as tx:
-                    rounds.confirm(tx, who, world.campaign, 1, made)
+                    rounds.confirm(tx, who, world.campaign, 1, submission)
             except ConflictError:
                 return None
             return name
@@ -72,8 +72,8 @@ def test_many_report_once_and_one_close_pays(database: str) -> None:
         def closing(_: Any) -> bool:
             return settlement.close_round(store, world.analyst, world.campaign, 1, anyway=True)
 
-        found = at_once(reporting, [(name, turn) for name in names for turn in range(TIMES)], PEOPLE)
-        assert sorted(name for name in found if name is not None) == names
+        outcomes = at_once(reporting, [(name, turn) for name in names for turn in range(TIMES)], PEOPLE)
+        assert sorted(name for name in outcomes if name is not None) == names
         assert sorted(at_once(closing, range(CLOSERS), CLOSERS)) == [False] * (CLOSERS - 1) + [True]
         paid = payments_of(store, world.campaign)
         assert sorted(provider for _, provider in paid) == names
@@ -132,10 +132,10 @@ def test_who_reports_and_closes_at_once_over_http(database: str, tmp_path: Path,
 def _each_reports_once_and_one_close_pays(served: Served, world: World) -> None:
     names = [*world.providers]
     turns = [(name, turn) for name in names for turn in range(TIMES)]
-    found = at_once(lambda item: report_to(served, world, *item), turns, PEOPLE)
+    outcomes = at_once(lambda item: report_to(served, world, *item), turns, PEOPLE)
     closed = at_once(lambda _: close(served, world), range(CLOSERS), CLOSERS)
-    assert {answer.status for _, answer in found} == {200, 409}
-    assert sorted(name for name, answer in found if answer.status == 200) == names
+    assert {answer.status for _, answer in outcomes} == {200, 409}
+    assert sorted(name for name, answer in outcomes if answer.status == 200) == names
     assert {answer.status for answer in closed} == {200}
     assert {answer.plain["state"] for answer in closed} == {"paid"}
     assert len({answer.plain["head"] for answer in closed}) == 1
@@ -171,10 +171,10 @@ def _what_was_confirmed_before_the_close_is_paid(served: Served, world: World) -
     threads = [threading.Thread(target=closing) for _ in range(CLOSERS)]
     for thread in threads:
         thread.start()
-    found = at_once(reporting, [(name, turn) for name in names[2:] for turn in range(TIMES)], PEOPLE)
+    outcomes = at_once(reporting, [(name, turn) for name in names[2:] for turn in range(TIMES)], PEOPLE)
     for thread in threads:
         thread.join()
-    assert set(found) <= {200, 409}
+    assert set(outcomes) <= {200, 409}
     assert {answer.status for answer in closed} == {200}
     with world.store.write() as tx:  # what was read late and never confirmed holds the round up for minutes
         tx.execute(update(queued).where(queued.c.done.is_not(None)).values(done=after(minutes=-11)))

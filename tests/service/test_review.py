@@ -65,9 +65,9 @@ class World:
         return self.client.request(method, f"/api/v1{path}", headers=headers, **options)
 
     def create(self, plain: dict[str, Any], names: str = "ABC", **options: Any) -> str:
-        made = self.call("POST", "/campaigns", json={"terms": plain, **options})
-        assert made.status_code == 201, made.text
-        campaign = str(made.json()["id"])
+        answer = self.call("POST", "/campaigns", json={"terms": plain, **options})
+        assert answer.status_code == 201, answer.text
+        campaign = str(answer.json()["id"])
         for name in names:
             added = self.call("POST", f"/campaigns/{campaign}/providers", json={"name": name, "identity": "known"})
             self.members[name] = added.json()["id"]

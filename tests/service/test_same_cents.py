@@ -50,13 +50,13 @@ def five_days(mechanism: Mapping[str, Any], **parts: Any) -> dict[str, Any]:
 def draw(days: int | None, missing: Mapping[int, str] | None = None, rows: int = 12) -> Reports:
     """Draw reports, on days or once; somebody may miss a day."""
     rng = np.random.default_rng(11)
-    found: Reports = {}
+    drawn_reports: Reports = {}
     for day in range(1, (days or 1) + 1):
         rate = rng.random()
         ones = {name: int(rng.binomial(rows, rate)) for name in PEOPLE}
         reports = {name: (n, rows - n) for name, n in ones.items() if (missing or {}).get(day) != name}
-        found[None if days is None else f"2026-05-{day:02d}"] = reports
-    return found
+        drawn_reports[None if days is None else f"2026-05-{day:02d}"] = reports
+    return drawn_reports
 
 
 CASES: dict[str, tuple[dict[str, Any], Reports, dict[str, str]]] = {

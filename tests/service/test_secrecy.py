@@ -43,13 +43,13 @@ class Look(NamedTuple):
 
 @contextmanager
 def statements_of(world: World) -> Iterator[list[str]]:
-    found: list[str] = []
+    statements: list[str] = []
 
     def note(*arguments: Any) -> None:
-        found.append(arguments[2])
+        statements.append(arguments[2])
 
     event.listen(world.store.engine, "before_cursor_execute", note)
-    yield found
+    yield statements
     event.remove(world.store.engine, "before_cursor_execute", note)
 
 
@@ -65,15 +65,15 @@ def look(world: World, method: str, path: str, session: str, **sent: Any) -> Loo
         sent["headers"] = {**world.headers("Ash"), **sent.get("headers", {})}
     else:
         client.cookies.set(COOKIE, session)
-    with statements_of(world) as found:
+    with statements_of(world) as statements:
         answer = client.request(method, path, follow_redirects=False, **sent)
     headers = tuple(sorted((name, masked(value)) for name, value in answer.headers.items()))
-    return Look(answer.status_code, masked(answer.text), len(answer.content), headers, tuple(found))
+    return Look(answer.status_code, masked(answer.text), len(answer.content), headers, tuple(statements))
 
 
 def paths(world: World, submission: str) -> list[str]:
     """Return every address to read of the table, for the provider's own objects and for others'."""
-    found = []
+    all_paths = []
     for route in sorted([*API, *PAGES]):
         method, path = route.split(" ")
         if method != "GET":
@@ -81,20 +81,20 @@ def paths(world: World, submission: str) -> list[str]:
         for number in ("1", "2"):
             for mine in (submission, "0" * 16):
                 values = {"campaign": world.campaign, "number": number, "submission": mine, "member": "0" * 16}
-                found.append(re.sub(r"{(\w+)(:\w+)?}", lambda match: values.get(match.group(1), "x"), path))  # noqa: B023
-    return list(dict.fromkeys(found))
+                all_paths.append(re.sub(r"{(\w+)(:\w+)?}", lambda match: values.get(match.group(1), "x"), path))  # noqa: B023
+    return list(dict.fromkeys(all_paths))
 
 
 def looks(world: World, submission: str, only: str = "") -> dict[str, Look]:
     """Return all that Ash can look at, or what lies below an address, and how it is refused what it may not do."""
     with world.store.write() as tx:
         session = accounts.start_session(tx, world.providers["Ash"].account)
-    found = {}
+    by_path = {}
     for path in paths(world, submission):
         if only not in path:
             continue
         name = path.replace(world.campaign, "campaign").replace(submission, "submission")
-        found[name] = look(world, "GET", path, session)
+        by_path[name] = look(world, "GET", path, session)
     base = f"{world.base}/rounds/1/submissions"
     refused = {
         "as another": ("statistics", statistics("Birch", 1, 2)),
@@ -104,15 +104,15 @@ def looks(world: World, submission: str, only: str = "") -> dict[str, Look]:
         "not mine": (f"{'0' * 16}/confirm", {}),
     }
     for what, (path, body) in refused.items():
-        found[what] = look(world, "POST", f"{base}/{path}", session, json=body)
-    found["the receipt"] = look(world, "POST", f"{base}/{submission}/confirm", session, json={})
-    return found
+        by_path[what] = look(world, "POST", f"{base}/{path}", session, json=body)
+    by_path["the receipt"] = look(world, "POST", f"{base}/{submission}/confirm", session, json={})
+    return by_path
 
 
 def prepare(world: World, phase: str) -> str:
     """Bring a world to a phase; Ash has confirmed a report and sent another submission."""
     peers = [name for name in world.providers if name != "Ash"]
-    made = world.report("Ash", 3, 4)
+    submission = world.report("Ash", 3, 4)
     world.submit("Ash", 4, 3)
     reached = PHASES.index(phase)
     for place, name in enumerate(peers):
@@ -126,7 +126,7 @@ def prepare(world: World, phase: str) -> str:
     elif reached == 4:
         world.close()
         assert world.round().state == "paid"
-    return made
+    return submission
 
 
 def seen(databases: Databases, kind: str, names: list[str], phase: str, only: str = "") -> dict[str, Look]:
@@ -134,9 +134,9 @@ def seen(databases: Databases, kind: str, names: list[str], phase: str, only: st
     groups = {"B": "pair", "C": "pair"} if "C" in names else None
     with opened(url) as store:
         world = make_world(store, ["Ash", *names], groups=groups, share_ledger=True)
-        found = looks(world, prepare(world, phase), only)
+        by_path = looks(world, prepare(world, phase), only)
     databases.give_back(url)
-    return found
+    return by_path
 
 
 @pytest.fixture(scope="module")
@@ -162,8 +162,8 @@ def test_nothing_tells_of_peers(databases: Databases, few_alone: Any, kind: str,
 
 
 def test_naming_a_peer_is_refused_like_naming_nobody(databases: Databases, kind: str) -> None:
-    found = seen(databases, kind, FEW, "peers have confirmed", only="nothing")
-    there, none = found["as another"], found["as nobody"]
+    by_path = seen(databases, kind, FEW, "peers have confirmed", only="nothing")
+    there, none = by_path["as another"], by_path["as nobody"]
     assert there.text.replace("Birch", "Hazel") == none.text
     assert (there.status, there.statements) == (none.status, none.statements)
 

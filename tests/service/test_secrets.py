@@ -42,65 +42,68 @@ def bits(secret: str) -> int:
 
 def a_session(client: TestClient, store: Store) -> dict[str, str]:
     """Go through everything that hands out or takes secrets; return them all by what they are."""
-    found = {"password": PASSWORD, "provider's password": "another long password"}
+    secrets_used = {"password": PASSWORD, "provider's password": "another long password"}
     link = serve.first_link(store, "http://127.0.0.1:8000")
     assert link is not None
-    found["first link"] = link.rsplit("/", 1)[1]
-    chosen = client.post("/api/v1/passwords", json={"link": found["first link"], "password": PASSWORD})
+    secrets_used["first link"] = link.rsplit("/", 1)[1]
+    chosen = client.post("/api/v1/passwords", json={"link": secrets_used["first link"], "password": PASSWORD})
     assert chosen.status_code == 201
     with store.write() as tx:
-        found["session"] = accounts.start_session(tx, chosen.json()["account"])
-    found["second link"] = serve.new_link(store, "http://127.0.0.1:8000", "analyst").rsplit("/", 1)[1]
-    made = client.post("/api/v1/tokens", json={"name": "analyst", "password": PASSWORD})
-    assert made.status_code == 201
-    found["token"] = made.json()["token"]
+        secrets_used["session"] = accounts.start_session(tx, chosen.json()["account"])
+    secrets_used["second link"] = serve.new_link(store, "http://127.0.0.1:8000", "analyst").rsplit("/", 1)[1]
+    answer = client.post("/api/v1/tokens", json={"name": "analyst", "password": PASSWORD})
+    assert answer.status_code == 201
+    secrets_used["token"] = answer.json()["token"]
     wrong = client.post("/api/v1/tokens", json={"name": "analyst", "password": "wrong " + PASSWORD})
     assert wrong.status_code == 401
-    headers = {"Authorization": f"Bearer {found['token']}"}
+    headers = {"Authorization": f"Bearer {secrets_used['token']}"}
     campaign = client.post("/api/v1/campaigns", json={"terms": TERMS}, headers=headers).json()["id"]
     base = f"/api/v1/campaigns/{campaign}"
     for name in ("Ash", "Elm"):
         invited = client.post(f"{base}/providers", json={"name": name, "identity": "seen"}, headers=headers).json()
-        found[f"{name}'s invitation"] = invited["invitation"]
+        secrets_used[f"{name}'s invitation"] = invited["invitation"]
     again = client.post(f"{base}/providers/{invited['id']}/invitation", headers=headers).json()
-    found["Elm's second invitation"] = again["invitation"]
-    body = {"invitation": found["Ash's invitation"], "password": found["provider's password"]}
+    secrets_used["Elm's second invitation"] = again["invitation"]
+    body = {"invitation": secrets_used["Ash's invitation"], "password": secrets_used["provider's password"]}
     assert client.post("/api/v1/invitations", json=body).status_code == 201
     assert client.post("/api/v1/invitations", json=body).status_code == 404
-    made = client.post("/api/v1/tokens", json={"name": "Ash", "password": found["provider's password"]})
-    found["provider's token"] = made.json()["token"]
-    assert client.get(f"/api/v1/campaigns/{found['token']}", headers=headers).status_code == 422
-    assert client.get(f"/join/{found['second link']}").status_code in (200, 303, 404)
-    assert client.get(f"/api/v1/tokens/{found['token']}?token={found['token']}").status_code in (404, 405)
-    assert client.get("/api/v1/me", headers={"Authorization": "Bearer " + found["provider's token"]}).status_code == 200
-    return found
+    answer = client.post("/api/v1/tokens", json={"name": "Ash", "password": secrets_used["provider's password"]})
+    secrets_used["provider's token"] = answer.json()["token"]
+    assert client.get(f"/api/v1/campaigns/{secrets_used['token']}", headers=headers).status_code == 422
+    assert client.get(f"/join/{secrets_used['second link']}").status_code in (200, 303, 404)
+    assert client.get(f"/api/v1/tokens/{secrets_used['token']}?token={secrets_used['token']}").status_code in (404, 405)
+    assert (
+        client.get("/api/v1/me", headers={"Authorization": "Bearer " + secrets_used["provider's token"]}).status_code
+        == 200
+    )
+    return secrets_used
 
 
 def test_secrets_are_in_no_table_and_no_log(database: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     with opened(database) as store:
         world = World(store, None, "")  # type: ignore[arg-type]
-        found = a_session(world.client(), store)
-        held = dump(store)
+        secrets_used = a_session(world.client(), store)
+        stored = dump(store)
     records = [record for record in caplog.records if not record.name.startswith(("httpx", "httpcore"))]
     said = "\n".join(JsonLines().format(record) for record in records)
     assert '"route": "/api/v1/tokens"' in said
-    for what, secret in found.items():
+    for what, secret in secrets_used.items():
         if "password" not in what:
             assert bits(secret) == 256, what
-        assert secret not in held, what
+        assert secret not in stored, what
         assert secret not in said, what
         assert secret[:20] not in said.replace("/api/v1", ""), what
-    assert len(set(found.values())) == len(found)
+    assert len(set(secrets_used.values())) == len(secrets_used)
 
 
 def test_an_error_in_the_log_has_no_values(database: str, caplog: pytest.LogCaptureFixture) -> None:
     with opened(database) as store:
         world = make_world(store)
         with store.read() as tx:
-            held = tx.execute(select(tokens).limit(1)).one()._asdict()
+            row = tx.execute(select(tokens).limit(1)).one()._asdict()
         with pytest.raises(IntegrityError) as failed, store.write() as tx:
-            tx.execute(tokens.insert().values(held | {"label": "a telling label"}))
+            tx.execute(tokens.insert().values(row | {"label": "a telling label"}))
         assert "a telling label" not in str(failed.value)
         assert world.tokens["Ana"] not in str(failed.value)
 
@@ -110,16 +113,16 @@ def test_tokens_end(database: str) -> None:
         world = make_world(store)
         client, mine = world.client(), world.headers("Ana")
         with store.write() as tx:
-            secret, kept = accounts.create_token(tx, world.analyst.account, "short", SCOPES, 1)
+            secret, token = accounts.create_token(tx, world.analyst.account, "short", SCOPES, 1)
         headers = {"Authorization": f"Bearer {secret}"}
         assert client.get("/api/v1/me", headers=headers).status_code == 200
         with store.write() as tx:
-            tx.execute(update(tokens).where(tokens.c.id == kept.id).values(expires=after(seconds=-1)))
+            tx.execute(update(tokens).where(tokens.c.id == token.id).values(expires=after(seconds=-1)))
         assert client.get("/api/v1/me", headers=headers).status_code == 401
         with store.write() as tx:
-            tx.execute(update(tokens).where(tokens.c.id == kept.id).values(expires=after(days=1)))
+            tx.execute(update(tokens).where(tokens.c.id == token.id).values(expires=after(days=1)))
         assert client.get("/api/v1/me", headers=headers).status_code == 200
-        assert client.delete(f"/api/v1/tokens/{kept.id}", headers=mine).status_code == 204
+        assert client.delete(f"/api/v1/tokens/{token.id}", headers=mine).status_code == 204
         assert client.get("/api/v1/me", headers=headers).status_code == 401
         assert client.get("/api/v1/me", headers=mine).status_code == 200
         shown = client.get("/api/v1/tokens", headers=mine)
@@ -163,8 +166,8 @@ def with_password(store: Store) -> World:
 def test_the_eleventh_attempt_waits(database: str) -> None:
     with opened(database) as store:
         world = with_password(store)
-        found = [try_to_sign_in(world, "Bob") for _ in range(MOST_FAILURES + 1)]
-        assert found == [401] * MOST_FAILURES + [429]
+        statuses = [try_to_sign_in(world, "Bob") for _ in range(MOST_FAILURES + 1)]
+        assert statuses == [401] * MOST_FAILURES + [429]
         assert try_to_sign_in(world, " bOB ", PASSWORD) == 429
         assert try_to_sign_in(world, "Cyd", PASSWORD) == 201
         with store.write() as tx:
@@ -176,8 +179,8 @@ def test_the_eleventh_attempt_waits(database: str) -> None:
 def test_unknown_names_wait_as_known_ones_do(database: str) -> None:
     with opened(database) as store:
         world = with_password(store)
-        found = [try_to_sign_in(world, "nobody of that name") for _ in range(MOST_FAILURES + 1)]
-        assert found == [401] * MOST_FAILURES + [429]
+        statuses = [try_to_sign_in(world, "nobody of that name") for _ in range(MOST_FAILURES + 1)]
+        assert statuses == [401] * MOST_FAILURES + [429]
 
 
 def test_attempts_at_the_same_moment_do_not_slip_through(database: str) -> None:
@@ -189,8 +192,8 @@ def test_attempts_at_the_same_moment_do_not_slip_through(database: str) -> None:
             together.wait(30)
             return [try_to_sign_in(world, "Bob") for _ in range(2)]
 
-        found = [status for pair in at_once(trying, range(8), 8) for status in pair]
-        assert sorted(found) == [401] * MOST_FAILURES + [429] * (16 - MOST_FAILURES)
+        statuses = [status for pair in at_once(trying, range(8), 8) for status in pair]
+        assert sorted(statuses) == [401] * MOST_FAILURES + [429] * (16 - MOST_FAILURES)
 
 
 @pytest.mark.parametrize("kind", chiefly("sqlite"))
@@ -217,8 +220,8 @@ def test_one_invitation_makes_one_account(database: str) -> None:
 
         assert sorted(at_once(accepting, range(6), 6)) == [201] + [404] * 5
         with store.read() as tx:
-            found = tx.execute(select(members).where(members.c.id == member)).one()
-            assert found.account is not None
+            row = tx.execute(select(members).where(members.c.id == member)).one()
+            assert row.account is not None
 
 
 def test_one_name_goes_to_one_of_those_who_want_it(database: str) -> None:
@@ -244,19 +247,19 @@ def test_links_end(database: str) -> None:
         world = make_world(store, opened=False)
         path = f"{world.base}/providers"
         client, headers = world.client(), world.headers("Ana")
-        made = client.post(path, json={"name": "Fir", "identity": "seen"}, headers=headers).json()
+        answer = client.post(path, json={"name": "Fir", "identity": "seen"}, headers=headers).json()
 
         def accept(secret: str) -> int:
             body = {"invitation": secret, "password": PASSWORD}
             return int(client.post("/api/v1/invitations", json=body).status_code)
 
-        newer = client.post(f"{path}/{made['id']}/invitation", headers=headers).json()["invitation"]
-        assert accept(made["invitation"]) == 404
+        newer = client.post(f"{path}/{answer['id']}/invitation", headers=headers).json()["invitation"]
+        assert accept(answer["invitation"]) == 404
         with store.write() as tx:
             tx.execute(update(links).values(expires=after(seconds=-1)))
         assert accept(newer) == 404
-        newest = client.post(f"{path}/{made['id']}/invitation", headers=headers).json()["invitation"]
-        client.delete(f"{path}/{made['id']}", headers=headers)
+        newest = client.post(f"{path}/{answer['id']}/invitation", headers=headers).json()["invitation"]
+        client.delete(f"{path}/{answer['id']}", headers=headers)
         assert accept(newest) == 404
 
 
@@ -275,8 +278,8 @@ def test_a_sign_in_link_is_used_once_by_one(database: str) -> None:
             except NotFoundError:
                 return None
 
-        found = at_once(following, range(6), 6)
-        assert sorted(map(str, found)) == sorted([world.analyst.account] + ["None"] * 5)
+        outcomes = at_once(following, range(6), 6)
+        assert sorted(map(str, outcomes)) == sorted([world.analyst.account] + ["None"] * 5)
 
 
 def test_formulas_in_names_are_neutral_in_csv(database: str) -> None:

@@ -78,8 +78,13 @@ def test_the_third_attempt_is_the_last_and_names_the_report(database: str, monke
             assert world.client().post(place, json={}, headers=world.headers(name)).status_code == 200
         world.close()
         for attempts in (1, 2):
-            found = world.round()
-            assert (found.state, found.settled, found.problem, found.attempts) == ("closed", None, None, attempts)
+            stopped = world.round()
+            assert (stopped.state, stopped.settled, stopped.problem, stopped.attempts) == (
+                "closed",
+                None,
+                None,
+                attempts,
+            )
             with store.write() as tx:
                 tx.execute(update(rounds).values(closed="2000-01-01"))
             settlement.close_due(store)

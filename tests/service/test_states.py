@@ -239,9 +239,9 @@ class Orders(RuleBasedStateMachine):
         with self.store.read() as tx:
             rows = rounds.list_rounds(tx, self.world.campaign)
             ended = tx.execute(campaign_table.select()).one().state == "ended"
-        found = [(row.state, row.state == "closed" and row.problem is not None, row.final) for row in rows]
+        states = [(row.state, row.state == "closed" and row.problem is not None, row.final) for row in rows]
         expected = [(day.state, day.state == "closed" and day.problem, day.final) for day in self.reference.days]
-        assert found == expected
+        assert states == expected
         assert ended == self.reference.ended
         paid: dict[Any, set[str]] = {}
         for day, name in payments_of(self.store, self.world.campaign):

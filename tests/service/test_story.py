@@ -104,8 +104,8 @@ class Caller:
         path = f"{campaign}/rounds/{number}"
         day = self.served.ask("GET", f"/api/v1{path}", self.headers).plain["day"]
         sums = {**statistics(self.name, ones, zeros, day), "family": FAMILY}
-        made = self.sent(f"{path}/submissions/statistics", sums, self.headers)
-        one = f"{path}/submissions/{made['id']}"
+        answer = self.sent(f"{path}/submissions/statistics", sums, self.headers)
+        one = f"{path}/submissions/{answer['id']}"
         until(lambda: self.served.ask("GET", f"/api/v1{one}", self.headers).plain["state"] != "waiting")
         self.sent(f"{one}/confirm", {}, self.headers)
 
@@ -116,10 +116,10 @@ def browser() -> Iterator[Any]:
 
     from playwright.sync_api import sync_playwright
 
-    found = which("chromium") or which("chromium-browser") or which("google-chrome")
-    assert found, "chromium is missing: make test installs it (apt-get install chromium)"
+    path = which("chromium") or which("chromium-browser") or which("google-chrome")
+    assert path, "chromium is missing: make test installs it (apt-get install chromium)"
     with sync_playwright() as play:
-        running = play.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+        running = play.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
         yield running
         running.close()
 
@@ -138,9 +138,9 @@ def session(browser: Any, served: Served) -> Any:
     """What the browser of an analyst who is signed in keeps."""
     analyst = Person(browser, served)
     sign_in_first(served, analyst)
-    kept = analyst.context.storage_state()
+    state = analyst.context.storage_state()
     analyst.leave()
-    return kept
+    return state
 
 
 def sign_in_first(served: Served, analyst: Person) -> None:
@@ -261,9 +261,9 @@ def test_a_campaign_from_the_first_link_to_the_verified_ledger(
     analyst.page.get_by_role("button", name="Verify now").click()
     analyst.page.wait_for_selector("#verified .said")
     assert "The ledger is valid" in analyst.text()
-    found, raw = verified(analyst, campaign, tmp_path, head)
+    verification, raw = verified(analyst, campaign, tmp_path, head)
     assert b"better.csv" in raw
-    totals = {name: found.campaign.text(amount) for name, amount in found.totals.items()}
+    totals = {name: verification.campaign.text(amount) for name, amount in verification.totals.items()}
     assert sum(map(Decimal, totals.values())) <= 900
     assert totals == {"Birch": totals["Birch"], **{name: f"{amount:.2f}" for name, amount in paid.items()}}
     csv = analyst.context.request.get(f"{analyst.home}{campaign}/payments.csv").text()
@@ -317,9 +317,9 @@ def test_days_of_providers_with_hostile_names_on_a_phone(
     assert "'=cmd()" in csv
     background = analyst.page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (sum(map(int, re.findall(r"\d+", background)[:3])) < 200) == (scheme == "dark")
-    found, raw = verified(analyst, campaign, tmp_path)
+    verification, raw = verified(analyst, campaign, tmp_path)
     closed = [json.loads(line)["day"] for line in raw.splitlines() if b'"close"' in line]
-    assert [paid.day for paid in found.rounds] == closed
+    assert [paid.day for paid in verification.rounds] == closed
     assert len(closed) == DAYS
     for person in (analyst, provider):
         person.leave()

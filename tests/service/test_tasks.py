@@ -95,9 +95,9 @@ def report(world: World, folder: Path, name: str, content: str | bytes, file: st
     """Send a file of labels and confirm it."""
     upload = read(world, folder, name, content, file)
     with world.store.write() as tx:
-        made = rounds.add_upload(tx, world.providers[name], world.campaign, 1, upload)
-        rounds.confirm(tx, world.providers[name], world.campaign, 1, made, nonce=f"words of {name}")
-    return made
+        submission = rounds.add_upload(tx, world.providers[name], world.campaign, 1, upload)
+        rounds.confirm(tx, world.providers[name], world.campaign, 1, submission, nonce=f"words of {name}")
+    return submission
 
 
 def paid_world(store: Store, folder: Path, terms: Mapping[str, Any] = TERMS, said: Labels | None = None) -> World:
@@ -193,13 +193,13 @@ def test_public_guesses_are_part_of_the_terms_and_are_not_paid_for_again(
 def test_receipts_and_proofs_bind_what_was_said_on_each_task(database: str, tmp_path: Path) -> None:
     with opened(database) as store:
         world = make_world(store, WORKERS, DRAWN)
-        said, made = crowd(), {}
+        said, submissions = crowd(), {}
         for name, labels in said.items():
-            made[name] = report(world, tmp_path, name, as_csv(labels))
+            submissions[name] = report(world, tmp_path, name, as_csv(labels))
         client = world.client()
         where = f"{world.base}/rounds/1"
         receipts = {
-            name: client.get(f"{where}/submissions/{made[name]}", headers=world.headers(name)).json()["receipt"]
+            name: client.get(f"{where}/submissions/{submissions[name]}", headers=world.headers(name)).json()["receipt"]
             for name in WORKERS
         }
         world.close()
@@ -237,20 +237,20 @@ def _check_other_cents(terms: Campaign, payment: dict[str, Any]) -> None:
     }
     for field, changes in wrong.items():
         for change in changes:
-            with pytest.raises(PaymentError) as found:
+            with pytest.raises(PaymentError) as raised:
                 check_payment(terms, {**payment, **change})
-            assert found.value.field == field
+            assert raised.value.field == field
 
 
 def test_a_label_that_was_changed_in_the_database_is_not_paid(database: str, tmp_path: Path) -> None:
     said = crowd()
     with opened(database) as store:
         world = make_world(store, WORKERS, TERMS)
-        made = {name: report(world, tmp_path, name, as_csv(labels)) for name, labels in said.items()}
+        submissions = {name: report(world, tmp_path, name, as_csv(labels)) for name, labels in said.items()}
         forged = own_of({item: {"cat": "dog", "dog": "cat"}[label] for item, label in said["Bo"].items()})
         with store.write() as tx:
             tx.execute(
-                update(upload_tasks).where(upload_tasks.c.upload == made["Bo"]).values(content=forged.to_bytes())
+                update(upload_tasks).where(upload_tasks.c.upload == submissions["Bo"]).values(content=forged.to_bytes())
             )
         world.close()
         assert world.round().state == "closed"

@@ -108,16 +108,16 @@ def test_upload_has_the_bits_of_paying_from_files(tmp_path: Path, family: str, n
     path.write_text(toml_of(EXAMPLES[family], frame, "unused"))
     campaign = Campaign.load(path)
     data = FORMATS[name](pa.Table.from_pandas(frame, preserve_index=False))
-    found = upload(tmp_path, campaign, name, data)
+    upload_result = upload(tmp_path, campaign, name, data)
     (expected,) = paid(tmp_path, campaign, name, data)
-    same(found.report, expected)
-    assert found.sha256 == sha256(data).hexdigest()
-    assert (found.report.source, found.report.data_digest) == (name, "sha256:" + found.sha256)
-    assert len(found.preview) == 9
-    assert found.preview[0][0] == "who"
+    same(upload_result.report, expected)
+    assert upload_result.sha256 == sha256(data).hexdigest()
+    assert (upload_result.report.source, upload_result.report.data_digest) == (name, "sha256:" + upload_result.sha256)
+    assert len(upload_result.preview) == 9
+    assert upload_result.preview[0][0] == "who"
     columns = [column for column in campaign.columns if column is not None]
-    assert [column.name for column in found.columns] == columns
-    for column in found.columns:
+    assert [column.name for column in upload_result.columns] == columns
+    for column in upload_result.columns:
         values = frame[column.name]
         assert (column.least, column.greatest) == (values.min(), values.max())
         assert column.mean == pytest.approx(values.mean())
@@ -129,29 +129,29 @@ def test_many_batches_are_added_in_the_same_order(tmp_path: Path, name: str) -> 
     table = pa.table({"length": generator(4).normal(1e3, 300.0, rows)})
     data = parquet(table, row_group_size=700_000) if name == "rows.parquet" else FORMATS[name](table)
     campaign = campaigns()["normal"]
-    found = upload(tmp_path, campaign, name, data, limits=Limits())
+    upload_result = upload(tmp_path, campaign, name, data, limits=Limits())
     without = replace(campaign.request, provider=None)
     (tmp_path / name).write_bytes(data)
     (expected,), _ = read_reports(str(tmp_path / name), without)
-    same(found.report, replace(expected, provider="Ash"))
+    same(upload_result.report, replace(expected, provider="Ash"))
 
 
 def test_provider_and_day_may_go_without_saying(tmp_path: Path) -> None:
     data = b"improved\n1\n0\n1\n"
-    found = upload(tmp_path, campaigns()["daily"], "rows.csv", data, DAY).report
-    assert (found.provider, found.day, found.rows, found.summary.tolist()) == ("Ash", DAY, 3, [1.0, 2.0])
+    report = upload(tmp_path, campaigns()["daily"], "rows.csv", data, DAY).report
+    assert (report.provider, report.day, report.rows, report.summary.tolist()) == ("Ash", DAY, 3, [1.0, 2.0])
     data = b"clinic,day,improved\n Ash,2026-05-04,1\n Ash,2026-05-04T12:30Z,0\n"
-    found = upload(tmp_path, campaigns()["daily"], "rows.csv", data, DAY).report
-    assert (found.provider, found.day, found.rows) == ("Ash", DAY, 2)
+    report = upload(tmp_path, campaigns()["daily"], "rows.csv", data, DAY).report
+    assert (report.provider, report.day, report.rows) == ("Ash", DAY, 2)
     data = b"day,improved\n7,1\n"
     assert upload(tmp_path, campaigns()["daily"], "rows.csv", data, 7).report.day == 7
 
 
 def test_labels_are_counted(tmp_path: Path) -> None:
     data = b"clinic,label,note\nAsh,cat,\xff\nAsh, dog ,x\nAsh,cat,y\n"
-    found = upload(tmp_path, campaigns()["labels"], "pets.csv", data)
-    assert found.columns == (ColumnSummary(name="label", labels=[("cat", 2), ("dog", 1), ("other", 0)]),)
-    assert found.preview == (("clinic", "label"), ("Ash", "cat"), ("Ash", " dog "), ("Ash", "cat"))
+    upload_result = upload(tmp_path, campaigns()["labels"], "pets.csv", data)
+    assert upload_result.columns == (ColumnSummary(name="label", labels=[("cat", 2), ("dog", 1), ("other", 0)]),)
+    assert upload_result.preview == (("clinic", "label"), ("Ash", "cat"), ("Ash", " dog "), ("Ash", "cat"))
     data = parquet(pa.table({"label": pa.array(["dog"] * 5).dictionary_encode()}))
     assert upload(tmp_path, campaigns()["labels"], "pets.parquet", data).report.summary.tolist() == [0.0, 5.0, 0.0]
 
@@ -160,12 +160,12 @@ def test_statistics_are_read(tmp_path: Path) -> None:
     campaign = campaigns()["bernoulli"]
     rows = tmp_path / "ash.csv"
     rows.write_bytes(b"improved\n1\n0\n1\n1\n")
-    made = make_statistics(campaign, rows, "Ash")
-    found = upload(tmp_path, campaign, "ash.json", json.dumps(made).encode())
-    same(found.report, replace(upload(tmp_path, campaign, "ash.csv", rows.read_bytes()).report))
-    assert found.report.data_digest == made["digest"]
-    assert found.columns == ()
-    assert ("rows", "4") in found.preview
+    statistics_file = make_statistics(campaign, rows, "Ash")
+    upload_result = upload(tmp_path, campaign, "ash.json", json.dumps(statistics_file).encode())
+    same(upload_result.report, replace(upload(tmp_path, campaign, "ash.csv", rows.read_bytes()).report))
+    assert upload_result.report.data_digest == statistics_file["digest"]
+    assert upload_result.columns == ()
+    assert ("rows", "4") in upload_result.preview
 
 
 def test_there_are_two_hundred_malformed_files() -> None:
@@ -206,13 +206,13 @@ def test_flipped_bytes_are_refused_or_receipted(tmp_path: Path, name: str) -> No
         for place in rng.integers(0, len(good), int(rng.integers(1, 6))):
             data[place] ^= int(rng.integers(1, 256))
         try:
-            found = upload(tmp_path, campaign, name, bytes(data))
+            upload_result = upload(tmp_path, campaign, name, bytes(data))
         except UploadError as error:
             statuses.add(error.status)
             continue
-        assert found.report.data_digest == "sha256:" + sha256(data).hexdigest()
-        assert 0 < found.report.rows < 1000
-        check_possible(campaign, found.report)
+        assert upload_result.report.data_digest == "sha256:" + sha256(data).hexdigest()
+        assert 0 < upload_result.report.rows < 1000
+        check_possible(campaign, upload_result.report)
     assert statuses <= {413, 415, 422}
 
 

@@ -111,10 +111,10 @@ class World:
 
     def report(self, name: str, ones: int, zeros: int, number: int = 1, replaces: str | None = None) -> str:
         """Send statistics, confirm them and return the submission."""
-        made = self.submit(name, ones, zeros, number)
+        submission = self.submit(name, ones, zeros, number)
         with self.store.write() as tx:
-            rounds.confirm(tx, self.providers[name], self.campaign, number, made, replaces)
-        return made
+            rounds.confirm(tx, self.providers[name], self.campaign, number, submission, replaces)
+        return submission
 
     def report_all(self, counts: Mapping[str, tuple[int, int]], number: int = 1) -> None:
         for name, (ones, zeros) in counts.items():
@@ -130,8 +130,8 @@ class World:
     def reports(self, number: int = 1) -> dict[str, str]:
         """Return the members who have reported, with when they confirmed."""
         with self.store.read() as tx:
-            found = rounds.reporters(tx, rounds.find_round(tx, self.campaign, number).id)
-        return {member: row.confirmed for member, row in found.items()}
+            reporters = rounds.reporters(tx, rounds.find_round(tx, self.campaign, number).id)
+        return {member: row.confirmed for member, row in reporters.items()}
 
     def round(self, number: int = 1) -> Any:
         with self.store.read() as tx:
@@ -197,9 +197,9 @@ def payments_of(store: Store, campaign: str) -> dict[tuple[Any, str], int]:
     if not ledger.lines:
         return {}
     result = verify(ledger, file=file)
-    found = [((paid.day, one.provider), one.payment) for paid in result.rounds for one in paid.payments]
-    assert len(found) == len(dict(found)), "somebody was paid twice"
-    return dict(found)
+    payments = [((paid.day, one.provider), one.payment) for paid in result.rounds for one in paid.payments]
+    assert len(payments) == len(dict(payments)), "somebody was paid twice"
+    return dict(payments)
 
 
 def dump(store: Store) -> str:

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Annotated, Any
 
-from fastapi import Depends
+from fastapi import Depends, FastAPI
 from fastapi.routing import APIRoute
 from starlette.requests import Request
-from starlette.routing import Route
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
 
-from troth.operations import ANYONE, OPERATIONS, PREFIX, Access
+from troth.operations import ANYONE, OPERATIONS, PREFIX, Access, Lane
 from troth.service import accounts, lanes
 from troth.service.accounts import User
 from troth.service.errors import ForbiddenError, SignInNeededError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
-
-    from fastapi import FastAPI
-    from starlette.responses import Response
-    from starlette.routing import BaseRoute
-
-    from troth.operations import Lane
 
 COOKIE = "troth_session"
 Table = Mapping[str, Access]

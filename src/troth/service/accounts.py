@@ -8,13 +8,14 @@ from __future__ import annotations
 import hmac
 import secrets
 import unicodedata
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from argon2 import PasswordHasher
 from argon2.exceptions import VerificationError
-from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from troth.operations import SCOPES, Scope
@@ -28,14 +29,7 @@ from troth.service.errors import (
 )
 from troth.service.names import has_unseen, looks, mixed_alphabets, skeleton
 from troth.service.schema import accounts, attempts, links, members, new_id, sessions, tokens
-from troth.service.store import after, now, queue
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from sqlalchemy import ColumnElement, Connection, Row, Select
-
-    from troth.service.store import Store
+from troth.service.store import Store, after, now, queue
 
 Role = Literal["analyst", "provider"]
 SESSION_DAYS, LINK_DAYS, MOST_TOKEN_DAYS = 14, 14, 366

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import threading
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from fastapi import FastAPI
@@ -23,9 +23,6 @@ from troth.service.sandbox import COMPUTING, READING
 from troth.service.store import Store
 from troth.service.uploads import Limits
 from troth.service.web import ResponseGuard, answer_errors, log_to_stderr, logger
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 SETTINGS = "TROTH_SERVICE"
 

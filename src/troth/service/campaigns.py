@@ -7,10 +7,11 @@ the terms, because caps depend on them, and nothing can change any more.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sqlalchemy import bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
 
 from troth.campaigns.canonical_json import digest
 from troth.campaigns.commit import DAILY_ROUNDS
@@ -27,18 +28,10 @@ from troth.mechanisms import DEFAULT_RULE
 from troth.service import accounts
 from troth.service.accounts import User, clean_name, new_name
 from troth.service.errors import ConflictError, InvalidError, NotFoundError
-from troth.service.keys import keys_of
+from troth.service.keys import Keys, keys_of
 from troth.service.names import looks
 from troth.service.schema import campaigns, members, new_id, reports, rounds
-from troth.service.store import now
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from sqlalchemy import Connection, Row
-
-    from troth.service.keys import Keys
-    from troth.service.store import Store
+from troth.service.store import Store, now
 
 _ELSEWHERE = ("source", "format", "engine")  # where files lie: the service is sent its data
 _NAMING = ("data", "model", "history")  # tables that may describe every provider

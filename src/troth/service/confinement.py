@@ -14,11 +14,8 @@ import platform
 import struct
 import sys
 import sysconfig
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _NO_NEW_PRIVILEGES, _DUMPABLE, _SECCOMP, _FILTER_MODE = 38, 4, 22, 2  # of prctl
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # of Landlock, the same on every architecture

@@ -11,7 +11,7 @@ import json
 import logging
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.request import Request, urlopen
 
 from sqlalchemy import func, select
@@ -20,14 +20,11 @@ from troth.campaigns.ledger import Ledger, LedgerError
 from troth.campaigns.merkle import consistency_proof, leaf, root
 from troth.campaigns.rounds import used_seeds
 from troth.campaigns.statements import HEAD
+from troth.campaigns.terms import Campaign
+from troth.service.keys import Keys
 from troth.service.ledgers import load_ledger
 from troth.service.schema import ledger_lines
-from troth.service.store import now
-
-if TYPE_CHECKING:
-    from troth.campaigns.terms import Campaign
-    from troth.service.keys import Keys
-    from troth.service.store import Store
+from troth.service.store import Store, now
 
 logger = logging.getLogger("troth.service")
 TARGETS = "TROTH_PUBLISH_HEADS"

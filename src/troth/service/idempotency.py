@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import sha256
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import delete, func, insert, select
+from sqlalchemy import Connection, delete, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from troth.service.errors import ConflictError, TooManyError
 from troth.service.schema import replies
-from troth.service.store import after, now, queue
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sqlalchemy import Connection
-
-    from troth.service.store import Store
+from troth.service.store import Store, after, now, queue
 
 KEPT_DAYS = 7
 MOST_REPLIES, MOST_BYTES = 10_000, 64 << 20  # stored for one account

@@ -7,25 +7,20 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import AsyncIterable, AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from sqlalchemy import Row
+from starlette.datastructures import UploadFile
 
 from troth.service import campaigns, lanes, rounds, upload_queue
+from troth.service.accounts import User
 from troth.service.idempotency import replied
-from troth.service.store import timestamp
-from troth.service.uploads import UntriedError, UploadError, holds_statistics, read_upload
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, AsyncIterator
-
-    from sqlalchemy import Row
-    from starlette.datastructures import UploadFile
-
-    from troth.service.accounts import User
-    from troth.service.store import Store
-    from troth.service.uploads import Limits, Upload
+from troth.service.store import Store, timestamp
+from troth.service.uploads import Limits, UntriedError, Upload, UploadError, holds_statistics, read_upload
 
 STATISTICS = "statistics.json"
 """The file name of statistics that were sent without one."""

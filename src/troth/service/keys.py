@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from typing import Any, Protocol
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from sqlalchemy import Connection
 
 from troth.campaigns.ledger import locked
 from troth.campaigns.private_files import create_private
 from troth.campaigns.seed import Secret, load_secret, record_use, save_secret
 from troth.campaigns.statements import public_key, sign
 from troth.core.errors import DataError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from sqlalchemy import Connection
 
 OPTION = "troth_keys"
 
@@ -122,8 +120,6 @@ class KeyFolder:
             os.fsync(file.fileno())
 
     def _signing_key(self) -> Ed25519PrivateKey:
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
         if self._key is None:
             path = self._existing_folder() / "signing.key"
             if not path.exists():

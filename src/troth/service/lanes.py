@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import partial
 from inspect import iscoroutinefunction, signature
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from troth.operations import Lane
+from troth.operations import Lane
 
 T = TypeVar("T")
 SIZES: dict[Lane, int] = {

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from sqlalchemy import func, insert, select
+from sqlalchemy import Connection, func, insert, select
 
 from troth.campaigns.ledger import Ledger
 from troth.campaigns.verify import campaign_of
+from troth.results.result import Result
 from troth.results.tasks import result_of
 from troth.service.errors import ConflictError
 from troth.service.schema import ledger_files, ledger_lines
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
-    from troth.results.result import Result
 
 
 def height(tx: Connection, campaign: str) -> int:

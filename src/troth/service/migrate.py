@@ -9,10 +9,11 @@ version than this program is refused.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.resources import as_file, files
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import sqlalchemy as sql
 from alembic import command
@@ -26,12 +27,7 @@ from troth.campaigns.seed import Secret
 from troth.core.errors import DataError
 from troth.service.keys import keys_of
 from troth.service.schema import campaigns, metadata
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from troth.service.store import Store
+from troth.service.store import Store
 
 _LOCK = 7_264_511_908  # any number, the same in every process
 

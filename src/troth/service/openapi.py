@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from troth.operations import OPERATIONS, PREFIX, Content, Operation
 from troth.service.responses import Refused
-
-if TYPE_CHECKING:
-    from fastapi import FastAPI
 
 REFUSALS = {
     400: "The request cannot be read.",

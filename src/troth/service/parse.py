@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,13 +18,8 @@ from troth.core.errors import DataError, TrothError
 from troth.data.files import NOT_UNICODE, Fragment
 from troth.data.kernel import as_numbers, encode, holds_numbers, is_text, numbers_of_text
 from troth.data.own_tasks import read_own_tasks
-from troth.data.request import shown
+from troth.data.request import Day, Request, shown
 from troth.data.single_provider import read_own
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from troth.data.request import Day, Request
 
 SHOWN_ROWS, SHOWN_LENGTH, SHOWN_LABELS, MOST_COLUMNS = 8, 40, 12, 10_000
 _MESSAGE_LENGTH, _HEAD_BYTES = 4000, 1 << 20

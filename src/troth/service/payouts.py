@@ -8,26 +8,21 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import Connection, func, insert, select, update
 
 from troth.campaigns.canonical_json import canonical
+from troth.data.request import Day
 from troth.results.result import harmless
 from troth.service import campaigns, ledgers, responses, rounds
+from troth.service.accounts import User
 from troth.service.errors import ConflictError, NotFoundError
 from troth.service.responses import Amount
 from troth.service.schema import payouts
 from troth.service.store import now
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sqlalchemy import Connection
-
-    from troth.data.request import Day
-    from troth.service.accounts import User
 
 
 class _Due(NamedTuple):

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from troth.campaigns.statements import RECEIPT, StatementError, check_signature, joint_nonce
+from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError
 from troth.service.campaigns import digest_of_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from troth.campaigns.terms import Campaign
-    from troth.service.keys import Keys
+from troth.service.keys import Keys
 
 
 def statement(campaign: str, commitment: str | None, report: Any) -> dict[str, Any]:

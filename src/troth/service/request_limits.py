@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import TYPE_CHECKING
 
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from troth.operations import PREFIX
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LARGEST_JSON, SMALL_JSON = 4 << 20, 1 << 16
 _LARGE = re.compile(rf"{PREFIX}/campaigns(/[^/]+/(terms|rounds/[^/]+/submissions/statistics))?")  # others are small

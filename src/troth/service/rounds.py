@@ -8,29 +8,24 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from sqlalchemy import bindparam, delete, exists, func, insert, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, delete, exists, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from troth.campaigns.task_reports import TaskReport
+from troth.campaigns.terms import Campaign
 from troth.data.request import Day, Report, day_order, parse_day
 from troth.service import campaigns, receipts
+from troth.service.accounts import User
 from troth.service.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError, TooManyError
 from troth.service.keys import keys_of
 from troth.service.schema import members, new_id, queued, reports, rounds, upload_tasks, uploads
 from troth.service.store import after, now, queue
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sqlalchemy import Connection, Row, Select
-
-    from troth.campaigns.terms import Campaign
-    from troth.service.accounts import User
-    from troth.service.uploads import Upload
+from troth.service.uploads import Upload
 
 _LAST_NUMBER = 10**9
 MOST_UPLOADS, MOST_TASK_BYTES = 50, 32 << 20

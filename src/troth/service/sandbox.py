@@ -16,16 +16,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from troth.core.errors import TrothError
 from troth.mechanisms import RULES
 from troth.models import FAMILIES
 from troth.service.worker_processes import BLOCK, LENGTH, NO_CHILD, OUT_OF_MEMORY, STARTED, STATUS, Bounds
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 _START = (
     "import sys; sys.path[:] = {path!r}; from troth.service.worker_processes import serve; serve({socket}, {modules!r})"

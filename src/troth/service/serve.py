@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -22,9 +23,6 @@ from troth.service.schema import campaigns as campaign_table
 from troth.service.schema import rounds as round_table
 from troth.service.store import Store
 from troth.service.worker_processes import Bounds
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SHUTDOWN_SECONDS = 10
 """How long requests may take to end once the service is told to stop."""

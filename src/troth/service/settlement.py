@@ -17,15 +17,19 @@ from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import Connection, Row, delete, select, update
 
+from troth.campaigns.ledger import Ledger
 from troth.campaigns.rounds import refuse_lonely
+from troth.campaigns.terms import Campaign
 from troth.core.errors import TrothError
+from troth.data.request import Report
 from troth.results.result import Result
 from troth.results.tasks import result_of
 from troth.service import heads, ledgers, upload_queue
+from troth.service.accounts import User
 from troth.service.campaigns import owned, secret_of, terms_of
 from troth.service.errors import ConflictError, InvalidError
 from troth.service.receipts import check_receipts
@@ -41,16 +45,7 @@ from troth.service.sandbox import UnavailableError
 from troth.service.schema import campaigns, reports, rounds
 from troth.service.settling import BOUNDS, UnboundedError, find_suspect, judge, pay_rounds, plain_text
 from troth.service.settling import dry_run as compute_dry_run
-from troth.service.store import after, now
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection, Row
-
-    from troth.campaigns.ledger import Ledger
-    from troth.campaigns.terms import Campaign
-    from troth.data.request import Report
-    from troth.service.accounts import User
-    from troth.service.store import Store
+from troth.service.store import Store, after, now
 
 logger = logging.getLogger("troth.service")
 _turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -14,16 +15,12 @@ from troth.campaigns.settle import rehearse
 from troth.campaigns.task_reports import MOST_REHEARSED, TaskReport, pay_task_reports, rehearse_tasks
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, TrothError
+from troth.data.request import Day, Report
 from troth.results.formats import counted
 from troth.results.tasks import result_of
 from troth.results.verdict import Verdict
 from troth.service.sandbox import COMPUTING, BrokenOffError, OutOfMemoryError, OutOfTimeError, Sandbox, UnavailableError
 from troth.service.worker_processes import Bounds
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from troth.data.request import Day, Report
 
 BOUNDS = Bounds(memory=4 << 30, seconds=300.0, answer=1 << 28)
 TRIAL = Bounds(memory=1 << 30, seconds=5.0)

@@ -9,27 +9,21 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sqlalchemy as sql
+from sqlalchemy import Connection
 
 from troth.core.errors import DataError
 from troth.service.errors import InvalidError, UnavailableError
-from troth.service.keys import OPTION, KeyFolder
+from troth.service.keys import OPTION, KeyFolder, Keys
 from troth.service.schema import attempts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
-
-    from sqlalchemy import Connection
-
-    from troth.service.keys import Keys
 
 BUSY_SECONDS = 60
 PROBE_SECONDS = 3

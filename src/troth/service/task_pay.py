@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from sqlalchemy import Connection
 
 from troth.campaigns.money import portion
 from troth.campaigns.tasks import price_of
 from troth.results.tasks import TaskResult
 from troth.service import ledgers, responses, views
+from troth.service.accounts import User
 from troth.service.errors import ConflictError, NotFoundError
 from troth.service.responses import Amount
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
-    from troth.service.accounts import User
 
 SAMPLE = 20
 """How many of its own tasks a provider sees the shares of."""

@@ -11,27 +11,20 @@ import os
 import socket
 import time
 from collections import Counter
+from collections.abc import Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from sqlalchemy import bindparam, delete, exists, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, exists, func, insert, select, update
 
 from troth.service import campaigns, lanes, rounds
+from troth.service.accounts import User
 from troth.service.errors import ConflictError, TooManyError
 from troth.service.schema import new_id, queued, reports, uploads
 from troth.service.schema import rounds as round_table
-from troth.service.store import after, now, queue
-from troth.service.uploads import UploadError, digest_of, printable_name, read_upload
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from sqlalchemy import Connection, Row
-
-    from troth.service.accounts import User
-    from troth.service.store import Store
-    from troth.service.uploads import Limits, Upload
+from troth.service.store import Store, after, now, queue
+from troth.service.uploads import Limits, Upload, UploadError, digest_of, printable_name, read_upload
 
 MOST_WAITING, MOST_ATTEMPTS = 8, 3
 HOURLY_SECONDS, HOURLY_BYTES, CAMPAIGNS = 600, 16 << 30, 10

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from hashlib import file_digest
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from troth.campaigns.rounds import check_limits, check_possible
 from troth.campaigns.statistics_file import parse_statistics
 from troth.campaigns.task_data import task_request
 from troth.campaigns.task_reports import TaskReport, check_own_tasks
+from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, TrothError
 from troth.data.files import format_of
 from troth.data.own_tasks import LONGEST_NAME, OwnTasks
@@ -29,9 +30,6 @@ from troth.service.responses import ColumnSummary
 from troth.service.sandbox import READING, BrokenOffError, OutOfMemoryError, OutOfTimeError, Sandbox, UnavailableError
 from troth.service.settling import check_bounded, was_tried
 from troth.service.worker_processes import Bounds
-
-if TYPE_CHECKING:
-    from troth.campaigns.terms import Campaign
 
 _NAME_LENGTH, _MESSAGE_LENGTH = 200, 2000
 _TASK_ANSWER, _MOST_CONTENT = 1 << 26, 1 << 23  # bytes: of what the child returns, and of what is stored of it

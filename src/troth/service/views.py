@@ -7,43 +7,35 @@ not the caps. Terms are shown to providers without the names, groups, weights an
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sqlalchemy import text
+from sqlalchemy import Connection, Row, text
 
 from troth import __version__
-from troth.campaigns.ledger import LedgerError
+from troth.campaigns.ledger import Ledger, LedgerError
 from troth.campaigns.ledger_entries import payment_leaves, report_leaf, report_leaves, report_root
 from troth.campaigns.merkle import inclusion_proof
 from troth.campaigns.rounds import read_days
+from troth.campaigns.settle import Payment
+from troth.campaigns.terms import Campaign
 from troth.core.errors import TrothError
 from troth.data.read import reports_by_day
 from troth.mechanisms import disclosed
 from troth.results.explanation import steps
 from troth.results.pay import verify
+from troth.results.result import Result
 from troth.results.verdict import unchecked_before
 from troth.service import campaigns, heads, ledgers, payouts, responses, rounds, upload_queue
+from troth.service.accounts import User
 from troth.service.errors import ConflictError, NotFoundError, RefusedError
-from troth.service.keys import keys_of
+from troth.service.keys import Keys, keys_of
 from troth.service.receipts import check_receipts, signed_receipt
 from troth.service.responses import Amount
-from troth.service.store import now
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
-
-    from sqlalchemy import Connection, Row
-
-    from troth.campaigns.ledger import Ledger
-    from troth.campaigns.settle import Payment
-    from troth.campaigns.terms import Campaign
-    from troth.results.result import Result
-    from troth.service.accounts import User
-    from troth.service.keys import Keys
-    from troth.service.settlement import DryRun
-    from troth.service.store import Store
+from troth.service.settlement import DryRun
+from troth.service.store import Store, now
 
 
 def health_view(tx: Connection) -> responses.Health:

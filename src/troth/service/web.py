@@ -6,12 +6,16 @@ import json
 import logging
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from sqlalchemy.exc import OperationalError, TimeoutError  # noqa: A004
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from troth.core.errors import TrothError
 from troth.operations import PREFIX
@@ -19,14 +23,6 @@ from troth.service.access import methods_at
 from troth.service.errors import status_of
 from troth.service.pages.frame import error_page
 from troth.service.responses import Problem, Refused
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fastapi import FastAPI
-    from starlette.requests import Request
-    from starlette.responses import Response
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 logger = logging.getLogger("troth.service")
 

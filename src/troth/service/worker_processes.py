@@ -19,18 +19,16 @@ import signal
 import socket
 import struct
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.abc import MetaPathFinder
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from troth.service.confinement import confine
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 LENGTH, STATUS = struct.Struct(">Q"), struct.Struct(">i")
 STARTED = b"."

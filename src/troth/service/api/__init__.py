@@ -5,22 +5,18 @@ Money is decimal strings, times are UTC.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
 
 from fastapi import APIRouter, Depends, Response
 
-from troth.operations import OPERATIONS, PREFIX, Content
+from troth.operations import OPERATIONS, PREFIX, Content, Operation
 from troth.service import responses
 from troth.service.access import KnownSender, identify
 from troth.service.api import accounts, campaigns, ledgers, rounds, submissions
 from troth.service.api.calls import endpoint_of
 from troth.service.openapi import body_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import ModuleType
-
-    from troth.operations import Operation
 
 MODULES = (accounts, campaigns, rounds, submissions, ledgers)
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from troth.service import accounts, views
+from troth.service.api.calls import Call
 from troth.service.errors import ForbiddenError
+from troth.service.requests import Acceptance, NewPassword, SignIn
 from troth.service.responses import Health, Joined, Me, NewToken, Token
-
-if TYPE_CHECKING:
-    from troth.service.api.calls import Call
-    from troth.service.requests import Acceptance, NewPassword, SignIn
 
 
 def health(call: Call) -> Health:

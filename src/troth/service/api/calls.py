@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from inspect import Parameter, Signature
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Query, Request, Response
 from pydantic import BaseModel, TypeAdapter
+from sqlalchemy import Connection, Row
 
 from troth.operations import Content, Operation
 from troth.service import incoming, lanes, requests, responses, views
@@ -18,15 +20,11 @@ from troth.service.access import Visitor
 from troth.service.accounts import User
 from troth.service.errors import InvalidError
 from troth.service.idempotency import KeyedRequest, Reply, answer_once, earlier_reply, keyed_request
+from troth.service.store import Store
 from troth.service.uploads import digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sqlalchemy import Connection, Row
-
-    from troth.service.app import Settings
-    from troth.service.store import Store
+    from troth.service.app import Settings  # which imports this module
 
 _PARAMETERS: dict[str, Any] = {
     "campaign": requests.Identifier,

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from sqlalchemy import Connection
 
 from troth.campaigns.toml import to_toml
 from troth.service import campaigns, views
-from troth.service.api.calls import reads, writes
-from troth.service.responses import Invited
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
-    from troth.service.accounts import User
-    from troth.service.api.calls import Call
-    from troth.service.requests import Group, NewCampaign, NewProvider, Terms
-    from troth.service.responses import Campaign, Provider
-
+from troth.service.accounts import User
+from troth.service.api.calls import Call, reads, writes
+from troth.service.requests import Group, NewCampaign, NewProvider, Terms
+from troth.service.responses import Campaign, Invited, Provider
 
 list_campaigns = reads(views.list_campaigns)
 show_campaign = reads(views.campaign_view)

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from sqlalchemy import Connection
 
 from troth.results.tasks import TaskResult
 from troth.service import payouts, task_pay, views
-from troth.service.api.calls import reads, writes
+from troth.service.accounts import User
+from troth.service.api.calls import Call, reads, writes
 from troth.service.errors import ConflictError
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
-    from troth.service.accounts import User
-    from troth.service.api.calls import Call
-    from troth.service.requests import Voiding
-    from troth.service.responses import Batch, Payouts, Verified
-
+from troth.service.requests import Voiding
+from troth.service.responses import Batch, Payouts, Verified
 
 list_payments = reads(views.payments_view)
 show_payment = reads(views.payment_of)

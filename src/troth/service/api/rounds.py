@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from sqlalchemy import Connection
 
 from troth.service import campaigns, rounds, settlement, views
-from troth.service.api.calls import reads, writes
+from troth.service.api.calls import Call, reads, writes
+from troth.service.idempotency import Reply
+from troth.service.requests import Closing, Deadline, DryClosing, NewRound
+from troth.service.responses import DryRun, Round
 from troth.service.store import parse_deadline
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
-    from troth.service.api.calls import Call
-    from troth.service.idempotency import Reply
-    from troth.service.requests import Closing, Deadline, DryClosing, NewRound
-    from troth.service.responses import DryRun, Round
-
 
 list_rounds = reads(views.list_rounds)
 show_round = reads(views.round_view)

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+from sqlalchemy import Connection
 
 from troth.service import incoming, rounds, upload_queue, views
-from troth.service.api.calls import reads, writes
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from sqlalchemy import Connection
-
-    from troth.service.api.calls import Call
-    from troth.service.idempotency import Reply
-    from troth.service.requests import Confirmation
-    from troth.service.responses import Submission
-
+from troth.service.api.calls import Call, reads, writes
+from troth.service.idempotency import Reply
+from troth.service.requests import Confirmation
+from troth.service.responses import Submission
 
 list_submissions = reads(views.list_submissions)
 show_submission = reads(views.submission_view)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, FastAPI
+from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
 from troth.operations import ANYONE, Access, Lane
@@ -14,10 +15,6 @@ from troth.service.access import identify
 from troth.service.api import ENDPOINTS
 from troth.service.lanes import in_lane
 from troth.service.pages import account, analyst, explanation, home, ledger, new_campaign, provider, rounds
-
-if TYPE_CHECKING:
-    from fastapi import FastAPI
-    from starlette.responses import Response
 
 
 class Page(NamedTuple):

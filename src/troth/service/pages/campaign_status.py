@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from sqlalchemy import Connection
+
+from troth.campaigns.terms import Campaign
 from troth.results.pictures import Picture, draw_budget
 from troth.service import campaigns, rounds, views
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
-    from troth.campaigns.terms import Campaign
-    from troth.service.accounts import User
-    from troth.service.responses import OwnRound
+from troth.service.accounts import User
+from troth.service.responses import OwnRound
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from latex2mathml.converter import convert
 from markupsafe import Markup
+from sqlalchemy import Connection, Row
 from starlette.requests import Request
 from starlette.responses import Response
 
-from troth.mechanisms import Figures
+from troth.mechanisms import Figures, Scale
 from troth.results.explanation import data_in_words, odds_in_words
 from troth.results.page import ASSUMED
 from troth.results.pictures import Picture, draw_line, draw_score
@@ -21,12 +22,7 @@ from troth.service.accounts import User
 from troth.service.errors import NotFoundError
 from troth.service.pages.frame import page, store_of
 from troth.service.requests import Identifier, Number
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection, Row
-
-    from troth.mechanisms import Scale
-    from troth.service.responses import Payments
+from troth.service.responses import Payments
 
 
 def for_analyst(request: Request, campaign: Identifier, number: Number, member: Identifier, user: SignedIn) -> Response:

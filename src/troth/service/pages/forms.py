@@ -11,21 +11,19 @@ import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from hashlib import sha256
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from fastapi import Depends
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import FormParser, MultiPartException, MultiPartParser
 from starlette.requests import Request
+from starlette.responses import Response
 
 from troth.service.access import COOKIE, Visitor
 from troth.service.accounts import SESSION_DAYS, User
 from troth.service.errors import ForbiddenError, InvalidError
 from troth.service.uploads import UploadError
-
-if TYPE_CHECKING:
-    from starlette.responses import Response
 
 VISIT, DEVICE = "troth_visit", "troth_device"
 _MOST_BYTES = 2 << 20

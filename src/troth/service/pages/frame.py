@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 from jinja2 import PackageLoader
 from markupsafe import Markup
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from troth import __version__
+from troth.core.errors import TrothError
 from troth.results.templating import make_environment
+from troth.service.accounts import User
 from troth.service.errors import status_of
 from troth.service.pages import forms
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-
-    from troth.core.errors import TrothError
-    from troth.service.accounts import User
-    from troth.service.store import Store
+from troth.service.store import Store
 
 NOTICES = {
     "created": "The campaign was created. Invite its providers, then open the first round.",

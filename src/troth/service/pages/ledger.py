@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from troth.results.result import Result
 from troth.service import ledgers, views
 from troth.service.access import SignedIn
 from troth.service.accounts import User
@@ -15,9 +16,6 @@ from troth.service.pages.forms import Sent
 from troth.service.pages.frame import is_part, page, store_of
 from troth.service.requests import Identifier
 from troth.service.responses import Verified
-
-if TYPE_CHECKING:
-    from troth.results.result import Result
 
 _LINES = 100
 _REPORT_POLICY = (

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Annotated, Any
 
 from fastapi import Depends
+from sqlalchemy import Connection, Row
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -18,14 +21,7 @@ from troth.service.errors import InvalidError
 from troth.service.pages.forms import Fields, Sent, SentWithFile
 from troth.service.pages.frame import goto, page, store_of
 from troth.service.requests import Identifier, Number
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from sqlalchemy import Connection, Row
-
-    from troth.service.responses import JoinedCampaign, JoinedRound, Payment
+from troth.service.responses import JoinedCampaign, JoinedRound, Payment
 
 _MOST_ROUNDS, _SMALL = 60, 1 << 16
 

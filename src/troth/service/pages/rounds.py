@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from troth.core.errors import TrothError
+from troth.results.beliefs import Belief
 from troth.results.pictures import draw_round
+from troth.results.result import Result
 from troth.service import campaigns, ledgers, rounds, settlement, views
 from troth.service.access import SignedIn
 from troth.service.accounts import User
@@ -19,11 +21,7 @@ from troth.service.pages.frame import goto, is_part, page, store_of
 from troth.service.pages.provider import round_for_provider
 from troth.service.preview import learned
 from troth.service.requests import Identifier, Number
-
-if TYPE_CHECKING:
-    from troth.results.beliefs import Belief
-    from troth.results.result import Result
-    from troth.service.responses import DryRun
+from troth.service.responses import DryRun
 
 
 def round_page(request: Request, campaign: Identifier, number: Number, user: SignedIn) -> Response:

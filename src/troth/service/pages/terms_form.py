@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from troth.core.errors import TrothError
 from troth.mechanisms import DEFAULT_RULE, RULES, offered_rules
+from troth.mechanisms.options import Option
 from troth.models import FAMILIES
 from troth.models.first_guess import GuessesFromColumn
 from troth.service.errors import InvalidError
-
-if TYPE_CHECKING:
-    from troth.core.errors import TrothError
-    from troth.mechanisms.options import Option
-    from troth.service.pages.forms import Fields
-
+from troth.service.pages.forms import Fields
 
 DEFAULT_FAMILY = next(
     name for name, each in FAMILIES.items() if isinstance(each, GuessesFromColumn) and not each.independent_rows

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import partial
-from inspect import iscoroutinefunction, signature
 from typing import Any, TypeVar
 
 from anyio import CapacityLimiter, to_thread
@@ -33,16 +32,3 @@ async def run(lane: Lane, function: Callable[..., T], *arguments: Any, **options
         limiters = {name: CapacityLimiter(size) for name, size in SIZES.items()}
         _limiters.set(limiters)
     return await to_thread.run_sync(partial(function, *arguments, **options), limiter=limiters[lane])
-
-
-def in_lane(lane: Lane, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return an endpoint that runs in a lane, with the parameters of the function; a coroutine stays as it is."""
-    if iscoroutinefunction(function):
-        return function
-
-    async def endpoint(**values: Any) -> Any:
-        return await run(lane, function, **values)
-
-    endpoint.__name__, endpoint.__doc__ = function.__name__, function.__doc__
-    endpoint.__signature__ = signature(function, eval_str=True)  # type: ignore[attr-defined]
-    return endpoint

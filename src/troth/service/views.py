@@ -38,9 +38,11 @@ from troth.service.settlement import DryRun
 from troth.service.store import Store, now
 
 
-def health_view(tx: Connection) -> responses.Health:
-    """Query the database, and report that it responds."""
-    tx.execute(text("SELECT 1"))
+def health_view(store: Store) -> responses.Health:
+    """Report that the database responds, and takes changes."""
+    store.check_writes()
+    with store.read(probe=True) as tx:
+        tx.execute(text("SELECT 1"))
     return responses.Health(status="ok", version=__version__)
 
 

@@ -4,32 +4,74 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.resources import files
+from inspect import iscoroutinefunction, signature
 from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Depends, FastAPI
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
+from troth.core.errors import TrothError
 from troth.operations import ANYONE, Access, Lane
+from troth.service import lanes
 from troth.service.access import identify
 from troth.service.api import ENDPOINTS
-from troth.service.lanes import in_lane
-from troth.service.pages import account, analyst, explanation, home, ledger, new_campaign, provider, rounds
+from troth.service.pages import about, account, analyst, explanation, ledger, provider, rounds, terms
+from troth.service.pages.forms import sent, sent_with_file
 
 
 class Page(NamedTuple):
-    """A page, or what one of its forms does."""
+    """A page, or what one of its forms does.
+
+    Attributes
+    ----------
+    function
+        What answers. Parameters after a star are for other functions, and not read from the request.
+    slow
+        The kind of work, where it takes longer than a look at the database or a change to it.
+    again
+        The page that has the form. It is shown again, with the reason, if what the form asks for is refused; whoever
+        may not see it gets the same refusal from that page.
+    welcome
+        Checked before any of a form with a file is read.
+    """
 
     method: str
     path: str
     access: Access
     function: Callable[..., Any]
     slow: Lane | None = None
+    again: Callable[..., Response] | None = None
+    welcome: Callable[..., Any] | None = None
 
-    @property
-    def lane(self) -> Lane:
-        """The kind of work that it is."""
-        return self.slow or ("reads" if self.method == "GET" else "writes")
+    def endpoint(self) -> Callable[..., Any]:
+        """Return what FastAPI calls: the function, in a thread of its lane unless it is a coroutine."""
+        function, again = self.function, self.again
+        if iscoroutinefunction(function) and again is None:
+            return function
+        lane: Lane = self.slow or ("reads" if self.method == "GET" else "writes")
+
+        async def endpoint(**values: Any) -> Any:
+            try:
+                if iscoroutinefunction(function):
+                    return await function(**values)
+                return await lanes.run(lane, function, **values)
+            except TrothError as error:
+                if again is None:
+                    raise
+                known = {name: values[name] for name in signature(again).parameters if name in values}
+                return await lanes.run("reads", again, **known, error=error)
+
+        declared = signature(function, eval_str=True)
+        read = [each for each in declared.parameters.values() if each.kind is not each.KEYWORD_ONLY]
+        endpoint.__signature__ = declared.replace(parameters=read)  # type: ignore[attr-defined]
+        return endpoint
+
+    def dependencies(self) -> list[Any]:
+        """Return what is checked first: that a form is one of ours, whether or not the function reads it."""
+        if self.method == "GET":
+            return []
+        return [Depends(sent)] if self.welcome is None else [Depends(self.welcome), Depends(sent_with_file)]
 
 
 _ANALYST, _PROVIDER, _BOTH = Access(("analyst",)), Access(("provider",)), Access(("analyst", "provider"))
@@ -39,25 +81,25 @@ _ROUND = _CAMPAIGN + "/rounds/{number}"
 _SUBMISSION = _ROUND + "/submissions/{submission}"
 
 PAGES: tuple[Page, ...] = (
-    Page("GET", "/health", ANYONE, home.health, "health"),
-    Page("GET", "/docs", ANYONE, home.docs),
-    Page("GET", "/assumed", ANYONE, home.assumed),
+    Page("GET", "/health", ANYONE, about.health, "health"),
+    Page("GET", "/docs", ANYONE, about.docs),
+    Page("GET", "/assumed", ANYONE, about.assumed),
     Page("GET", "/sign-in", ANYONE, account.sign_in_page),
     Page("POST", "/sign-in", ANYONE, account.sign_in, "passwords"),
     Page("POST", "/sign-out", ANYONE, account.sign_out),
     Page("GET", "/enter/{secret}", ANYONE, account.enter_page),
-    Page("POST", "/enter/{secret}", ANYONE, account.enter, "passwords"),
+    Page("POST", "/enter/{secret}", ANYONE, account.enter, "passwords", again=account.enter_page),
     Page("GET", "/join/{secret}", ANYONE, account.join_page),
-    Page("POST", "/join/{secret}", ANYONE, account.join, "passwords"),
-    Page("GET", "/", _BOTH, home.home),
+    Page("POST", "/join/{secret}", ANYONE, account.join, "passwords", again=account.join_page),
+    Page("GET", "/", _BOTH, analyst.home),
     Page("GET", "/settings", _BOTH, account.settings_page),
-    Page("POST", "/settings/password", _BOTH, account.change_password, "passwords"),
-    Page("POST", "/settings/tokens", _BOTH, account.create_token),
+    Page("POST", "/settings/password", _BOTH, account.change_password, "passwords", again=account.settings_page),
+    Page("POST", "/settings/tokens", _BOTH, account.create_token, again=account.settings_page),
     Page("POST", "/settings/tokens/{token}/revoke", _BOTH, account.revoke_token),
-    Page("GET", "/campaigns/new", _ANALYST, new_campaign.new_page),
-    Page("POST", "/campaigns/new", _ANALYST, new_campaign.create, "work"),
-    Page("POST", "/campaigns/new/fields", _ANALYST, new_campaign.fields, "work"),
-    Page("POST", "/campaigns/new/preview", _ANALYST, new_campaign.preview, "work"),
+    Page("GET", "/campaigns/new", _ANALYST, terms.new_page),
+    Page("POST", "/campaigns/new", _ANALYST, terms.create, "work", again=terms.new_page),
+    Page("POST", "/campaigns/new/fields", _ANALYST, terms.fields, "work"),
+    Page("POST", "/campaigns/new/preview", _ANALYST, terms.preview, "work", again=terms.new_page),
     Page("GET", _CAMPAIGN, _BOTH, analyst.campaign_page),
     Page("GET", f"{_CAMPAIGN}/campaign.toml", _BOTH, ENDPOINTS["campaign_file"]),
     Page("GET", f"{_CAMPAIGN}/ledger", _ANALYST, ledger.ledger_page),
@@ -66,29 +108,38 @@ PAGES: tuple[Page, ...] = (
     Page("GET", f"{_CAMPAIGN}/ledger.tasks.parquet", _BOTH, ENDPOINTS["shares_file"]),
     Page("GET", f"{_CAMPAIGN}/payments.csv", _ANALYST, ENDPOINTS["payments_file"]),
     Page("GET", f"{_CAMPAIGN}/report.html", _ANALYST, ledger.result_page, "work"),
-    Page("POST", f"{_CAMPAIGN}/rounds", _ANALYST, analyst.open_round, "work"),
-    Page("POST", f"{_CAMPAIGN}/finish", _ANALYST, analyst.finish, "work"),
-    Page("GET", f"{_CAMPAIGN}/terms", _ANALYST, analyst.terms_page),
-    Page("POST", f"{_CAMPAIGN}/terms", _ANALYST, analyst.change_terms),
-    Page("POST", f"{_CAMPAIGN}/public", _ANALYST, analyst.change_public),
+    Page("POST", f"{_CAMPAIGN}/rounds", _ANALYST, analyst.open_round, "work", again=analyst.campaign_page),
+    Page("POST", f"{_CAMPAIGN}/finish", _ANALYST, analyst.finish, "work", again=analyst.campaign_page),
+    Page("GET", f"{_CAMPAIGN}/terms", _ANALYST, terms.terms_page),
+    Page("POST", f"{_CAMPAIGN}/terms", _ANALYST, terms.change_terms, again=terms.terms_page),
+    Page(
+        "POST", f"{_CAMPAIGN}/public", _ANALYST, terms.change_public, again=terms.terms_page, welcome=terms.check_owner
+    ),
     Page("GET", f"{_CAMPAIGN}/providers", _ANALYST, analyst.providers_page),
-    Page("POST", f"{_CAMPAIGN}/providers", _ANALYST, analyst.invite),
-    Page("POST", f"{_MEMBER}/invitation", _ANALYST, analyst.invite_again),
-    Page("POST", f"{_MEMBER}/group", _ANALYST, analyst.change_group),
+    Page("POST", f"{_CAMPAIGN}/providers", _ANALYST, analyst.invite, again=analyst.providers_page),
+    Page("POST", f"{_MEMBER}/invitation", _ANALYST, analyst.invite_again, again=analyst.providers_page),
+    Page("POST", f"{_MEMBER}/group", _ANALYST, analyst.change_group, again=analyst.providers_page),
     Page("GET", f"{_MEMBER}/revoke", _ANALYST, analyst.revoke_page),
     Page("POST", f"{_MEMBER}/revoke", _ANALYST, analyst.revoke),
     Page("GET", _ROUND, _BOTH, rounds.round_page),
     Page("GET", f"{_ROUND}/close", _ANALYST, rounds.close_page),
     Page("POST", f"{_ROUND}/close", _ANALYST, rounds.close, "work"),
-    Page("POST", f"{_ROUND}/dry-run", _ANALYST, rounds.dry_run, "work"),
-    Page("POST", f"{_ROUND}/publish", _ANALYST, rounds.publish),
-    Page("POST", f"{_ROUND}/reopen", _ANALYST, rounds.reopen),
-    Page("POST", f"{_ROUND}/set-aside", _ANALYST, rounds.set_aside, "work"),
+    Page("POST", f"{_ROUND}/dry-run", _ANALYST, rounds.dry_run, "work", again=rounds.close_page),
+    Page("POST", f"{_ROUND}/publish", _ANALYST, rounds.publish, again=rounds.round_page),
+    Page("POST", f"{_ROUND}/reopen", _ANALYST, rounds.reopen, again=rounds.round_page),
+    Page("POST", f"{_ROUND}/set-aside", _ANALYST, rounds.set_aside, "work", again=rounds.round_page),
     Page("GET", _ROUND + "/payments/{member}", _ANALYST, explanation.for_analyst),
     Page("GET", f"{_ROUND}/payment", _PROVIDER, explanation.for_provider),
-    Page("POST", f"{_ROUND}/submissions", _PROVIDER, provider.submit),
+    Page(
+        "POST",
+        f"{_ROUND}/submissions",
+        _PROVIDER,
+        provider.submit,
+        again=provider.round_page,
+        welcome=provider.check_welcome,
+    ),
     Page("GET", _SUBMISSION, _PROVIDER, provider.submission_page),
-    Page("POST", f"{_SUBMISSION}/confirm", _PROVIDER, provider.confirm),
+    Page("POST", f"{_SUBMISSION}/confirm", _PROVIDER, provider.confirm, again=provider.submission_page),
     Page("GET", "/results", _PROVIDER, provider.results),
 )
 ACCESS = {"MOUNT /static": ANYONE} | {f"{page.method} {page.path}": page.access for page in PAGES}
@@ -108,7 +159,10 @@ def add_to(app: FastAPI) -> None:
     """Add the pages to the application."""
     router = APIRouter(dependencies=[Depends(identify)], include_in_schema=False)
     for page in PAGES:
-        router.add_api_route(page.path, in_lane(page.lane, page.function), methods=[page.method], response_model=None)
+        checks = page.dependencies()
+        router.add_api_route(
+            page.path, page.endpoint(), methods=[page.method], response_model=None, dependencies=checks
+        )
     app.router.routes.extend(router.routes)
     static = Unchanged(directory=str(files("troth.service") / "static"), packages=[("troth.results", "assets")])
     app.mount("/static", static, name="static")

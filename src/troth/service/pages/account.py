@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Path
 from starlette.requests import Request
@@ -12,8 +12,7 @@ from troth.certificates.in_the_limit import limit_of
 from troth.core.errors import TrothError
 from troth.service import accounts, campaigns, views
 from troth.service.access import COOKIE, SignedIn, Visitor
-from troth.service.accounts import User
-from troth.service.errors import ConflictError, InvalidError, NotFoundError, SignInNeededError
+from troth.service.errors import InvalidError, NotFoundError, SignInNeededError
 from troth.service.pages import forms
 from troth.service.pages.forms import Sent
 from troth.service.pages.frame import goto, page, safe_next, store_of
@@ -48,20 +47,15 @@ def _source(request: Request) -> str:
     return request.client.host if request.client is not None else ""
 
 
-def sign_out(request: Request, form: Sent) -> Response:
+def sign_out(request: Request) -> Response:
     """End the session."""
-    del form
     with store_of(request).write() as tx:
         accounts.end_session(tx, request.cookies.get(COOKIE, ""))
     return forms.sign_out(goto("/sign-in", "goodbye"))
 
 
-def enter_page(request: Request, secret: Link) -> Response:
+def enter_page(request: Request, secret: Link, *, error: TrothError | None = None) -> Response:
     """Show a button that signs in: looking at a link does not use it up."""
-    return _enter(request, secret)
-
-
-def _enter(request: Request, secret: str, error: TrothError | None = None) -> Response:
     with store_of(request).read() as tx:
         link = accounts.find_link(tx, secret)
         if link.kind != "sign-in":
@@ -72,15 +66,12 @@ def _enter(request: Request, secret: str, error: TrothError | None = None) -> Re
 
 def enter(request: Request, secret: Link, form: Sent) -> Response:
     """Use a link up and sign in."""
-    try:
-        password = _chosen_password(form)
-        with store_of(request).write() as tx:
-            account = accounts.use_sign_in_link(tx, secret, password)
-            if accounts.find_account(tx, account).password is None:
-                raise InvalidError("password: choose one")
-            session = accounts.start_session(tx, account)
-    except InvalidError as error:
-        return _enter(request, secret, error)
+    password = _chosen_password(form)
+    with store_of(request).write() as tx:
+        account = accounts.use_sign_in_link(tx, secret, password)
+        if accounts.find_account(tx, account).password is None:
+            raise InvalidError("password: choose one")
+        session = accounts.start_session(tx, account)
     return forms.sign_in(request, goto("/"), session)
 
 
@@ -91,12 +82,8 @@ def _chosen_password(form: forms.Fields) -> str | None:
     return password or None
 
 
-def join_page(request: Request, secret: Link, user: Visitor) -> Response:
+def join_page(request: Request, secret: Link, user: Visitor, *, error: TrothError | None = None) -> Response:
     """Show what somebody is invited to: looking does not use the invitation up."""
-    return _join(request, secret, user)
-
-
-def _join(request: Request, secret: str, user: User | None, error: TrothError | None = None) -> Response:
     with store_of(request).read() as tx:
         campaign, member = campaigns.invited_to(tx, secret)
         terms = campaigns.terms_of(campaign)
@@ -110,26 +97,20 @@ def _join(request: Request, secret: str, user: User | None, error: TrothError | 
 
 def join(request: Request, secret: Link, form: Sent, user: Visitor) -> Response:
     """Accept an invitation, with the account that is signed in or a new one."""
-    try:
-        password = None if user is not None else _chosen_password(form)
-        with store_of(request).write() as tx:
-            campaign, _ = campaigns.invited_to(tx, secret)
-            account = accounts.accept_invitation(
-                tx, secret, account=None if user is None else user.account, name=form.text("name"), password=password
-            )
-            session = None if user is not None else accounts.start_session(tx, account)
-    except (InvalidError, ConflictError) as error:
-        return _join(request, secret, user, error)
+    own = None if user is None else user.account
+    password = None if user is not None else _chosen_password(form)
+    with store_of(request).write() as tx:
+        campaign, _ = campaigns.invited_to(tx, secret)
+        account = accounts.accept_invitation(tx, secret, account=own, name=form.text("name"), password=password)
+        session = None if user is not None else accounts.start_session(tx, account)
     response = goto(f"/campaigns/{campaign.id}", "joined")
     return response if session is None else forms.sign_in(request, response, session)
 
 
-def settings_page(request: Request, user: SignedIn) -> Response:
+def settings_page(
+    request: Request, user: SignedIn, *, error: TrothError | None = None, secret: str | None = None
+) -> Response:
     """Show an account and its tokens."""
-    return _settings(request, user)
-
-
-def _settings(request: Request, user: User, error: TrothError | None = None, secret: str | None = None) -> Response:
     with store_of(request).read() as tx:
         tokens = accounts.list_tokens(tx, user.account)
     acts = ("manage", "run campaigns") if user.role == "analyst" else ("submit", "send and confirm reports")
@@ -139,38 +120,31 @@ def _settings(request: Request, user: User, error: TrothError | None = None, sec
 
 def change_password(request: Request, user: SignedIn, form: Sent) -> Response:
     """Change the password; all sessions and tokens end, and a new session starts."""
-    store = store_of(request)
+    store, device = store_of(request), request.cookies.get(forms.DEVICE, "")
     try:
-        device = request.cookies.get(forms.DEVICE, "")
         accounts.check_password(store, user.name, form.secret("current"), _source(request), device)
-        password = _chosen_password(form)
-        if password is None:
-            raise InvalidError("password: choose one")
-        with store.write() as tx:
-            accounts.set_password(tx, user.account, password)
-            session = accounts.start_session(tx, user.account)
     except SignInNeededError:
-        return _settings(request, user, InvalidError("the current password is wrong"))
-    except TrothError as error:
-        return _settings(request, user, error)
+        raise InvalidError("the current password is wrong") from None
+    password = _chosen_password(form)
+    if password is None:
+        raise InvalidError("password: choose one")
+    with store.write() as tx:
+        accounts.set_password(tx, user.account, password)
+        session = accounts.start_session(tx, user.account)
     return forms.sign_in(request, goto("/settings", "password"), session)
 
 
 def create_token(request: Request, user: SignedIn, form: Sent) -> Response:
     """Make a token and show it this once."""
-    days: Any = form.text("days", "30")
-    try:
-        with store_of(request).write() as tx:
-            days = int(days) if days.isascii() and days.isdigit() and len(days) < 6 else 0
-            secret, _ = accounts.create_token(tx, user.account, form.text("label"), form.all("scope"), days)
-    except InvalidError as error:
-        return _settings(request, user, error)
-    return _settings(request, user, secret=secret)
+    text = form.text("days", "30")
+    days = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0
+    with store_of(request).write() as tx:
+        secret, _ = accounts.create_token(tx, user.account, form.text("label"), form.all("scope"), days)
+    return settings_page(request, user, secret=secret)
 
 
-def revoke_token(request: Request, user: SignedIn, token: Identifier, form: Sent) -> Response:
+def revoke_token(request: Request, user: SignedIn, token: Identifier) -> Response:
     """Revoke a token."""
-    del form
     with store_of(request).write() as tx:
         accounts.revoke_token(tx, user.account, token)
     return goto("/settings", "ended")

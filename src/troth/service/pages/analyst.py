@@ -1,178 +1,115 @@
-"""A campaign and its providers, for the analyst; the campaign's page for its providers is in `provider`.
-
-A form that is refused is shown again with the reason. Whoever may not see the campaign gets 404 from that page too.
-"""
+"""The analyst's campaigns and their providers. Providers see the same addresses as `provider` shows them."""
 
 from __future__ import annotations
 
-import tomllib
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import Depends
-from starlette.concurrency import run_in_threadpool
+from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import Response
 
 from troth.campaigns.toml import to_toml
 from troth.core.errors import TrothError
-from troth.service import campaigns, incoming, rounds, settlement, views
+from troth.results.pictures import draw_budget
+from troth.service import campaigns, rounds, settlement, views
 from troth.service.access import SignedIn
 from troth.service.accounts import User
-from troth.service.errors import InvalidError
-from troth.service.pages.campaign_status import campaign_status
-from troth.service.pages.forms import Fields, Sent, SentWithFile
+from troth.service.pages import provider
+from troth.service.pages.forms import Fields, Sent
 from troth.service.pages.frame import goto, page, store_of
-from troth.service.pages.provider import campaign_for_provider
 from troth.service.requests import Identifier
-from troth.service.store import parse_deadline
-from troth.service.uploads import read_public_upload
+
+_INVITED = ("name", "identity", "group")  # the fields of an invitation
 
 
-def campaign_page(request: Request, campaign: Identifier, user: SignedIn) -> Response:
+def home(request: Request, user: SignedIn) -> Response:
+    """Show a user's campaigns."""
+    if user.role == "provider":
+        return provider.home(request, user)
+    with store_of(request).read() as tx:
+        shown = [
+            (views.own_campaign(tx, user, row.id), _status(tx, user, row.id))
+            for row in campaigns.list_campaigns(tx, user)
+        ]
+    all_rounds = [(view, each) for view, status in shown for each in status["rounds"]]
+    deadlines = [(view, each) for view, each in all_rounds if each.state == "open" and each.deadline is not None]
+    waiting = [(view, each) for view, each in all_rounds if each.state == "paid" or each.problem is not None]
+    soonest = min(deadlines, key=lambda pair: str(pair[1].deadline), default=None)
+    return page(request, user, "analyst_home.html", campaigns=shown, soonest=soonest, waiting=waiting)
+
+
+def _status(tx: Connection, user: User, campaign: str) -> dict[str, Any]:
+    """Return a campaign's rounds, what it has paid, and the most that rounds which are open or closed can still pay."""
+    terms = campaigns.terms_of(campaigns.owned(tx, user, campaign))
+    shown = views.own_rounds(tx, terms, rounds.list_rounds(tx, campaign))
+    paid = sum(each.amount.minor for each in shown if each.amount is not None)
+    pending = terms.round_budget * sum(each.state in ("open", "closed") for each in shown)
+    days = terms.days if terms.per_day else 1
+    budget = paid + pending if days is None else terms.budget * days
+    texts = {
+        "paid": terms.show(paid),
+        "pending": terms.show(pending) if pending else None,
+        "budget": f"{terms.show(terms.budget)} a day" if days is None else f"of {terms.show(budget)}",
+    }
+    title = f"{texts['paid']} paid" + (f", up to {texts['pending']} pending" if pending else "")
+    return {"rounds": shown, "bar": draw_budget(title, paid=paid, pending=pending, budget=budget), **texts}
+
+
+def campaign_page(
+    request: Request, campaign: Identifier, user: SignedIn, *, error: TrothError | None = None
+) -> Response:
     """Show a campaign to its analyst or to one of its providers."""
-    show = campaign_for_provider if user.role == "provider" else _campaign
-    return show(request, user, campaign)
-
-
-def _campaign(request: Request, user: User, campaign: str, error: TrothError | None = None) -> Response:
+    if user.role == "provider":
+        return provider.campaign_page(request, campaign, user)
     with store_of(request).read() as tx:
         view = views.own_campaign(tx, user, campaign)
-        status = campaign_status(tx, user, campaign)
-        members = campaigns.list_members(tx, campaign)
-    days = [each.day for each in status.rounds]
+        status = _status(tx, user, campaign)
+    days = [each.day for each in status["rounds"]]
     more = (view.days is None or len(days) < view.days) if view.daily else not days
-    stuck = any(each.state == "open" or each.problem for each in status.rounds)
+    stuck = any(each.state == "open" or each.problem for each in status["rounds"])
     context = {
         "toml": to_toml(view.terms),
         "next_day": rounds.next_day(days) if view.daily else None,
         "may_open": view.state != "ended" and more and not stuck,
         "may_finish": view.daily and view.state == "running" and bool(days) and not stuck,
-        "active": sum(member.revoked is None for member in members),
     }
     return page(request, user, "campaign.html", error=error, view=view, status=status, **context)
 
 
 def open_round(request: Request, campaign: Identifier, user: SignedIn, form: Sent) -> Response:
     """Open the next round."""
-    try:
-        campaigns.prepare(store_of(request), user, campaign)
-        with store_of(request).write() as tx:
-            text = form.text("day")
-            day = int(text) if text.lstrip("-").isdigit() and text.isascii() and len(text) < 12 else text or None
-            rounds.open_round(tx, user, campaign, day, deadline_of(form))
-    except TrothError as error:
-        return _campaign(request, user, campaign, error)
+    campaigns.prepare(store_of(request), user, campaign)
+    with store_of(request).write() as tx:
+        text = form.text("day")
+        day = int(text) if text.lstrip("-").isdigit() and text.isascii() and len(text) < 12 else text or None
+        rounds.open_round(tx, user, campaign, day, form.deadline())
     return goto(f"/campaigns/{campaign}", "opened")
 
 
-def deadline_of(form: Fields) -> str | None:
-    """Return the deadline that a form gives, which is in UTC."""
-    text = form.text("deadline")
-    return parse_deadline(f"{text}Z" if text and text[-1].isdigit() and "+" not in text else text)
-
-
-def finish(request: Request, campaign: Identifier, user: SignedIn, form: Sent) -> Response:
+def finish(request: Request, campaign: Identifier, user: SignedIn) -> Response:
     """End a daily campaign."""
-    del form
-    try:
-        settlement.finish(store_of(request), user, campaign)
-    except TrothError as error:
-        return _campaign(request, user, campaign, error)
+    settlement.finish(store_of(request), user, campaign)
     return goto(f"/campaigns/{campaign}", "finished")
 
 
-def terms_page(request: Request, campaign: Identifier, user: SignedIn) -> Response:
-    """Show the terms to be changed, until the first round opens."""
-    return _terms(request, user, campaign)
-
-
-def _terms(
-    request: Request, user: User, campaign: str, error: TrothError | None = None, typed: str | None = None
-) -> Response:
-    with store_of(request).read() as tx:
-        view = views.own_campaign(tx, user, campaign)
-    view.terms.get("mechanism", {}).pop("commitment", None)
-    toml = to_toml(view.terms) if typed is None else typed
-    return page(request, user, "terms.html", error=error, view=view, toml=toml)
-
-
-def change_terms(request: Request, campaign: Identifier, user: SignedIn, form: Sent) -> Response:
-    """Replace the terms."""
-    text = form.text("toml")
-    try:
-        with store_of(request).write() as tx:
-            campaigns.change_terms(tx, user, campaign, parse_toml(text))
-    except TrothError as error:
-        return _terms(request, user, campaign, error, text)
-    return goto(f"/campaigns/{campaign}", "changed")
-
-
-def _owned(request: Request, campaign: Identifier, user: SignedIn) -> None:
-    """Refuse a file before it is read, unless the campaign is the analyst's own."""
-    with store_of(request).read() as tx:
-        campaigns.owned(tx, user, campaign)
-
-
-async def change_public(
+def providers_page(
     request: Request,
     campaign: Identifier,
     user: SignedIn,
-    welcome: Annotated[None, Depends(_owned)],
-    form: SentWithFile,
-) -> Response:
-    """Take a file of rows that everybody knows."""
-    del welcome  # checked before any of the form is read
-    try:
-        file = form.file("file")
-        if file is None:
-            raise InvalidError("file: choose one")
-        limits, spool = request.app.state.settings.limits, store_of(request).spool
-        async with incoming.stored(incoming.blocks_of(file), limits, spool) as path:
-            await run_in_threadpool(_change_public, request, user, campaign, path, file.filename or "")
-    except TrothError as error:
-        return await run_in_threadpool(_terms, request, user, campaign, error)
-    return goto(f"/campaigns/{campaign}", "changed")
-
-
-def _change_public(request: Request, user: User, campaign: str, path: Path, name: str) -> None:
-    store, limits = store_of(request), request.app.state.settings.limits
-    with store.read() as tx:
-        terms = campaigns.terms_of(campaigns.owned(tx, user, campaign))
-    known = read_public_upload(terms, path, name, limits)
-    with store.write() as tx:
-        campaigns.change_public(tx, user, campaign, known)
-
-
-def parse_toml(text: str) -> dict[str, Any]:
-    """Read a campaign file that was pasted."""
-    try:
-        return tomllib.loads(text.replace("\r\n", "\n"))
-    except (ValueError, RecursionError) as error:
-        raise InvalidError(f"campaign file: not valid TOML: {error}") from None
-
-
-def providers_page(request: Request, campaign: Identifier, user: SignedIn) -> Response:
-    """Show the providers."""
-    return _providers(request, user, campaign)
-
-
-def _providers(
-    request: Request,
-    user: User,
-    campaign: str,
-    error: TrothError | None = None,
     *,
-    typed: dict[str, str] | None = None,
+    error: TrothError | None = None,
+    form: Fields | None = None,
     invited: str | None = None,
     secret: str = "",
 ) -> Response:
+    """Show the providers, with the invitation of one of them, or what was typed into a form that was refused."""
     with store_of(request).read() as tx:
         view = views.own_campaign(tx, user, campaign)
         members = campaigns.list_members(tx, campaign)
+    typed = form if form is not None and form.has("identity") else None  # another form has only a group
     context = {
         "groups": sorted({member.related for member in members if member.related}),
-        "typed": typed or {"name": "", "identity": "", "group": ""},
+        "typed": {name: "" if typed is None else typed.text(name) for name in _INVITED},
         "link": f"{request.app.state.settings.url}/join/{secret}" if secret else None,
     }
     return page(request, user, "providers.html", error=error, view=view, members=members, invited=invited, **context)
@@ -180,35 +117,25 @@ def _providers(
 
 def invite(request: Request, campaign: Identifier, user: SignedIn, form: Sent) -> Response:
     """Add a provider and show its one-time link, this once."""
-    typed = {name: form.text(name) for name in ("name", "identity", "group")}
-    try:
-        with store_of(request).write() as tx:
-            member = campaigns.add_member(tx, user, campaign, typed["name"], typed["identity"], typed["group"])
-            secret = campaigns.invite(tx, user, campaign, member)
-    except TrothError as error:
-        return _providers(request, user, campaign, error, typed=typed)
-    return _providers(request, user, campaign, invited=typed["name"], secret=secret)
+    name, identity, group = map(form.text, _INVITED)
+    with store_of(request).write() as tx:
+        member = campaigns.add_member(tx, user, campaign, name, identity, group)
+        secret = campaigns.invite(tx, user, campaign, member)
+    return providers_page(request, campaign, user, invited=name, secret=secret)
 
 
-def invite_again(request: Request, campaign: Identifier, member: Identifier, user: SignedIn, form: Sent) -> Response:
+def invite_again(request: Request, campaign: Identifier, member: Identifier, user: SignedIn) -> Response:
     """Show a new one-time link, this once; the earlier one ends."""
-    del form
-    try:
-        with store_of(request).write() as tx:
-            secret = campaigns.invite(tx, user, campaign, member)
-            name = campaigns.find_member(tx, campaign, member).name
-    except TrothError as error:
-        return _providers(request, user, campaign, error)
-    return _providers(request, user, campaign, invited=name, secret=secret)
+    with store_of(request).write() as tx:
+        secret = campaigns.invite(tx, user, campaign, member)
+        name = campaigns.find_member(tx, campaign, member).name
+    return providers_page(request, campaign, user, invited=name, secret=secret)
 
 
 def change_group(request: Request, campaign: Identifier, member: Identifier, user: SignedIn, form: Sent) -> Response:
     """Put a provider into a group of related ones, or take it out."""
-    try:
-        with store_of(request).write() as tx:
-            campaigns.change_group(tx, user, campaign, member, form.text("group"))
-    except TrothError as error:
-        return _providers(request, user, campaign, error)
+    with store_of(request).write() as tx:
+        campaigns.change_group(tx, user, campaign, member, form.text("group"))
     return goto(f"/campaigns/{campaign}/providers", "grouped")
 
 
@@ -220,9 +147,8 @@ def revoke_page(request: Request, campaign: Identifier, member: Identifier, user
     return page(request, user, "revoke.html", view=view, member=row)
 
 
-def revoke(request: Request, campaign: Identifier, member: Identifier, user: SignedIn, form: Sent) -> Response:
+def revoke(request: Request, campaign: Identifier, member: Identifier, user: SignedIn) -> Response:
     """Let a provider send no more data."""
-    del form
     with store_of(request).write() as tx:
         campaigns.revoke(tx, user, campaign, member)
     return goto(f"/campaigns/{campaign}/providers", "revoked")

@@ -23,6 +23,7 @@ from starlette.responses import Response
 from troth.service.access import COOKIE, Visitor
 from troth.service.accounts import SESSION_DAYS, User
 from troth.service.errors import ForbiddenError, InvalidError
+from troth.service.store import parse_deadline
 from troth.service.uploads import UploadError
 
 VISIT, DEVICE = "troth_visit", "troth_device"
@@ -53,6 +54,11 @@ class Fields:
     def has(self, name: str) -> bool:
         """Return whether a box is ticked or a button was pressed."""
         return name in self.data
+
+    def deadline(self) -> str | None:
+        """Return the deadline, which is in UTC."""
+        text = self.text("deadline")
+        return parse_deadline(f"{text}Z" if text and text[-1].isdigit() and "+" not in text else text)
 
     def file(self, name: str) -> UploadFile | None:
         """Return a file, if one was chosen."""

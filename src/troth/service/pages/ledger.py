@@ -11,8 +11,6 @@ from starlette.responses import HTMLResponse, Response
 from troth.results.result import Result
 from troth.service import ledgers, views
 from troth.service.access import SignedIn
-from troth.service.accounts import User
-from troth.service.pages.forms import Sent
 from troth.service.pages.frame import is_part, page, store_of
 from troth.service.requests import Identifier
 from troth.service.responses import Verified
@@ -25,15 +23,14 @@ _REPORT_POLICY = (
 
 
 def ledger_page(
-    request: Request, campaign: Identifier, user: SignedIn, before: Annotated[int, Query(ge=0, le=10**9)] = 10**9
+    request: Request,
+    campaign: Identifier,
+    user: SignedIn,
+    before: Annotated[int, Query(ge=0, le=10**9)] = 10**9,
+    *,
+    verified: Verified | None = None,
 ) -> Response:
     """Show the ledger, the last lines first."""
-    return _ledger(request, user, campaign, before)
-
-
-def _ledger(
-    request: Request, user: User, campaign: str, before: int = 10**9, verified: Verified | None = None
-) -> Response:
     with store_of(request).read() as tx:
         view = views.own_campaign(tx, user, campaign)
         result = ledgers.load_result(tx, campaign)
@@ -65,13 +62,12 @@ def _in_words(result: Result, entry: dict[str, Any]) -> str:
     return result.campaign.name if entry["entry"] == "campaign" else ""
 
 
-def verify(request: Request, campaign: Identifier, user: SignedIn, form: Sent) -> Response:
+def verify(request: Request, campaign: Identifier, user: SignedIn) -> Response:
     """Check every byte and recompute every payment."""
-    del form
     verified = views.verified(store_of(request), user, campaign)
     if is_part(request):
         return page(request, user, "part_verified.html", verified=verified)
-    return _ledger(request, user, campaign, verified=verified)
+    return ledger_page(request, campaign, user, verified=verified)
 
 
 def result_page(request: Request, campaign: Identifier, user: SignedIn) -> Response:

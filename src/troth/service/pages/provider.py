@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import Depends
 from sqlalchemy import Connection, Row
 from starlette.requests import Request
 from starlette.responses import Response
@@ -26,7 +25,17 @@ from troth.service.responses import JoinedCampaign, JoinedRound, Payment
 _MOST_ROUNDS, _SMALL = 60, 1 << 16
 
 
-def campaign_for_provider(request: Request, user: User, campaign: str) -> Response:
+def home(request: Request, user: User) -> Response:
+    """Show the campaigns that somebody provides data to."""
+    with store_of(request).read() as tx:
+        shown = [
+            (views.campaign_for(tx, row, member), views.joined_rounds(tx, member, rounds.list_rounds(tx, row.id)))
+            for row, member in campaigns.all_joined(tx, user)
+        ]
+    return page(request, user, "provider_home.html", campaigns=shown)
+
+
+def campaign_page(request: Request, campaign: str, user: User) -> Response:
     """Show a campaign to one of its providers."""
     with store_of(request).read() as tx:
         row, member = campaigns.joined(tx, user, campaign)
@@ -44,8 +53,8 @@ def _rounds(
     return views.campaign_for(tx, row, member), shown, payments
 
 
-def round_for_provider(
-    request: Request, user: User, campaign: str, number: int, error: TrothError | None = None
+def round_page(
+    request: Request, campaign: str, number: int, user: User, *, error: TrothError | None = None
 ) -> Response:
     """Show a round to a provider: what it has sent, and where to send more."""
     with store_of(request).read() as tx:
@@ -63,7 +72,7 @@ def round_for_provider(
     return page(request, user, "submit.html", error=error, **context)
 
 
-async def _welcome(request: Request, campaign: Identifier, number: Number, user: SignedIn) -> None:
+async def check_welcome(request: Request, campaign: Identifier, number: Number, user: SignedIn) -> None:
     """Refuse a form with a file before it is read; a small one is read first, and its page shows what is wrong."""
     length = request.headers.get("content-length", "")
     if not (length.isascii() and length.isdigit() and int(length) <= _SMALL):
@@ -71,25 +80,16 @@ async def _welcome(request: Request, campaign: Identifier, number: Number, user:
 
 
 async def submit(
-    request: Request,
-    campaign: Identifier,
-    number: Number,
-    user: SignedIn,
-    welcome: Annotated[None, Depends(_welcome)],
-    form: SentWithFile,
+    request: Request, campaign: Identifier, number: Number, user: SignedIn, form: SentWithFile
 ) -> Response:
     """Take a file of rows or statistics; it counts once it is confirmed."""
-    del welcome  # checked before any of the form is read
     file = form.file("file")
     name = incoming.STATISTICS if file is None else file.filename or ""
-    try:
-        store, limits = store_of(request), request.app.state.settings.limits
-        async with incoming.stored(_blocks(form), limits, store.spool) as path:
-            submission, waits = await lanes.run("writes", _add, request, user, campaign, number, path, name)
-        if waits:
-            await incoming.read_soon(store, limits, submission)
-    except TrothError as error:
-        return await lanes.run("reads", round_for_provider, request, user, campaign, number, error)
+    store, limits = store_of(request), request.app.state.settings.limits
+    async with incoming.stored(_blocks(form), limits, store.spool) as path:
+        submission, waits = await lanes.run("writes", _add, request, user, campaign, number, path, name)
+    if waits:
+        await incoming.read_soon(store, limits, submission)
     return goto(f"/campaigns/{campaign}/rounds/{number}/submissions/{submission}")
 
 
@@ -116,15 +116,15 @@ def _add(request: Request, user: User, campaign: str, number: int, path: Path, n
 
 
 def submission_page(
-    request: Request, campaign: Identifier, number: Number, submission: Identifier, user: SignedIn
+    request: Request,
+    campaign: Identifier,
+    number: Number,
+    submission: Identifier,
+    user: SignedIn,
+    *,
+    error: TrothError | None = None,
 ) -> Response:
     """Show a submission to be confirmed, or its receipt once it is."""
-    return _submission(request, user, campaign, number, submission)
-
-
-def _submission(
-    request: Request, user: User, campaign: str, number: int, submission: str, error: TrothError | None = None
-) -> Response:
     with store_of(request).read() as tx:
         row, member = campaigns.joined(tx, user, campaign)
         round_row = rounds.find_round(tx, campaign, number)
@@ -140,12 +140,9 @@ def confirm(
     request: Request, campaign: Identifier, number: Number, submission: Identifier, user: SignedIn, form: Sent
 ) -> Response:
     """Make a submission the provider's report."""
-    try:
-        with store_of(request).write() as tx:
-            parts = form.text("replaces") or None, form.text("nonce")[:200] or None
-            rounds.confirm(tx, user, campaign, number, submission, *parts)
-    except TrothError as error:
-        return _submission(request, user, campaign, number, submission, error)
+    replaces, nonce = form.text("replaces") or None, form.text("nonce")[:200] or None
+    with store_of(request).write() as tx:
+        rounds.confirm(tx, user, campaign, number, submission, replaces, nonce)
     return goto(f"/campaigns/{campaign}/rounds/{number}/submissions/{submission}", "confirmed")
 
 

@@ -13,24 +13,21 @@ from troth.results.pictures import draw_round
 from troth.results.result import Result
 from troth.service import campaigns, ledgers, rounds, settlement, views
 from troth.service.access import SignedIn
-from troth.service.accounts import User
 from troth.service.errors import ConflictError
-from troth.service.pages.analyst import deadline_of
+from troth.service.pages import provider
 from troth.service.pages.forms import Sent
 from troth.service.pages.frame import goto, is_part, page, store_of
-from troth.service.pages.provider import round_for_provider
 from troth.service.preview import learned
 from troth.service.requests import Identifier, Number
 from troth.service.responses import DryRun
 
 
-def round_page(request: Request, campaign: Identifier, number: Number, user: SignedIn) -> Response:
+def round_page(
+    request: Request, campaign: Identifier, number: Number, user: SignedIn, *, error: TrothError | None = None
+) -> Response:
     """Show a round to the analyst, or to a provider."""
-    show = round_for_provider if user.role == "provider" else _round
-    return show(request, user, campaign, number)
-
-
-def _round(request: Request, user: User, campaign: str, number: int, error: TrothError | None = None) -> Response:
+    if user.role == "provider":
+        return provider.round_page(request, campaign, number, user)
     with store_of(request).read() as tx:
         terms = campaigns.terms_of(campaigns.owned(tx, user, campaign))
         row = rounds.find_round(tx, campaign, number)
@@ -77,29 +74,16 @@ def _beliefs(campaign: str, head: str, day: Any, result: Result) -> list[Belief]
     return _recent[key]
 
 
-def close_page(request: Request, campaign: Identifier, number: Number, user: SignedIn) -> Response:
-    """Ask whether the round is really to be closed."""
-    return _close(request, user, campaign, number)
-
-
-def dry_run(request: Request, campaign: Identifier, number: Number, user: SignedIn, form: Sent) -> Response:
-    """Show what closing the round now would pay, and whether the model fits."""
-    try:
-        would = settlement.dry_run(store_of(request), user, campaign, number, final=form.has("final"))
-    except TrothError as error:
-        return _close(request, user, campaign, number, error)
-    return _close(request, user, campaign, number, would=views.dry_run_view(would))
-
-
-def _close(
+def close_page(
     request: Request,
-    user: User,
-    campaign: str,
-    number: int,
-    error: TrothError | None = None,
+    campaign: Identifier,
+    number: Number,
+    user: SignedIn,
     *,
+    error: TrothError | None = None,
     would: DryRun | None = None,
 ) -> Response:
+    """Ask whether the round is really to be closed, with what a dry run would pay."""
     with store_of(request).read() as tx:
         view = views.own_campaign(tx, user, campaign)
         shown = views.round_view(tx, user, campaign, number)
@@ -118,32 +102,27 @@ def close(request: Request, campaign: Identifier, number: Number, user: SignedIn
     return goto(f"/campaigns/{campaign}/rounds/{number}", "closed")
 
 
-def publish(request: Request, campaign: Identifier, number: Number, user: SignedIn, form: Sent) -> Response:
+def dry_run(request: Request, campaign: Identifier, number: Number, user: SignedIn, form: Sent) -> Response:
+    """Show what closing the round now would pay, and whether the model fits."""
+    would = settlement.dry_run(store_of(request), user, campaign, number, final=form.has("final"))
+    return close_page(request, campaign, number, user, would=views.dry_run_view(would))
+
+
+def publish(request: Request, campaign: Identifier, number: Number, user: SignedIn) -> Response:
     """Show providers what they were paid, and why."""
-    del form
-    try:
-        with store_of(request).write() as tx:
-            rounds.publish(tx, user, campaign, number)
-    except TrothError as error:
-        return _round(request, user, campaign, number, error)
+    with store_of(request).write() as tx:
+        rounds.publish(tx, user, campaign, number)
     return goto(f"/campaigns/{campaign}/rounds/{number}", "published")
 
 
-def set_aside(request: Request, campaign: Identifier, number: Number, user: SignedIn, form: Sent) -> Response:
+def set_aside(request: Request, campaign: Identifier, number: Number, user: SignedIn) -> Response:
     """End a round that could not be paid, without paying anybody."""
-    del form
-    try:
-        settlement.set_aside(store_of(request), user, campaign, number)
-    except TrothError as error:
-        return _round(request, user, campaign, number, error)
+    settlement.set_aside(store_of(request), user, campaign, number)
     return goto(f"/campaigns/{campaign}/rounds/{number}", "aside")
 
 
 def reopen(request: Request, campaign: Identifier, number: Number, user: SignedIn, form: Sent) -> Response:
     """Reopen a round that could not be paid."""
-    try:
-        with store_of(request).write() as tx:
-            settlement.reopen(tx, user, campaign, number, deadline_of(form))
-    except TrothError as error:
-        return _round(request, user, campaign, number, error)
+    with store_of(request).write() as tx:
+        settlement.reopen(tx, user, campaign, number, form.deadline())
     return goto(f"/campaigns/{campaign}/rounds/{number}", "reopened")

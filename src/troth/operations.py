@@ -93,7 +93,7 @@ _MEMBER = _CAMPAIGN + "/providers/{member}"
 _ROUND = _CAMPAIGN + "/rounds/{number}"
 _SUBMISSION = _ROUND + "/submissions/{submission}"
 
-OPERATIONS: tuple[Operation, ...] = (
+_ACCOUNTS = (
     Operation("health", "GET", "/health", ANYONE, "Report that the service and its database respond.", output="Health",
         refusals=(503,), slow="health"),
     Operation("me", "GET", "/me", _READ, "Show who the token belongs to.", output="Me"),
@@ -109,6 +109,8 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("choose_password", "POST", "/passwords", ANYONE,
         "Choose a password with a one-time sign-in link; the account's sessions and tokens end.",
         input="NewPassword", output="Joined", status=201, refusals=(404,), slow="passwords"),
+)  # fmt: skip
+_CAMPAIGNS = (
     Operation("list_campaigns", "GET", "/campaigns", _READ, "List the campaigns that you own or provide data to.",
         output="Campaigns"),
     Operation("create_campaign", "POST", "/campaigns", _MANAGE,
@@ -133,6 +135,8 @@ OPERATIONS: tuple[Operation, ...] = (
         output="Invited", status=201, refusals=(409,)),
     Operation("revoke_provider", "DELETE", _MEMBER, _MANAGE,
         "Let a provider send no more data; its reports to closed rounds stay.", status=204),
+)  # fmt: skip
+_ROUNDS = (
     Operation("list_rounds", "GET", f"{_CAMPAIGN}/rounds", _READ, "List the rounds.", output="Rounds"),
     Operation("open_round", "POST", f"{_CAMPAIGN}/rounds", _MANAGE,
         "Open the next round; the first one fixes providers and terms.",
@@ -156,6 +160,8 @@ OPERATIONS: tuple[Operation, ...] = (
         "End a daily campaign: its last day is paid by its rule.",
         output="OwnCampaign", refusals=(409,), keyed=True, slow="work"),
     Operation("list_reports", "GET", f"{_ROUND}/reports", _ANALYST_READS, "List who has reported.", output="Reports"),
+)  # fmt: skip
+_SUBMISSIONS = (
     Operation("list_submissions", "GET", f"{_ROUND}/submissions", _PROVIDER_READS,
         "List your submissions to a round, the latest first.", output="Submissions"),
     Operation("show_submission", "GET", _SUBMISSION, _PROVIDER_READS,
@@ -170,6 +176,8 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("confirm_submission", "POST", f"{_SUBMISSION}/confirm", _SUBMIT,
         "Make a submission your report, and return the receipt.",
         input="Confirmation", output="Submission", refusals=(409,), keyed=True),
+)  # fmt: skip
+_LEDGERS = (
     Operation("list_payments", "GET", f"{_ROUND}/payments", _READ,
         "Show payments and the reasons for them: all, or your own once the round is published.",
         output="Payments", refusals=(409,)),
@@ -207,3 +215,12 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("verify_ledger", "POST", f"{_CAMPAIGN}/verify", _ANALYST_READS,
         "Check every byte of the ledger and recompute every payment.", output="Verified", refusals=(409,), slow="work"),
 )  # fmt: skip
+GROUPS = {
+    "accounts": _ACCOUNTS,
+    "campaigns": _CAMPAIGNS,
+    "rounds": _ROUNDS,
+    "submissions": _SUBMISSIONS,
+    "ledgers": _LEDGERS,
+}
+"""The operations, as the documentation of the API groups them."""
+OPERATIONS: tuple[Operation, ...] = tuple(operation for group in GROUPS.values() for operation in group)

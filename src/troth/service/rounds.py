@@ -191,31 +191,31 @@ def confirm(
     user: User,
     campaign: str,
     number: int,
-    upload: str,
+    submission: str,
     replaces: str | None = None,
     nonce: str | None = None,
 ) -> None:
-    """Make an upload the provider's report, and sign its receipt.
+    """Make a submission the provider's report, and sign its receipt.
 
     Parameters
     ----------
     replaces
-        The upload that is the report now, where there is one: nobody replaces what they have not seen.
+        The submission that is the report now, where there is one: nobody replaces what they have not seen.
     nonce
         Any text that the service could not predict: then it cannot have chosen its own part of the nonce to steer the
         seed.
     """
     row, member = _locked(tx, user, campaign, number)
-    if not _read_late(tx, row, upload):
+    if not _read_late(tx, row, submission):
         check_open(row, member)
     terms = campaigns.terms_of(campaigns.joined(tx, user, campaign)[0])
-    my_upload(tx, member.id, row.id, upload)
+    my_upload(tx, member.id, row.id, submission)
     own_report = (reports.c.round == row.id) & (reports.c.member == member.id)
     current = tx.scalar(select(reports.c.upload).where(own_report).with_for_update())
     twice = ConflictError("you have already confirmed a report to this round; to replace it, say which one it replaces")
-    if current == upload:
+    if current == submission:
         return
-    values = {"upload": upload, "confirmed": now(), "nonce": nonce}
+    values = {"upload": submission, "confirmed": now(), "nonce": nonce}
     values |= {"terms": campaigns.digest_of_terms(terms, member.name)}
     if current is None:
         if replaces is not None:

@@ -1,4 +1,4 @@
-"""The JSON API: the routes are those of `troth.operations`, and each is answered by the function of its name here.
+"""The JSON API: the routes are those of `troth.operations`, and each is answered by the function of its name.
 
 Money is decimal strings, times are UTC.
 """
@@ -6,27 +6,19 @@ Money is decimal strings, times are UTC.
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 from fastapi import APIRouter, Depends, Response
 
-from troth.operations import OPERATIONS, PREFIX, Content, Operation
+from troth.operations import GROUPS, OPERATIONS, PREFIX, Content, Operation
 from troth.service import responses
 from troth.service.access import KnownSender, identify
-from troth.service.api import accounts, campaigns, ledgers, rounds, submissions
+from troth.service.api import handlers
 from troth.service.api.calls import endpoint_of
 from troth.service.openapi import body_of
 
-MODULES = (accounts, campaigns, rounds, submissions, ledgers)
-
-
-def _module_of(operation: Operation) -> ModuleType:
-    return next(module for module in MODULES if hasattr(module, operation.name))
-
-
 ENDPOINTS: dict[str, Callable[..., Any]] = {
-    operation.name: endpoint_of(operation, getattr(_module_of(operation), operation.name)) for operation in OPERATIONS
+    operation.name: endpoint_of(operation, getattr(handlers, operation.name)) for operation in OPERATIONS
 }
 """What FastAPI calls, by the operation's name."""
 
@@ -34,18 +26,19 @@ ENDPOINTS: dict[str, Callable[..., Any]] = {
 def mounted() -> APIRouter:
     """Return the routes of the table of operations."""
     router = APIRouter(prefix=PREFIX, dependencies=[Depends(identify)], route_class=KnownSender)
-    for operation in OPERATIONS:
-        router.add_api_route(
-            operation.path,
-            ENDPOINTS[operation.name],
-            methods=[operation.method],
-            operation_id=operation.name,
-            description=operation.summary,
-            tags=[_module_of(operation).__name__.rpartition(".")[2]],
-            status_code=operation.status,
-            openapi_extra=body_of(operation.input) if isinstance(operation.input, Content) else None,
-            **_response(operation),
-        )
+    for tag, operations in GROUPS.items():
+        for operation in operations:
+            router.add_api_route(
+                operation.path,
+                ENDPOINTS[operation.name],
+                methods=[operation.method],
+                operation_id=operation.name,
+                description=operation.summary,
+                tags=[tag],
+                status_code=operation.status,
+                openapi_extra=body_of(operation.input) if isinstance(operation.input, Content) else None,
+                **_response(operation),
+            )
     return router
 
 

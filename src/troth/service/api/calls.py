@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from inspect import Parameter, Signature
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -92,6 +92,18 @@ def reads(view: Callable[..., Any]) -> Callable[..., Any]:
 def writes(work: Callable[..., Any]) -> Callable[..., Reply]:
     """Return the function of an operation that changes something in one transaction, once under a key."""
     return lambda call, **values: call.once(lambda tx: work(tx, call, **values))
+
+
+def changes(change: Callable[..., Any], view: Callable[..., Any] | None = None) -> Callable[..., Reply]:
+    """Return the function of an operation that calls `change` with the fields of the body, and then shows `view`."""
+
+    def work(tx: Connection, call: Call, body: BaseModel | None = None, **values: Any) -> Any:
+        answer = change(tx, call.user, **values, **dict(body or ()))
+        if view is None:
+            return answer
+        return view(tx, call.user, **{name: values[name] for name in signature(view).parameters if name in values})
+
+    return writes(work)
 
 
 @cache

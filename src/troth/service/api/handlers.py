@@ -1,0 +1,221 @@
+"""What answers each operation of `troth.operations`, under its name: most show something, or change it and show it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+from troth.campaigns.toml import to_toml
+from troth.results.tasks import TaskResult
+from troth.service import (
+    accounts,
+    campaigns,
+    incoming,
+    payouts,
+    requests,
+    responses,
+    rounds,
+    settlement,
+    task_pay,
+    upload_queue,
+    views,
+)
+from troth.service.accounts import User
+from troth.service.api.calls import Call, changes, reads, writes
+from troth.service.errors import ConflictError, ForbiddenError
+from troth.service.idempotency import Reply
+from troth.service.store import parse_deadline
+
+
+def health(call: Call) -> responses.Health:
+    return views.health_view(call.store)
+
+
+def me(call: Call) -> responses.Me:
+    return responses.Me(name=call.user.name, role=call.user.role, scopes=sorted(call.user.scopes))
+
+
+def create_token(call: Call, body: requests.SignIn) -> responses.NewToken:
+    source = call.request.client.host if call.request.client is not None else ""
+    account = accounts.check_password(call.store, body.name, body.password, source)
+    with call.store.write() as tx:
+        secret, token = accounts.create_token(tx, account, body.label, body.scopes, body.days)
+    return responses.NewToken(token=secret, **dict(views.token_view(token)))
+
+
+@reads
+def list_tokens(tx: Connection, user: User) -> list[responses.Token]:
+    return [views.token_view(token) for token in accounts.list_tokens(tx, user.account)]
+
+
+def revoke_token(call: Call, token: str) -> None:
+    with call.store.write() as tx:
+        accounts.revoke_token(tx, call.user.account, token)
+
+
+def accept_invitation(call: Call, body: requests.Acceptance) -> responses.Joined:
+    if call.visitor is not None and "manage" not in call.visitor.scopes:
+        raise ForbiddenError("the token lacks the scope 'manage'; create one that has it")
+    own_account = None if call.visitor is None else call.visitor.account
+    with call.store.write() as tx:
+        account = accounts.accept_invitation(
+            tx, body.invitation, account=own_account, name=body.name, password=body.password
+        )
+        return responses.Joined(account=account, name=accounts.find_account(tx, account).name)
+
+
+def choose_password(call: Call, body: requests.NewPassword) -> responses.Joined:
+    with call.store.write() as tx:
+        account = accounts.use_sign_in_link(tx, body.link, body.password)
+        return responses.Joined(account=account, name=accounts.find_account(tx, account).name)
+
+
+list_campaigns = reads(views.list_campaigns)
+show_campaign = reads(views.campaign_view)
+list_providers = reads(views.list_providers)
+revoke_provider = changes(campaigns.revoke)
+
+
+@reads
+def campaign_file(tx: Connection, user: User, campaign: str) -> bytes:
+    return to_toml(views.campaign_view(tx, user, campaign).terms).encode()
+
+
+@writes
+def create_campaign(tx: Connection, call: Call, body: requests.NewCampaign) -> responses.Campaign:
+    options = {"publish_at_once": body.publish_at_once, "share_ledger": body.share_ledger}
+    return views.campaign_view(tx, call.user, campaigns.create_campaign(tx, call.user, body.terms, **options))
+
+
+@writes
+def change_terms(tx: Connection, call: Call, campaign: str, body: requests.Terms) -> responses.Campaign:
+    campaigns.change_terms(tx, call.user, campaign, body.terms)
+    return views.campaign_view(tx, call.user, campaign)
+
+
+@writes
+def add_provider(tx: Connection, call: Call, campaign: str, body: requests.NewProvider) -> responses.Invited:
+    member = campaigns.add_member(tx, call.user, campaign, body.name, body.identity, body.group)
+    return _invited(tx, call, campaign, member)
+
+
+@writes
+def change_group(tx: Connection, call: Call, campaign: str, member: str, body: requests.Group) -> responses.Provider:
+    campaigns.change_group(tx, call.user, campaign, member, body.group)
+    return views.provider_view(campaigns.find_member(tx, campaign, member))
+
+
+def _invited(tx: Connection, call: Call, campaign: str, member: str) -> responses.Invited:
+    secret = campaigns.invite(tx, call.user, campaign, member)
+    provider = views.provider_view(campaigns.find_member(tx, campaign, member))
+    return responses.Invited(**dict(provider), invitation=secret, link=f"{call.settings.url}/join/{secret}")
+
+
+invite_again = writes(_invited)
+list_rounds = reads(views.list_rounds)
+show_round = reads(views.round_view)
+list_reports = reads(views.list_reports)
+publish_round = changes(rounds.publish, views.round_view)
+
+
+def open_round(call: Call, campaign: str, body: requests.NewRound) -> Reply:
+    def open_next(tx: Connection) -> responses.Round:
+        number = rounds.open_round(tx, call.user, campaign, body.day, parse_deadline(body.deadline))
+        return views.round_view(tx, call.user, campaign, number)
+
+    campaigns.prepare(call.store, call.user, campaign)
+    return call.once(open_next)
+
+
+def close_round(call: Call, campaign: str, number: int, body: requests.Closing) -> Reply:
+    settlement.close_round(call.store, call.user, campaign, number, **dict(body))
+    return call.once(lambda tx: views.round_view(tx, call.user, campaign, number))
+
+
+def dry_run(call: Call, campaign: str, number: int, body: requests.DryClosing) -> responses.DryRun:
+    return views.dry_run_view(settlement.dry_run(call.store, call.user, campaign, number, final=body.final))
+
+
+@writes
+def reopen_round(tx: Connection, call: Call, campaign: str, number: int, body: requests.Deadline) -> responses.Round:
+    settlement.reopen(tx, call.user, campaign, number, parse_deadline(body.deadline))
+    return views.round_view(tx, call.user, campaign, number)
+
+
+def set_round_aside(call: Call, campaign: str, number: int) -> Reply:
+    settlement.set_aside(call.store, call.user, campaign, number)
+    return call.once(lambda tx: views.round_view(tx, call.user, campaign, number))
+
+
+def finish_campaign(call: Call, campaign: str) -> Reply:
+    settlement.finish(call.store, call.user, campaign)
+    return call.once(lambda tx: views.campaign_view(tx, call.user, campaign))
+
+
+list_submissions = reads(views.list_submissions)
+show_submission = reads(views.submission_view)
+confirm_submission = changes(rounds.confirm, views.submission_view)
+
+
+def submit_file(call: Call, campaign: str, number: int, name: str, body: Path) -> Reply | str:
+    place, received = (call.user, campaign, number), incoming.arrival(body)
+    key = None if call.keyed is None else call.keyed.key
+    upload = incoming.read_statistics(call.store, *place, body, name, call.settings.limits)
+    if upload is None or (key is not None and _waits(call, key)):
+        with call.store.write() as tx:
+            return upload_queue.enqueue(tx, *place, body, name, received, key)
+
+    def add(tx: Connection) -> responses.Submission:
+        return views.submission_view(tx, *place, rounds.add_upload(tx, *place, upload, received))
+
+    return call.once(add)
+
+
+def _waits(call: Call, key: str) -> bool:
+    """Return whether the same request was sent before, and waits to be read."""
+    with call.store.read() as tx:
+        return upload_queue.find(tx, upload_queue.place_of(call.user.account, key)) is not None
+
+
+def submit_statistics(call: Call, campaign: str, number: int, body: Path) -> Reply | str:
+    return submit_file(call, campaign, number, incoming.STATISTICS, body)
+
+
+list_payments = reads(views.payments_view)
+show_payment = reads(views.payment_of)
+show_tasks = reads(task_pay.own_tasks)
+show_head = reads(views.head_view)
+list_payouts = reads(payouts.list_payouts)
+show_payouts = reads(payouts.batch_view)
+payouts_file = reads(payouts.batch_file)
+export_payouts = changes(payouts.export)
+void_payout = changes(payouts.void, payouts.list_payouts)
+
+
+@reads
+def ledger_file(tx: Connection, user: User, campaign: str) -> bytes:
+    return views.shared_result(tx, user, campaign).ledger.to_bytes()
+
+
+@reads
+def shares_file(tx: Connection, user: User, campaign: str) -> bytes:
+    result = views.shared_result(tx, user, campaign)
+    if not isinstance(result, TaskResult):
+        raise ConflictError("this campaign has no tasks")
+    return result.file
+
+
+@reads
+def payments_file(tx: Connection, user: User, campaign: str) -> bytes:
+    return views.shared_result(tx, user, campaign).to_csv().encode()
+
+
+def page_file(call: Call, campaign: str) -> bytes:
+    with call.store.read() as tx:
+        result = views.shared_result(tx, call.user, campaign)
+    return result.to_html().encode()
+
+
+def verify_ledger(call: Call, campaign: str) -> responses.Verified:
+    return views.verified(call.store, call.user, campaign)

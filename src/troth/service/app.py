@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from urllib.parse import urlsplit
@@ -70,26 +70,35 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
     for waiting in (READING, COMPUTING):
         waiting.private |= store.private
 
+    def watch_deadlines() -> None:  # every worker tries to close a round, and one succeeds
+        settlement.close_due(store)
+        accounts.write_uses(store)
+
+    background: dict[str, Callable[[], None]] = {
+        "closing rounds at their deadlines failed": watch_deadlines,
+        "the database takes no changes": store.try_writing,
+        "reading uploads that nobody waits for failed": lambda: upload_queue.read_all(store, settings.limits),
+    }
+
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         stopped = threading.Event()
-        clock = threading.Thread(target=_watch_deadlines, args=(store, settings.tick, stopped), daemon=True)
-        probe = threading.Thread(target=_try_writing, args=(store, settings.tick, stopped), daemon=True)
-        if settings.tick:
-            clock.start()
-            probe.start()
-        reader = threading.Thread(target=_read_uploads, args=(store, settings, stopped), daemon=True)
         incoming.sweep(store.spool)
         heads.catch_up(store)
         for waiting in (READING, COMPUTING):
             waiting.start()  # so that the first upload need not wait for it
-        if settings.tick:
-            reader.start()
+        threads = [
+            threading.Thread(target=_repeat, args=(work, failure, settings.tick, stopped), daemon=True)
+            for failure, work in background.items()
+            if settings.tick
+        ]
+        for thread in threads:
+            thread.start()
         yield
         stopped.set()
         for waiting in (READING, COMPUTING):
             waiting.close()
-        for thread in (clock, probe, reader) if settings.tick else ():
+        for thread in threads:
             thread.join(5.0)  # what they do is done again after the next start
         store.close()
 
@@ -124,29 +133,10 @@ def from_environment() -> FastAPI:
     return create_app(Settings.from_text(os.environ[SETTINGS]))
 
 
-def _watch_deadlines(store: Store, seconds: float, stopped: threading.Event) -> None:
-    """Close rounds at their deadlines; every worker tries, and one succeeds."""
+def _repeat(work: Callable[[], None], failure: str, seconds: float, stopped: threading.Event) -> None:
+    """Do something again and again, in a thread that waits for nobody else."""
     while not stopped.wait(seconds):
         try:
-            settlement.close_due(store)
-            accounts.write_uses(store)
+            work()
         except Exception:
-            logger.exception("closing rounds at their deadlines failed; it is tried again")
-
-
-def _try_writing(store: Store, seconds: float, stopped: threading.Event) -> None:
-    """See again and again whether the database takes changes, in a thread that waits for nobody else."""
-    while not stopped.wait(seconds):
-        try:
-            store.try_writing()
-        except Exception:
-            logger.exception("the database takes no changes; it is tried again")
-
-
-def _read_uploads(store: Store, settings: Settings, stopped: threading.Event) -> None:
-    """Read uploads that wait though nobody waits for them: a killed process left them, or their time had not come."""
-    while not stopped.wait(settings.tick):
-        try:
-            upload_queue.read_all(store, settings.limits)
-        except Exception:
-            logger.exception("reading uploads failed; it is tried again")
+            logger.exception("%s; it is tried again", failure)

@@ -143,6 +143,11 @@ def joined(tx: Connection, user: User, campaign: str) -> tuple[Row[Any], Row[Any
     return find_campaign(tx, campaign), member
 
 
+def visible(tx: Connection, user: User, campaign: str) -> tuple[Row[Any], Row[Any] | None]:
+    """Return a campaign that the user owns, or one that it provides data to with its membership."""
+    return (owned(tx, user, campaign), None) if user.role == "analyst" else joined(tx, user, campaign)
+
+
 def all_joined(tx: Connection, user: User) -> list[tuple[Row[Any], Row[Any]]]:
     """Return the campaigns that the user provides data to, the latest first, with the memberships."""
     mine = tx.execute(select(members).where(members.c.account == user.account)).all()
@@ -266,7 +271,7 @@ def invited_to(tx: Connection, secret: str) -> tuple[Row[Any], Row[Any]]:
     if link.kind != "invitation":
         raise NotFoundError("this link signs in: open it as it was sent to you")
     member = tx.execute(select(members).where(members.c.id == link.member)).one()
-    return tx.execute(select(campaigns).where(campaigns.c.id == member.campaign)).one(), member
+    return find_campaign(tx, member.campaign), member
 
 
 def revoke(tx: Connection, user: User, campaign: str, member: str) -> None:

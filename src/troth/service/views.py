@@ -78,7 +78,9 @@ def list_campaigns(tx: Connection, user: User) -> list[responses.Campaign]:
 
 def campaign_view(tx: Connection, user: User, campaign: str) -> responses.Campaign:
     """Return a campaign as its owner or one of its providers may see it."""
-    return own_campaign(tx, user, campaign) if user.role == "analyst" else joined_campaign(tx, user, campaign)
+    if user.role == "analyst":
+        return own_campaign(tx, user, campaign)
+    return campaign_for(tx, *campaigns.joined(tx, user, campaign))
 
 
 def own_campaign(tx: Connection, user: User, campaign: str) -> responses.OwnCampaign:
@@ -98,29 +100,19 @@ def own_campaign(tx: Connection, user: User, campaign: str) -> responses.OwnCamp
     )
 
 
-def joined_campaign(tx: Connection, user: User, campaign: str) -> responses.JoinedCampaign:
-    """Return a campaign as one of its providers sees it."""
-    return campaign_for(tx, *campaigns.joined(tx, user, campaign))
-
-
 def campaign_for(tx: Connection, row: Row[Any], member: Row[Any]) -> responses.JoinedCampaign:
-    """Return a campaign as a member sees it."""
-    terms = campaigns.terms_of(row)
+    """Return a campaign as a member sees it: it has not ended before its last round is published."""
+    terms, state = campaigns.terms_of(row), row.state
+    if state == "ended" and any(each.published is None for each in rounds.list_rounds(tx, row.id)):
+        state = "running"
     return responses.JoinedCampaign(
         **dict(promise(terms)),
         **_attributes(row, "id", "created", "share_ledger"),
-        state=_state_for_providers(tx, row),
+        state=state,
         terms=campaigns.terms_for(terms, member.name),
         provider=member.name,
         revoked=member.revoked is not None,
     )
-
-
-def _state_for_providers(tx: Connection, row: Row[Any]) -> Any:
-    """Return a campaign's state; it has not ended for providers before its last round is published."""
-    if row.state == "ended" and any(each.published is None for each in rounds.list_rounds(tx, row.id)):
-        return "running"
-    return row.state
 
 
 def promise(terms: Campaign) -> responses.Promise:
@@ -164,11 +156,8 @@ def _views_of_rounds(
     tx: Connection, user: User, campaign: str, find: Callable[[], Sequence[Row[Any]]]
 ) -> Sequence[responses.Round]:
     """Show rounds to a user, who must own the campaign or provide data to it: nobody else is told which there are."""
-    if user.role == "analyst":
-        terms = campaigns.terms_of(campaigns.owned(tx, user, campaign))
-        return own_rounds(tx, terms, find())
-    _, member = campaigns.joined(tx, user, campaign)
-    return joined_rounds(tx, member, find())
+    row, member = campaigns.visible(tx, user, campaign)
+    return own_rounds(tx, campaigns.terms_of(row), find()) if member is None else joined_rounds(tx, member, find())
 
 
 def own_rounds(tx: Connection, terms: Campaign, rows: Sequence[Row[Any]]) -> list[responses.OwnRound]:
@@ -298,7 +287,9 @@ def _unread(terms: Campaign, member: Row[Any], row: Row[Any], waiting: Row[Any])
 def _submission(keys: Keys, terms: Campaign, member: Row[Any], row: Row[Any], upload: Row[Any]) -> responses.Submission:
     report = rounds.report_of(member.name, row.day, upload)
     fields = SimpleNamespace(**upload._mapping, provider=member.name, number=row.number, day=row.day)
-    receipt = signed_receipt(keys, row.campaign, terms.commitment, fields)
+    receipt: Any = signed_receipt(keys, row.campaign, terms.commitment, fields)
+    if receipt is not None:
+        receipt = (responses.TaskReceipt if "tasks" in receipt else responses.Receipt)(**receipt)
     return responses.Submission(
         **_attributes(upload, "id", "sha256", "data_digest", "rows", "tasks", "confirmed", "nonce"),
         campaign=row.campaign,
@@ -309,21 +300,14 @@ def _submission(keys: Keys, terms: Campaign, member: Row[Any], row: Row[Any], up
         summary=report.summary.tolist(),
         received=upload.created,
         commitment=terms.commitment,
-        receipt=None if receipt is None else _receipt(receipt),
+        receipt=receipt,
         **json.loads(upload.shown),
     )
 
 
-def _receipt(signed: dict[str, Any]) -> responses.Receipt:
-    return (responses.TaskReceipt if "tasks" in signed else responses.Receipt)(**signed)
-
-
 def payments_view(tx: Connection, user: User, campaign: str, number: int) -> responses.Payments:
     """Return the payments of a round: all of them, or a provider's own once it is published."""
-    if user.role == "analyst":
-        row, member = campaigns.owned(tx, user, campaign), None
-    else:
-        row, member = campaigns.joined(tx, user, campaign)
+    row, member = campaigns.visible(tx, user, campaign)
     round_row = rounds.find_round(tx, campaign, number)
     if round_row.state != "paid" or (member is not None and round_row.published is None):
         raise ConflictError("the round is not paid yet" if member is None else "the round is not published yet")
@@ -428,18 +412,13 @@ def shown_to_provider(terms: Campaign, payment: Payment) -> Payment:
 
 def head_view(tx: Connection, user: User, campaign: str, since: int) -> responses.Head:
     """Return the signed head of a ledger: for providers, of what is published."""
-    if user.role == "analyst":
-        campaigns.owned(tx, user, campaign)
-    else:
-        campaigns.joined(tx, user, campaign)
-    result = ledgers.load_result(tx, campaign)
-    head = None
+    _, member = campaigns.visible(tx, user, campaign)
+    result, head = ledgers.load_result(tx, campaign), None
     if result is not None:
-        analyst = user.role == "analyst"
-        lines = len(result.ledger.entries) if analyst else _published_lines(tx, campaign, result.ledger)
+        lines = len(result.ledger.entries) if member is None else _published_lines(tx, campaign, result.ledger)
         head = heads.shown_head(keys_of(tx), campaign, result.ledger, lines, since)
     if head is None:
-        raise ConflictError("nothing was paid yet" if user.role == "analyst" else "nothing is published yet")
+        raise ConflictError("nothing was paid yet" if member is None else "nothing is published yet")
     return responses.Head(**head)
 
 
@@ -464,10 +443,8 @@ def payment_view(terms: Campaign, member: str, payment: Payment, **payout: Any) 
 
 def shared_result(tx: Connection, user: User, campaign: str) -> Result:
     """Return all that a campaign has paid, for somebody who may read all of it."""
-    if user.role == "analyst":
-        campaigns.owned(tx, user, campaign)
-    else:
-        row, _ = campaigns.joined(tx, user, campaign)
+    row, member = campaigns.visible(tx, user, campaign)
+    if member is not None:
         if not row.share_ledger:
             raise ConflictError("the analyst does not share this campaign's ledger with providers")
         if any(each.published is None and each.state != "open" for each in rounds.list_rounds(tx, campaign)):

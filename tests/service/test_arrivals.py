@@ -59,7 +59,7 @@ def sent(campaign: Campaign, folder: Path, name: str, table: Table, ending: str,
     write = pq.write_table if ending == "parquet" else pa.csv.write_csv
     write(pa.table(table), path)
     if tried:  # how long payments take is tested elsewhere
-        settling._tried[campaign.digest] = settling._Tried(10**6, 1e9)
+        settling._tried[campaign.digest] = (10**6, 1e9)
     return read_upload(campaign, path, path.name, name, "2026-05-04" if campaign.daily else None)
 
 

@@ -18,7 +18,7 @@ from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError
 from troth.data.request import Report
 from troth.service import campaigns, settlement, settling
-from troth.service.sandbox import UnavailableError
+from troth.service.errors import UnavailableError
 from troth.service.schema import rounds
 from troth.service.settling import check_bounded, suspect_of
 from troth.service.worker_processes import Bounds

@@ -19,7 +19,7 @@ from service.test_states import BAD, BAD_LAST, DAILY, EACH_DAY, leave, refusing
 from service.world import NAMES, World, make_world, payments_of
 from troth.core.errors import TrothError
 from troth.service import campaigns, rounds, settlement, store, upload_queue
-from troth.service.sandbox import UnavailableError
+from troth.service.errors import UnavailableError
 from troth.service.settling import UnboundedError
 from troth.service.uploads import Limits
 

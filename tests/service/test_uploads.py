@@ -29,8 +29,9 @@ from troth.campaigns.rounds import check_possible
 from troth.campaigns.statistics_file import make_statistics
 from troth.campaigns.terms import Campaign
 from troth.data import Report, read_reports
+from troth.service.errors import UnavailableError
 from troth.service.responses import ColumnSummary
-from troth.service.sandbox import BrokenOffError, OutOfMemoryError, OutOfTimeError, Sandbox, UnavailableError, Waiting
+from troth.service.sandbox import BrokenOffError, OutOfMemoryError, OutOfTimeError, Sandbox, Waiting
 from troth.service.uploads import SANDBOX, Limits, Upload, UploadError, printable_name, read_upload
 from troth.service.worker_processes import Bounds
 

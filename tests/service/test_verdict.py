@@ -15,8 +15,8 @@ from troth.campaigns.ledger import Ledger
 from troth.cli.service_lines import about_round, verdict_lines
 from troth.results.verdict import unchecked_before
 from troth.service import accounts, campaigns, settling
-from troth.service.errors import ConflictError
-from troth.service.sandbox import OutOfTimeError, UnavailableError
+from troth.service.errors import ConflictError, UnavailableError
+from troth.service.sandbox import OutOfTimeError
 
 NAMES = ("Ash", "Birch", "Elm", "Fir", "Oak")
 ALIKE = dict(zip(NAMES, ((30, 10), (28, 12), (31, 9), (29, 11), (30, 10)), strict=True))

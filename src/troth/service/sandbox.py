@@ -23,6 +23,7 @@ from typing import Any
 from troth.core.errors import TrothError
 from troth.mechanisms import RULES
 from troth.models import FAMILIES
+from troth.service.errors import UnavailableError
 from troth.service.worker_processes import BLOCK, LENGTH, NO_CHILD, OUT_OF_MEMORY, STARTED, STATUS, Bounds
 
 _START = (
@@ -50,10 +51,6 @@ class OutOfTimeError(TrothError):
 
 class BrokenOffError(TrothError):
     """The task ended without an answer, as damaged data may make a parser do."""
-
-
-class UnavailableError(TrothError):
-    """No child could be started, or all places were taken for too long."""
 
 
 class Waiting:

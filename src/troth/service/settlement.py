@@ -30,8 +30,8 @@ from troth.results.result import Result
 from troth.results.tasks import result_of
 from troth.service import heads, ledgers, upload_queue
 from troth.service.accounts import User
-from troth.service.campaigns import owned, secret_of, terms_of
-from troth.service.errors import ConflictError, InvalidError
+from troth.service.campaigns import find_campaign, owned, secret_of, terms_of
+from troth.service.errors import ConflictError, InvalidError, UnavailableError
 from troth.service.receipts import check_receipts
 from troth.service.rounds import (
     confirmed_rows,
@@ -41,9 +41,8 @@ from troth.service.rounds import (
     received_reports,
     withdraw_revoked,
 )
-from troth.service.sandbox import UnavailableError
 from troth.service.schema import campaigns, reports, rounds
-from troth.service.settling import BOUNDS, UnboundedError, find_suspect, judge, pay_rounds, plain_text
+from troth.service.settling import BOUNDS, UnboundedError, find_suspect, judge, pay_rounds
 from troth.service.settling import dry_run as compute_dry_run
 from troth.service.store import Store, after, now
 
@@ -93,17 +92,17 @@ def close_round(
         row = find_round(tx, campaign, number, lock="alone")
         due = row.deadline is not None and row.deadline <= now()  # it may have been reopened meanwhile
         closing = bool(row.state == "open" and (user is not None or due))
+        values: dict[str, Any] = {}
         if closing:
-            campaign_row = tx.execute(select(campaigns).where(campaigns.c.id == campaign)).one()
-            last = final or terms_of(campaign_row).days == number
-            values = {"state": "closed", "closed": now(), "final": last, "problem": None, "settled": None}
-            tx.execute(update(rounds).where(rounds.c.id == row.id).values(**values, attempts=0))
-        if beacon is not None and not closing and row.state == "closed" and row.beacon is None:
-            values = {"beacon": beacon, "problem": None, "settled": None, "attempts": 0}
-            tx.execute(update(rounds).where(rounds.c.id == row.id).values(**values))
+            last = final or terms_of(find_campaign(tx, campaign)).days == number
+            values |= {"state": "closed", "closed": now(), "final": last}
+        elif beacon is not None and row.state == "closed" and row.beacon is None:
+            values |= {"beacon": beacon}
         if anyway and user is not None and (closing or row.state == "closed"):
-            again: dict[str, Any] = {"anyway": True, "problem": None, "settled": None, "attempts": 0}
-            tx.execute(update(rounds).where(rounds.c.id == row.id).values(**again))
+            values |= {"anyway": True}
+        if values:
+            values |= {"problem": None, "settled": None, "attempts": 0}
+            tx.execute(update(rounds).where(rounds.c.id == row.id).values(**values))
     settle(store, campaign)
     return closing
 
@@ -135,7 +134,7 @@ def finish(store: Store, user: User, campaign: str) -> None:
         if waiting:
             tx.execute(update(rounds).where(rounds.c.id == waiting[-1]).values(final=True, settled=None))
         elif campaign_row.state != "ended":
-            tx.execute(update(campaigns).where(campaigns.c.id == campaign).values(state="ended"))
+            _end(tx, campaign)
     settle(store, campaign)
 
 
@@ -180,8 +179,12 @@ def set_aside(store: Store, user: User, campaign: str, number: int) -> None:
         rows = list_rounds(tx, campaign)
         last = not terms_of(campaign_row).daily or any(other.final for other in rows)
         if last and all(other.state == "paid" for other in rows):
-            tx.execute(update(campaigns).where(campaigns.c.id == campaign).values(state="ended"))
+            _end(tx, campaign)
     settle(store, campaign)
+
+
+def _end(tx: Connection, campaign: str) -> None:
+    tx.execute(update(campaigns).where(campaigns.c.id == campaign).values(state="ended"))
 
 
 def _used(tx: Connection, campaign: str, row: Row[Any]) -> bool:
@@ -242,7 +245,7 @@ class _Outcome:
 def _load_due(store: Store, campaign: str) -> _Due | None:
     """Return what is to be paid, or None if that is nothing, or reports that came in time are still to be read."""
     with store.read() as tx:
-        campaign_row = tx.execute(select(campaigns).where(campaigns.c.id == campaign)).one()
+        campaign_row = find_campaign(tx, campaign)
         rows, waiting = list_rounds(tx, campaign), _waiting(tx, campaign)
         if not waiting or upload_queue.pending(tx, [row.id for row in waiting]):
             return None
@@ -268,7 +271,9 @@ def _compute(store: Store, due: _Due, attempts: int) -> _Outcome | None:
         if due.received:
             outcome.paid_days, outcome.file = pay_rounds(terms, due.received, ledger, **options)
             outcome.verdict = judge(terms, ledger, outcome.file) if outcome.paid_days else None
-            _stop_if_unfit(due, outcome)
+        verdict, anyway = outcome.verdict, any(row.anyway for row in due.rounds)
+        if verdict is not None and verdict["model"] == "does not fit" and not anyway:
+            outcome.problem, outcome.paid_days = f"the model does not fit these reports: {verdict['remedy']}", []
     except UnavailableError:
         logger.warning("payments cannot be computed now; it is tried again")
         with store.write() as tx:  # nothing was tried
@@ -280,7 +285,11 @@ def _compute(store: Store, due: _Due, attempts: int) -> _Outcome | None:
             logger.warning("payments exceeded their limits; it is tried again")
             return None
         suspect = find_suspect(terms, due.received, ledger, options)
-        outcome.problem = plain_text(UnboundedError(error.why, suspect), MOST_ATTEMPTS)
+        remedy = "reopen the round" if suspect is None else "revoke that provider and reopen the round"
+        outcome.problem = (
+            f"{UnboundedError(error.why, suspect)}. After {MOST_ATTEMPTS} attempts nothing more is tried; {remedy}, or "
+            "set the round aside"
+        )
     except TrothError as error:
         outcome.problem = str(error)
     except Exception:
@@ -289,13 +298,6 @@ def _compute(store: Store, due: _Due, attempts: int) -> _Outcome | None:
             "something went wrong while the payments were computed; it was logged. Close the round again to retry"
         )
     return outcome
-
-
-def _stop_if_unfit(due: _Due, outcome: _Outcome) -> None:
-    """Pay nothing under a model that does not fit, unless the analyst has said to pay anyway."""
-    verdict = outcome.verdict
-    if verdict is not None and verdict["model"] == "does not fit" and not any(row.anyway for row in due.rounds):
-        outcome.problem, outcome.paid_days = f"the model does not fit these reports: {verdict['remedy']}", []
 
 
 def _record(store: Store, due: _Due, outcome: _Outcome) -> bool:
@@ -329,7 +331,7 @@ def _record(store: Store, due: _Due, outcome: _Outcome) -> bool:
                 tx.execute(update(rounds).where(still_closed).values(**values))
             last = not due.terms.daily or due.final or any(entry["last"] for entry in due.ledger.of("round"))
             if outcome.problem is None and last:
-                tx.execute(update(campaigns).where(campaigns.c.id == campaign).values(state="ended"))
+                _end(tx, campaign)
     except ConflictError:
         return False
     if outcome.problem is None:
@@ -356,17 +358,13 @@ def _count_attempt(store: Store, waiting: list[Row[Any]]) -> int | None:
         rows = tx.execute(select(rounds).where(mine).with_for_update()).all()
         if any(row.attempts and _runs_elsewhere(row.attempted) for row in rows):
             return None
-        mark = f"{now()} {_myself()}"
+        mark = f"{now()} {os.getpid()} {_started(os.getpid())} {socket.gethostname()}"
         tx.execute(update(rounds).where(mine).values(attempts=rounds.c.attempts + 1, attempted=mark))
         return 1 + max(int(row.attempts) for row in rows)
 
 
-def _myself() -> str:
-    return f"{os.getpid()} {_started(os.getpid())} {socket.gethostname()}"
-
-
 def _runs_elsewhere(mark: str | None) -> bool:
-    """Return whether whoever made an attempt may still be at it: another process, which lives."""
+    """Return whether another process may still be making the attempt of a mark: time, process, its start, machine."""
     began, pid, started, host = (mark or "- 0 0 ").split(" ", 3)
     if host != socket.gethostname():
         return began > after(seconds=-LEASE)

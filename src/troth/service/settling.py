@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -19,7 +19,8 @@ from troth.data.request import Day, Report
 from troth.results.formats import counted
 from troth.results.tasks import result_of
 from troth.results.verdict import Verdict
-from troth.service.sandbox import COMPUTING, BrokenOffError, OutOfMemoryError, OutOfTimeError, Sandbox, UnavailableError
+from troth.service.errors import UnavailableError
+from troth.service.sandbox import COMPUTING, BrokenOffError, OutOfMemoryError, OutOfTimeError, Sandbox
 from troth.service.worker_processes import Bounds
 
 BOUNDS = Bounds(memory=4 << 30, seconds=300.0, answer=1 << 28)
@@ -115,8 +116,8 @@ def _pay(plain: dict[str, Any], reports: list[Report], lines: list[bytes], optio
     try:
         ledger, campaign = Ledger.from_lines(lines), Campaign.from_dict(plain)
         if campaign.task is not None:
-            given = {name: options[name] for name in ("secret", "beacon") if name in options}
-            file = pay_task_reports(campaign, cast("list[TaskReport]", reports), ledger, **given)
+            seed_options = {name: options[name] for name in ("secret", "beacon") if name in options}
+            file = pay_task_reports(campaign, cast("list[TaskReport]", reports), ledger, **seed_options)
             return {"entries": ledger.entries[len(lines) :], "days": [None], "file": b64encode(file).decode()}
         days = rounds.pay_rounds(campaign, reports, ledger, **options)
     except TrothError as error:
@@ -165,19 +166,13 @@ def _size(report: Report) -> float:
     return float(np.abs(report.summary).max(initial=0.0))
 
 
-@dataclass
-class _Tried:
-    rows: int = 0
-    size: float = 0.0
-
-
-_tried: dict[str, _Tried] = {}
+_tried: dict[str, tuple[int, float]] = {}  # the most rows and the largest sums, by campaign
 
 
 def was_tried(campaign: Campaign, report: Report) -> bool:
     """Return whether a report with as many rows and as large sums was tried out before."""
-    tried = _tried.get(campaign.digest, _Tried())
-    return report.rows <= tried.rows and _size(report) <= tried.size
+    rows, size = _tried.get(campaign.digest, (0, 0.0))
+    return report.rows <= rows and _size(report) <= size
 
 
 def check_bounded(campaign: Campaign, report: Report) -> None:
@@ -207,8 +202,8 @@ def check_bounded(campaign: Campaign, report: Report) -> None:
             "payments cannot be computed with this report: its numbers are too large for the model, or too far apart "
             "in size; correct them, or rescale the columns"
         )
-    tried = _tried.setdefault(campaign.digest, _Tried())
-    tried.rows, tried.size = max(tried.rows, report.rows), max(tried.size, _size(report))
+    rows, size = _tried.get(campaign.digest, (0, 0.0))
+    _tried[campaign.digest] = max(rows, report.rows), max(size, _size(report))
     while len(_tried) > _MOST_CAMPAIGNS:
         _tried.pop(next(iter(_tried)), None)
 
@@ -218,19 +213,13 @@ def _rehearse(plain: dict[str, Any], report: Report) -> bool:
     try:
         campaign = Campaign.from_dict(plain)
         others = [name for name in campaign.providers if name != report.provider]
-        some = [report.provider, *(others or ["somebody else"])[:2]]
+        names = [report.provider, *(others or ["somebody else"])[:2]]
         if isinstance(report, TaskReport):
-            rehearse_tasks(campaign, some, report.content)
+            rehearse_tasks(campaign, names, report.content)
         else:
-            rehearse(campaign, some, report)
+            rehearse(campaign, names, report)
     except (TrothError, ArithmeticError):
         return True
     except ValueError:  # such as a matrix that is singular as far as doubles go
         return False
     return True
-
-
-def plain_text(problem: UnboundedError, attempts: int) -> str:
-    """Return what the analyst is told about a round that is set aside."""
-    remedy = "reopen the round" if problem.suspect is None else "revoke that provider and reopen the round"
-    return f"{problem}. After {attempts} attempts nothing more is tried; {remedy}, or set the round aside"

@@ -25,9 +25,10 @@ from troth.data.own_tasks import LONGEST_NAME, OwnTasks
 from troth.data.public import PUBLIC
 from troth.data.read import canonical_name, task_name
 from troth.data.request import Day, Report
+from troth.service.errors import UnavailableError
 from troth.service.parse import parse
 from troth.service.responses import ColumnSummary
-from troth.service.sandbox import READING, BrokenOffError, OutOfMemoryError, OutOfTimeError, Sandbox, UnavailableError
+from troth.service.sandbox import READING, BrokenOffError, OutOfMemoryError, OutOfTimeError, Sandbox
 from troth.service.settling import check_bounded, was_tried
 from troth.service.worker_processes import Bounds
 

@@ -69,15 +69,10 @@ def demo(
 def init(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.", show_default=False)],
     family: Annotated[
-        str | None,
-        typer.Option(
-            help="The model's family, by its name.",
-            show_default="the first one, or by the data",
-        ),
+        str | None, typer.Option(help="The model's family, by its name.", show_default="the first one, or by the data")
     ] = None,
     rule: Annotated[
-        str | None,
-        typer.Option(help="The payment rule, by its name.", show_default="the default rule"),
+        str | None, typer.Option(help="The payment rule, by its name.", show_default="the default rule")
     ] = None,
     daily: Annotated[bool, typer.Option("--daily", help="An example of five days.")] = False,
     data: Annotated[
@@ -305,10 +300,7 @@ def _say_unpaid(result: Result, campaign: Path, *, stopped: bool) -> None:
         problem = "error: the model does not fit these reports"
         if not stopped:
             problem = f"warning: the model does not fit these reports, and payment would stop with exit code {STOPPED}"
-        typer.echo(
-            f"{problem}: {result.verdict.remedy}; troth pay {campaign} --anyway pays regardless",
-            err=True,
-        )
+        typer.echo(f"{problem}: {result.verdict.remedy}; troth pay {campaign} --anyway pays regardless", err=True)
 
 
 def statistics(

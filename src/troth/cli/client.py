@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 PasswordStdin = Annotated[bool, typer.Option("--password-stdin", help="Read the password from standard input.")]
 Insecure = Annotated[
-    bool,
-    typer.Option("--insecure", envvar="TROTH_INSECURE", help="Allow http:// to other machines: not encrypted."),
+    bool, typer.Option("--insecure", envvar="TROTH_INSECURE", help="Allow http:// to other machines: not encrypted.")
 ]
 
 
@@ -39,8 +38,7 @@ def login(
     ] = None,
     days: Annotated[int, typer.Option("--days", help="How long to stay signed in.", min=1, max=366)] = 30,
     scope: Annotated[
-        list[str] | None,
-        typer.Option("--scope", help="read, submit or manage; can be repeated.", show_default="all"),
+        list[str] | None, typer.Option("--scope", help="read, submit or manage; can be repeated.", show_default="all")
     ] = None,
     password_stdin: PasswordStdin = False,
     insecure: Insecure = False,

@@ -25,8 +25,7 @@ Spread = Annotated[
 Recent = Annotated[int | None, typer.Option(help="Fit only the last N days.", min=1, show_default="all days")]
 
 Ahead = Annotated[
-    int | None,
-    typer.Option(help="Let offsets drift; fit for the next N days.", min=1, show_default="no drift"),
+    int | None, typer.Option(help="Let offsets drift; fit for the next N days.", min=1, show_default="no drift")
 ]
 
 
@@ -74,9 +73,7 @@ def fit(
     pilot: Annotated[
         Path | None,
         typer.Option(
-            "--pilot",
-            help="Published rows that fix the point of expansion, in place of HISTORY.",
-            show_default="none",
+            "--pilot", help="Published rows that fix the point of expansion, in place of HISTORY.", show_default="none"
         ),
     ] = None,
     plot: PlotFile = None,
@@ -184,8 +181,7 @@ def backtest(
         ),
     ] = Split.rolling,
     folds: Annotated[
-        int | None,
-        typer.Option(help="Stretches of days, or blocks.", min=1, show_default="5, or fewer"),
+        int | None, typer.Option(help="Stretches of days, or blocks.", min=1, show_default="5, or fewer")
     ] = None,
     first: Annotated[
         int | None, typer.Option(help="Days before the first stretch.", min=1, show_default="a quarter, or 30")

@@ -18,8 +18,7 @@ _MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticErro
 def verify_receipt(
     receipt: Annotated[Path, typer.Argument(metavar="RECEIPT", help="The signed receipt.", show_default=False)],
     payments: Annotated[
-        Path | None,
-        typer.Option("--payments", help="What the round paid you, as troth payments --json prints it."),
+        Path | None, typer.Option("--payments", help="What the round paid you, as troth payments --json prints it.")
     ] = None,
     key: Annotated[
         str | None, typer.Option("--key", help="The service's public key.", show_default="the one on the receipt")

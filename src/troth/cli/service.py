@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from troth.service.store import Store
 
 Database = Annotated[
-    str,
-    typer.Option("--database", envvar="TROTH_DATABASE", help="A file for SQLite, or postgresql://user@host/name."),
+    str, typer.Option("--database", envvar="TROTH_DATABASE", help="A file for SQLite, or postgresql://user@host/name.")
 ]
 PublicUrl = Annotated[
     str | None,

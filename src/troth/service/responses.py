@@ -55,10 +55,7 @@ Money = Annotated[
 Hash = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Commitment = Annotated[str, Field(pattern="^sha256:[0-9a-f]{64}$", description="The hash of the secret seed.")]
 Digest = Annotated[str, Field(pattern="^sha256:[0-9a-f]{64}$")]
-Extended = Annotated[
-    float,
-    PlainSerializer(_number_or_text, return_type=float | Literal["inf", "-inf", "nan"]),
-]
+Extended = Annotated[float, PlainSerializer(_number_or_text, return_type=float | Literal["inf", "-inf", "nan"])]
 """A number that need not be finite: JSON has it as text then."""
 Day: TypeAlias = str | int | None
 PayoutState: TypeAlias = Literal["pending", "posted", "void"]

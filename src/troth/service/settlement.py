@@ -33,14 +33,7 @@ from troth.service.accounts import User
 from troth.service.campaigns import find_campaign, owned, secret_of, terms_of
 from troth.service.errors import ConflictError, InvalidError, UnavailableError
 from troth.service.receipts import check_receipts
-from troth.service.rounds import (
-    confirmed_rows,
-    find_round,
-    list_rounds,
-    read_day,
-    received_reports,
-    withdraw_revoked,
-)
+from troth.service.rounds import confirmed_rows, find_round, list_rounds, read_day, received_reports, withdraw_revoked
 from troth.service.schema import campaigns, reports, rounds
 from troth.service.settling import BOUNDS, UnboundedError, find_suspect, judge, pay_rounds
 from troth.service.settling import dry_run as compute_dry_run

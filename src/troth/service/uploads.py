@@ -123,14 +123,7 @@ class Upload:
 
 
 def read_upload(
-    campaign: Campaign,
-    path: Path,
-    name: str,
-    provider: str,
-    day: Day,
-    limits: Limits = Limits(),
-    *,
-    trial: bool = True,
+    campaign: Campaign, path: Path, name: str, provider: str, day: Day, limits: Limits = Limits(), *, trial: bool = True
 ) -> Upload:
     """Read a file that a provider sent, and refuse what cannot be data of the campaign.
 
@@ -199,12 +192,7 @@ def holds_statistics(campaign: Campaign, name: str) -> bool:
         return True  # it is refused at once
 
 
-def read_public_upload(
-    campaign: Campaign,
-    path: Path,
-    name: str,
-    limits: Limits = Limits(),
-) -> dict[str, Any]:
+def read_public_upload(campaign: Campaign, path: Path, name: str, limits: Limits = Limits()) -> dict[str, Any]:
     """Read a file of rows that everybody knows as the table [public]; limits on reports do not bind."""
     if campaign.task is not None:
         unlimited = replace(campaign, provider=None, values=None, most_tasks=_MOST_GUESSES, guesses=None)

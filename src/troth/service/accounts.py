@@ -87,14 +87,9 @@ def new_name(text: str) -> str:
     return name
 
 
-def handles(name: str) -> list[str]:
-    """Return what an account of a name may be found by: its skeleton, or its small letters in older databases."""
-    return [skeleton(name), name.casefold()]
-
-
 def named(name: str) -> ColumnElement[bool]:
-    """Return the condition that an account has a name: by its handle, or letter by letter."""
-    return accounts.c.handle.in_(handles(name)) | (accounts.c.name == name)
+    """Return the condition that an account has a name: by its handle, which was once lower case, or by its letters."""
+    return accounts.c.handle.in_([skeleton(name), name.casefold()]) | (accounts.c.name == name)
 
 
 def create_account(tx: Connection, name: str, role: Role, password: str | None = None) -> str:

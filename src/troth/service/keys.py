@@ -106,18 +106,14 @@ class KeyFolder:
             last = self.heads(campaign)[-1:]
             if last and (last[0]["epoch"], last[0]["lines"]) >= (head["epoch"], head["lines"]):
                 return  # another process has signed it, or a later one
-            self._append(path, head)
-
-    def _append(self, path: Path, head: Mapping[str, Any]) -> None:
-        if not path.exists():
-            create_private(path, b"")
-        with path.open("r+b") as file:
-            whole = file.read()
-            file.truncate(whole.rfind(b"\n") + 1)
-            file.seek(0, os.SEEK_END)
-            file.write(json.dumps(dict(head)).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+            if not path.exists():
+                create_private(path, b"")
+            with path.open("r+b") as file:
+                file.truncate(file.read().rfind(b"\n") + 1)  # without a line that was cut off
+                file.seek(0, os.SEEK_END)
+                file.write(json.dumps(dict(head)).encode() + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
 
     def _signing_key(self) -> Ed25519PrivateKey:
         if self._key is None:

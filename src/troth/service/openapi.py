@@ -63,18 +63,11 @@ def _complete(described: dict[str, Any], operation: Operation) -> None:
         described["description"] += (
             f"\n\nFor {' and '.join(f'{role}s' for role in access.roles)}; the token needs the scope `{access.scope}`."
         )
-    responses: dict[str, Any] = described["responses"]
-    responses.pop("422", None)
-    for status in sorted(_refusals(operation)):
-        responses[str(status)] = {"description": REFUSALS[status], "content": _REFUSED}
-
-
-def _refusals(operation: Operation) -> set[int]:
     statuses = {503, *operation.refusals}
-    if operation.access.roles:
-        statuses |= {401, 403}
-    if operation.path_parameters:
-        statuses |= {404, 422}
-    if operation.input is not None:
-        statuses |= {400, 408, 413, 422}
-    return statuses | ({422} if operation.keyed else set())
+    statuses |= {401, 403} if access.roles else set()
+    statuses |= {404, 422} if operation.path_parameters else set()
+    statuses |= {400, 408, 413, 422} if operation.input is not None else set()
+    statuses |= {422} if operation.keyed else set()
+    described["responses"].pop("422", None)
+    for status in sorted(statuses):
+        described["responses"][str(status)] = {"description": REFUSALS[status], "content": _REFUSED}

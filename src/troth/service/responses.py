@@ -41,10 +41,6 @@ class Amount:
         return to_text(self.minor, self.decimals)
 
 
-def _number_or_text(value: float) -> float | str:
-    return value if isfinite(value) else str(value)
-
-
 Id = Annotated[str, Field(pattern="^[0-9a-f]{16}$", examples=["f807dc2bef88f3ea"])]
 Time = Annotated[str, Field(examples=["2026-05-04T12:00:00.000000Z"], json_schema_extra={"format": "date-time"})]
 Money = Annotated[
@@ -55,7 +51,10 @@ Money = Annotated[
 Hash = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Commitment = Annotated[str, Field(pattern="^sha256:[0-9a-f]{64}$", description="The hash of the secret seed.")]
 Digest = Annotated[str, Field(pattern="^sha256:[0-9a-f]{64}$")]
-Extended = Annotated[float, PlainSerializer(_number_or_text, return_type=float | Literal["inf", "-inf", "nan"])]
+Extended = Annotated[
+    float,
+    PlainSerializer(lambda x: x if isfinite(x) else str(x), return_type=float | Literal["inf", "-inf", "nan"]),
+]
 """A number that need not be finite: JSON has it as text then."""
 Day: TypeAlias = str | int | None
 PayoutState: TypeAlias = Literal["pending", "posted", "void"]

@@ -75,8 +75,9 @@ def open_round(tx: Connection, user: User, campaign: str, day: Any = None, deadl
     terms = campaigns.freeze(tx, row) if row.state == "draft" else campaigns.terms_of(row)
     chosen = _day(terms, day, [read_day(other.day) for other in before])
     number = len(before) + 1
-    values = {"number": number, "day": write_day(chosen), "state": "open", "final": False, "deadline": deadline}
-    tx.execute(insert(rounds).values(id=new_id(), campaign=campaign, opened=now(), **values))
+    text = None if chosen is None else json.dumps(chosen)
+    values = {"number": number, "day": text, "state": "open", "final": False, "deadline": deadline, "opened": now()}
+    tx.execute(insert(rounds).values(id=new_id(), campaign=campaign, **values))
     return number
 
 
@@ -377,12 +378,7 @@ def publish(tx: Connection, user: User, campaign: str, number: int) -> None:
         tx.execute(update(rounds).where(rounds.c.id == row.id).values(published=now()))
 
 
-def write_day(day: Day) -> str | None:
-    """Return a day as the tables have it."""
-    return None if day is None else json.dumps(day)
-
-
 def read_day(text: str | None) -> Day:
-    """Read a day back."""
+    """Return a day of the tables, which have it as JSON."""
     day: Day = None if text is None else json.loads(text)
     return day

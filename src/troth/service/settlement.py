@@ -220,10 +220,6 @@ class _Due:
     known_lines: int
     final: bool
 
-    def is_empty(self, row: Row[Any]) -> bool:
-        """Whether nobody reported to a round."""
-        return read_day(row.day) not in {report.day for report in self.received}
-
 
 @dataclass
 class _Outcome:
@@ -334,7 +330,8 @@ def _record(store: Store, due: _Due, outcome: _Outcome) -> bool:
 
 def _values(due: _Due, outcome: _Outcome, row: Row[Any], amount: int) -> dict[str, Any]:
     """Return what a round becomes: paid, as one without reports always is, or closed with the reason why it is not."""
-    empty, paid = due.is_empty(row), read_day(row.day) in outcome.paid_days
+    day = read_day(row.day)
+    empty, paid = day not in {report.day for report in due.received}, day in outcome.paid_days
     values: dict[str, Any] = {"settled": now(), "problem": None if empty else outcome.problem, "attempts": 0}
     values |= {"verdict": None if empty or outcome.verdict is None else json.dumps(outcome.verdict)}
     values |= {"anyway": row.anyway and paid}

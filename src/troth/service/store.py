@@ -106,18 +106,16 @@ class Store:
         try:
             with self._short_turn(time.monotonic()) as mine:
                 if mine:
-                    self._write_mark(secrets.token_hex(8))
+                    with self.probe.connect() as tx, tx.begin():
+                        if self.file is None:
+                            tx.execute(sql.text(f"SET LOCAL statement_timeout = {PROBE_SECONDS * 1000}"))
+                        mark = secrets.token_hex(8)
+                        tx.execute(attempts.insert().values(id=mark, subject="health", at=now()))
+                        tx.execute(attempts.delete().where(attempts.c.id == mark))
             self._writes = True
         except Exception:
             self._writes = False
             raise
-
-    def _write_mark(self, mark: str) -> None:
-        with self.probe.connect() as tx, tx.begin():
-            if self.file is None:
-                tx.execute(sql.text(f"SET LOCAL statement_timeout = {PROBE_SECONDS * 1000}"))
-            tx.execute(attempts.insert().values(id=mark, subject="health", at=now()))
-            tx.execute(attempts.delete().where(attempts.c.id == mark))
 
     @contextmanager
     def _short_turn(self, began: float) -> Iterator[bool]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from hashlib import file_digest
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -49,6 +49,7 @@ _SIGNATURES = {
 _OF_KIND = {"parquet": b"PAR1", "arrow": b"ARROW1"}
 _OF_SUFFIX = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"}
 
+_Rows: TypeAlias = tuple[tuple[str, ...], ...]
 SANDBOX = Sandbox(READING)
 """Where all uploads of this process are read."""
 
@@ -117,7 +118,7 @@ class Upload:
 
     report: Report
     sha256: str
-    preview: tuple[tuple[str, ...], ...]
+    preview: _Rows
     columns: tuple[ColumnSummary, ...]
     expanded: int = 0
 
@@ -163,7 +164,13 @@ def read_upload(
             raise DataError("statistics have no tasks; send a file with a row for each task")
         if kind == "statistics":
             report = _read_statistics(campaign, path, shown, provider, day)
-            preview = _shown_statistics(report)
+            day_row = () if report.day is None else (("day", str(report.day)),)
+            preview: _Rows = (
+                ("field", "value"),
+                ("provider", report.provider[:80]),
+                *day_row,
+                ("rows", str(report.rows)),
+            )
             columns: tuple[ColumnSummary, ...] = ()
         else:
             answer = _read_rows(campaign, path, shown, kind, provider, day, limits)
@@ -252,7 +259,7 @@ def _read_rows(
 
 def _checked(
     campaign: Campaign, answer: dict[str, Any], shown: str, provider: str, day: Day
-) -> tuple[Report, tuple[tuple[str, ...], ...], tuple[ColumnSummary, ...]]:
+) -> tuple[Report, _Rows, tuple[ColumnSummary, ...]]:
     """Check everything that a child answers: what it read may have taken it over."""
     reduction = campaign.request.reduction
     own: OwnTasks | None = None
@@ -323,11 +330,6 @@ def _read_statistics(campaign: Campaign, path: Path, shown: str, provider: str, 
         days = ", ".join(str(report.day) for report in reports[:5])
         raise DataError(f"has statistics of day {days}; send only those of day {day}")
     return reports[0]
-
-
-def _shown_statistics(report: Report) -> tuple[tuple[str, ...], ...]:
-    day = () if report.day is None else (("day", str(report.day)),)
-    return (("field", "value"), ("provider", report.provider[:80]), *day, ("rows", str(report.rows)))
 
 
 def _refuse_disguise(path: Path, shown: str, kind: str) -> None:

@@ -163,21 +163,21 @@ def _views_of_rounds(
 def own_rounds(tx: Connection, terms: Campaign, rows: Sequence[Row[Any]]) -> list[responses.OwnRound]:
     """Return rounds of a campaign as the analyst sees them."""
     counts = rounds.count_reports(tx, rows[0].campaign) if rows else {}
-    return [_own_round(terms, row, counts.get(row.id, 0)) for row in rows]
-
-
-def _own_round(terms: Campaign, row: Row[Any], reports: int) -> responses.OwnRound:
-    verdict = None if row.verdict is None else responses.Verdict(**json.loads(row.verdict))
-    unchecked = verdict.unchecked if verdict is not None else unchecked_before(terms) if row.state != "paid" else None
-    return responses.OwnRound(
-        **_times(row),
-        **_attributes(row, "final", "paid", "problem", "head"),
-        state="published" if row.published is not None else _state(row),
-        verdict=verdict,
-        unchecked=unchecked or None,
-        amount=None if row.amount is None else Amount(row.amount, terms.decimals),
-        reports=reports,
-    )
+    shown = []
+    for row in rows:
+        verdict = None if row.verdict is None else responses.Verdict(**json.loads(row.verdict))
+        beforehand = unchecked_before(terms) if row.state != "paid" else None
+        fields = responses.OwnRound(
+            **_times(row),
+            **_attributes(row, "final", "paid", "problem", "head"),
+            state="published" if row.published is not None else _state(row),
+            verdict=verdict,
+            unchecked=(beforehand if verdict is None else verdict.unchecked) or None,
+            amount=None if row.amount is None else Amount(row.amount, terms.decimals),
+            reports=counts.get(row.id, 0),
+        )
+        shown.append(fields)
+    return shown
 
 
 def dry_run_view(would: DryRun) -> responses.DryRun:

@@ -35,7 +35,7 @@ STARTED = b"."
 OUT_OF_MEMORY, NO_CHILD = 90, 1 << 20  # a status that only we use, and one that no process ends with
 BLOCK = 1 << 16
 _OPEN_FILES = 64
-_KILL_WITH_PARENT, _NO_NEW_PRIVILEGES = 1, 38  # of prctl
+_KILL_WITH_PARENT = 1  # of prctl
 
 
 @dataclass(frozen=True)
@@ -174,9 +174,7 @@ def _be_child(job: socket.socket, others: Sequence[socket.socket]) -> NoReturn:
 
 
 def _limit(bounds: Bounds) -> None:
-    system = ctypes.CDLL(None)
-    system.prctl(_KILL_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
-    system.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+    ctypes.CDLL(None).prctl(_KILL_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     seconds = max(1, ceil(bounds.seconds))
     for what, soft, hard in (

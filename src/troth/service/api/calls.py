@@ -126,7 +126,10 @@ def endpoint_of(operation: Operation, function: Callable[..., Any]) -> Callable[
 
     def response(call: Call, answer: Any) -> Response:
         if isinstance(operation.output, Content):
-            return _download(answer, operation.output)
+            media_type, file_name = operation.output
+            charset = "" if media_type.endswith("parquet") else "; charset=utf-8"
+            headers = {"Content-Disposition": f'attachment; filename="{file_name}"'}
+            return Response(answer, media_type=media_type + charset, headers=headers)
         reply = answer if isinstance(answer, Reply) else call.reply(answer)
         return Response(reply.body, reply.status, media_type="application/json" if reply.body else None)
 
@@ -176,10 +179,3 @@ def _keyed(request: Request, user: User, key: str | None, body: BaseModel | Path
     else:
         content = "" if body is None else json.dumps(body.model_dump(), sort_keys=True)
     return keyed_request(user.account, key, request.method, request.url.path, request.url.query, content)
-
-
-def _download(raw: bytes, content: Content) -> Response:
-    """Return bytes as a file to save."""
-    headers = {"Content-Disposition": f'attachment; filename="{content.file_name}"'}
-    charset = "" if content.media_type.endswith("parquet") else "; charset=utf-8"
-    return Response(raw, media_type=content.media_type + charset, headers=headers)

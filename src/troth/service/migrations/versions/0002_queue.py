@@ -1,14 +1,10 @@
 """A queue of uploads, and how often a round's payments were attempted."""
 
-from __future__ import annotations
-
 import sqlalchemy as sql
 from alembic import op
 
 revision = "0002"
 down_revision = "0001"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:

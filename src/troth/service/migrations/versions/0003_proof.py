@@ -1,14 +1,10 @@
 """Nonces and signatures of receipts, values of beacons, and states of payouts."""
 
-from __future__ import annotations
-
 import sqlalchemy as sql
 from alembic import op
 
 revision = "0003"
 down_revision = "0002"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:

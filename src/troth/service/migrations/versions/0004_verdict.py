@@ -1,14 +1,10 @@
 """What a round's payments were found to rest on, and whether it is paid although the model does not fit."""
 
-from __future__ import annotations
-
 import sqlalchemy as sql
 from alembic import op
 
 revision = "0004"
 down_revision = "0003"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:

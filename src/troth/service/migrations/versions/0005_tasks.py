@@ -1,14 +1,10 @@
 """What providers report on tasks, and the file of shares that belongs to a ledger of tasks."""
 
-from __future__ import annotations
-
 import sqlalchemy as sql
 from alembic import op
 
 revision = "0005"
 down_revision = "0004"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:

@@ -1,14 +1,10 @@
 """The terms that a receipt was signed under."""
 
-from __future__ import annotations
-
 import sqlalchemy as sql
 from alembic import op
 
 revision = "0006"
 down_revision = "0005"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from troth.cli.options import AsJson, CampaignFile
-from troth.cli.output import progress, warn, watch_as
+from troth.cli.output import printable, progress, warn, watch_as
 from troth.cli.service_connection import Server, TheCampaign, compare_head, find_campaign, find_round, open_client
-from troth.cli.service_lines import as_read, printable, receipt_lines, show_lines, table_lines
+from troth.cli.service_lines import as_read, receipt_lines, show_lines, table_lines
 from troth.cli.service_rounds import export, payments, payouts, rounds, why
 from troth.core.errors import DataError
 from troth.operations import SCOPES
@@ -51,7 +51,9 @@ def login(
     if token is not None:
         _remember(client, insecure, as_json, token=token)
         return
-    account = name or _ask_name()
+    if name is None and not sys.stdin.isatty():
+        raise DataError("--name: is missing, and standard input is not a terminal to ask on")
+    account = name or str(typer.prompt("name", err=True))
     _sign_in(client, account, _password("password", password_stdin), days, scope or [], insecure, as_json)
 
 
@@ -273,12 +275,6 @@ def _remember(client: Client, insecure: bool, as_json: bool, **token: Any) -> No
     show_lines(
         signed_in, as_json, [f"signed in to {client.server} as {me['name']}, {me['role']}; the token is in {path}"]
     )
-
-
-def _ask_name() -> str:
-    if not sys.stdin.isatty():
-        raise DataError("--name: is missing, and standard input is not a terminal to ask on")
-    return str(typer.prompt("name", err=True))
 
 
 def _password(prompt: str, from_stdin: bool, *, twice: bool = False) -> str:

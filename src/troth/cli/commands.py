@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from troth.cli import campaign, checks, client, history, ledger, receipts
-from troth.cli.output import end
+from troth.cli.output import end, printable
 from troth.cli.service import serve, service
 from troth.core.errors import TrothError
 
@@ -71,8 +71,6 @@ def main() -> None:
 
 
 def _fail(message: str, code: int = 1) -> None:
-    from troth.results.explanation import printable
-
     sys.stderr.write("error: " + "\n".join(map(printable, message.split("\n"))) + "\n")
     raise SystemExit(code)
 

@@ -11,6 +11,7 @@ from troth.cli.campaign import page_beside, refuse_same
 from troth.cli.options import AsJson, DayColumn, LedgerFile, ProviderColumn
 from troth.cli.output import progress, show
 from troth.core.errors import DataError
+from troth.results.formats import counted
 
 
 def verify(
@@ -36,7 +37,7 @@ def verify(
         "currency": result.campaign.currency,
     }
     committed = " and seeds" if result.campaign.commitment is not None else ""
-    rounds = "1 round" if len(result.rounds) == 1 else f"{len(result.rounds)} rounds"
+    rounds = counted(len(result.rounds), "round")
     digits = "bit for bit" if alike else "to nine digits (other versions or another processor computed them)"
     text = (
         f"{ledger}: valid. {rounds}, {payments:,} payments recomputed {digits}, "

@@ -40,10 +40,15 @@ def print_result(result: Result) -> None:
     print_table(result)
 
 
-def warn(message: str) -> None:
-    """Print a warning on standard error."""
+def printable(text: str) -> str:
+    """Return text without what a terminal would obey."""
     from troth.results.explanation import printable
 
+    return printable(text)
+
+
+def warn(message: str) -> None:
+    """Print a warning on standard error."""
     typer.echo(f"warning: {printable(message)}", err=True)
 
 

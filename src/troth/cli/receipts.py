@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from troth.cli.options import AsJson
-from troth.cli.output import show
+from troth.cli.output import printable, show
 from troth.core.errors import DataError, TrothError
 
 _MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
@@ -32,7 +32,6 @@ def verify_receipt(
     from troth.campaigns.paid_round import Checked, check_paid_round
     from troth.campaigns.statements import RECEIPT, check_signature
     from troth.client.heads import compare_with_seen
-    from troth.results.explanation import printable
 
     signed = _read(receipt)
     signed = signed.get("receipt") or signed

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from troth.cli.output import afterwards, warn
-from troth.cli.service_lines import printable
+from troth.cli.output import afterwards, printable, warn
 from troth.core.errors import DataError, TrothError
 
 if TYPE_CHECKING:
@@ -18,13 +17,9 @@ Server = Annotated[
     str | None,
     typer.Option("--server", envvar="TROTH_SERVER", help="Which service.", show_default="the last one signed in to"),
 ]
-
-
 TheCampaign = Annotated[
     str, typer.Argument(metavar="CAMPAIGN", help="The campaign's identifier or name.", show_default=False)
 ]
-
-
 TheRound = Annotated[
     int | None, typer.Argument(metavar="[ROUND]", help="The round's number.", min=1, show_default="the latest")
 ]

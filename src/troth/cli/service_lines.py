@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from troth.cli.output import show
+from troth.cli.output import printable, show
 from troth.core.errors import DataError
+from troth.results.formats import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +60,7 @@ def about_round(shown: dict[str, Any]) -> str:
     """Return the state of a round and what comes next."""
     parts = [f"round {shown['number']}{day_text(shown)}: {shown['state']}"]
     if "reports" in shown:
-        parts.append("1 report" if shown["reports"] == 1 else f"{shown['reports']:,} reports")
+        parts.append(counted(shown["reports"], "report"))
     if shown["state"] == "open" and shown["deadline"] is not None:
         parts.append(f"until {shown['deadline']}")
     if shown.get("submission") is not None:
@@ -82,7 +83,7 @@ def day_text(shown: dict[str, Any]) -> str:
 
 def as_read(submission: dict[str, Any]) -> list[str]:
     """Return how the service read a file."""
-    rows = counted_rows(submission["rows"], "row" if submission["tasks"] is None else "task")
+    rows = counted(submission["rows"], "row" if submission["tasks"] is None else "task")
     lines = [f"{submission['file']}: {rows}, SHA-256 {submission['sha256']}, the same as here"]
     for column in submission["columns"]:
         if column["labels"]:
@@ -124,20 +125,6 @@ def table_lines(heads: Sequence[str] | None, rows: Sequence[Sequence[str]], *, r
         to_the_right = right is not None and place >= right
         columns.append([cell.rjust(width) if to_the_right else cell.ljust(width) for cell in column])
     return ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
-
-
-def counted_rows(rows: int, what: str = "row") -> str:
-    """Return a number of rows, or of something else, with its noun."""
-    from troth.results.formats import counted
-
-    return counted(rows, what)
-
-
-def printable(text: str) -> str:
-    """Return text without what a terminal would obey."""
-    from troth.results.explanation import printable
-
-    return printable(text)
 
 
 def show_lines(plain: Any, as_json: bool, lines: Sequence[str]) -> None:

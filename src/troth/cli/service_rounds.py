@@ -8,13 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from troth.cli.options import AsJson
-from troth.cli.output import warn
+from troth.cli.output import printable, warn
 from troth.cli.service_connection import Server, TheCampaign, TheRound, find_campaign, find_round, open_client
 from troth.cli.service_lines import (
     about_round,
-    counted_rows,
     day_text,
-    printable,
     refuse_unpaid,
     show_lines,
     table_lines,
@@ -23,6 +21,7 @@ from troth.cli.service_lines import (
     would_be_paid,
 )
 from troth.core.errors import DataError
+from troth.results.formats import counted
 
 DeadlineTime = Annotated[
     str | None, typer.Option("--deadline", help="When it closes automatically, such as 2026-05-04T12:00:00Z.")
@@ -169,7 +168,7 @@ def why(
     what = "row" if chosen["task"] is None else "task"
     lines = [f"round {paid['round']}{day_text(paid)}"] if picked else ["nothing was paid to you in this round"]
     for each in picked:
-        rows = counted_rows(each["rows"], what)
+        rows = counted(each["rows"], what)
         lines.append(f"{each['provider']}: {rows}, paid {each['payment']} {chosen['currency']}".rstrip())
         steps = [[step["what"], step["value"], step["meaning"]] for step in each["steps"]]
         lines += [f"  {line}" for line in table_lines(None, steps)]

@@ -25,10 +25,13 @@ def heads_path() -> Path:
     return credentials_path().with_name("heads.json")
 
 
-def signed_head(client: Client, campaign: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the last head of a campaign that the service shows, or None if there is none yet."""
+def signed_head(client: Client, campaign: Mapping[str, Any], since: int = 0) -> dict[str, Any] | None:
+    """Return the last head that the service shows of a campaign, or None if there is none yet.
+
+    It proves that it continues the ledger's first ``since`` lines.
+    """
     try:
-        head: dict[str, Any] = client.show_head(campaign["id"], since=0)
+        head: dict[str, Any] = client.show_head(campaign["id"], since=since)
     except RefusedError as error:
         if error.status != 409:
             raise
@@ -83,12 +86,9 @@ def watch_head(client: Client, campaign: Mapping[str, Any]) -> str | None:
     place = f"{client.server} {campaign['id']}"  # without a role, as it was written first
     role_place = f"{place} {'provider' if 'provider' in campaign else 'analyst'}"
     seen = seen_heads.get(role_place) or seen_heads.get(place)
-    try:
-        head: dict[str, Any] = client.show_head(campaign["id"], since=0 if seen is None else seen["lines"])
-    except RefusedError as error:
-        if error.status != 409:
-            raise
-        return None if seen is None else f"the service shows no head any more, and you have seen one: {error}"
+    head = signed_head(client, campaign, since=0 if seen is None else seen["lines"])
+    if head is None:
+        return None if seen is None else "the service shows no head any more, and you have seen one"
     try:
         if head["campaign"] != campaign["id"]:
             raise StatementError("the head is of another campaign")

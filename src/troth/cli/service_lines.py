@@ -120,9 +120,9 @@ def table_lines(heads: Sequence[str] | None, rows: Sequence[Sequence[str]], *, r
     """Return lines of aligned columns; from the column ``right`` on, aligned to the right."""
     lines = [[printable(cell) for cell in row] for row in ([heads, *rows] if heads is not None else rows)]
     columns = []
-    for place, column in enumerate(zip(*lines, strict=True)):
+    for index, column in enumerate(zip(*lines, strict=True)):
         width = max(map(len, column))
-        to_the_right = right is not None and place >= right
+        to_the_right = right is not None and index >= right
         columns.append([cell.rjust(width) if to_the_right else cell.ljust(width) for cell in column])
     return ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
 

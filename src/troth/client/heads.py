@@ -74,7 +74,7 @@ def _seen_heads() -> dict[str, Any]:
 def watch_head(client: Client, campaign: Mapping[str, Any]) -> str | None:
     """Compare a campaign's head with the one that was seen before, and return what is wrong, or None.
 
-    A head that continues the one before takes its place; one that does not is not stored, so that the warning stays.
+    A head that continues the one before replaces it; one that does not is not stored, so that the warning stays.
     Providers see the ledger up to what is published, and the analyst all of it, so their heads are kept apart.
 
     Parameters
@@ -83,9 +83,9 @@ def watch_head(client: Client, campaign: Mapping[str, Any]) -> str | None:
         As `Client.find_campaign` returns it.
     """
     path, seen_heads = heads_path(), _seen_heads()
-    place = f"{client.server} {campaign['id']}"  # without a role, as it was written first
-    role_place = f"{place} {'provider' if 'provider' in campaign else 'analyst'}"
-    seen = seen_heads.get(role_place) or seen_heads.get(place)
+    key = f"{client.server} {campaign['id']}"  # without a role, as it was written first
+    role_key = f"{key} {'provider' if 'provider' in campaign else 'analyst'}"
+    seen = seen_heads.get(role_key) or seen_heads.get(key)
     head = signed_head(client, campaign, since=0 if seen is None else seen["lines"])
     if head is None:
         return None if seen is None else "the service shows no head any more, and you have seen one"
@@ -95,7 +95,7 @@ def watch_head(client: Client, campaign: Mapping[str, Any]) -> str | None:
         check_head(seen, head)
     except StatementError as error:
         return str(error)
-    seen_heads[role_place] = {name: value for name, value in head.items() if name != "proof"}
+    seen_heads[role_key] = {name: value for name, value in head.items() if name != "proof"}
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     replace_private(path, json.dumps(seen_heads, indent=1).encode())
     return None

@@ -375,10 +375,11 @@ def _own_terms(plain: Any) -> tuple[dict[str, Any], list[str], dict[str, str]]:
     if size > _LARGEST_TERMS:
         raise InvalidError(f"terms: have {size:,} bytes, and may have {_LARGEST_TERMS:,}")
     if "public" in terms.get("data", {}):
-        message = "the service reads no files of yours: `troth create` sends their sums, or upload them to a draft"
-        raise InvalidError(f"[data] public: {message}", section="data", key="public")
+        problem = "the service reads no files of yours: `troth create` sends their sums, or upload them to a draft"
+        raise InvalidError.in_terms("data", "public", problem)
     if "commitment" in terms.get("mechanism", {}):
-        raise InvalidError("[mechanism] commitment: the service draws the seed and publishes its hash; remove it")
+        problem = "the service draws the seed and publishes its hash; remove it"
+        raise InvalidError.in_terms("mechanism", "commitment", problem)
     for part in ("data", "history"):
         for key in _ELSEWHERE:
             terms.get(part, {}).pop(key, None)
@@ -407,16 +408,16 @@ def _checked(plain: dict[str, Any]) -> Campaign:
 def _check_tasks(campaign: Campaign) -> None:
     """Refuse tasks whose cost nobody could predict, or that one worker could take: workers send their own files."""
     if not campaign.budget:
-        message = "is missing; workers see it: give at least price × [limits] tasks × number of workers"
-        raise InvalidError(f"[campaign] budget: {message}", section="campaign", key="budget")
+        problem = "is missing; workers see it: give at least price × [limits] tasks × number of workers"
+        raise InvalidError.in_terms("campaign", "budget", problem)
     if campaign.price is None:
-        message = "is missing; name the most for one answer, or one worker's made-up items share the others' budget"
-        raise InvalidError(f"[campaign] price: {message}", section="campaign", key="price")
+        problem = "is missing; name the most for one answer, or one worker's made-up items share the others' budget"
+        raise InvalidError.in_terms("campaign", "price", problem)
     most = min(_MOST_TASKS, _MOST_SUMS // campaign.request.reduction.width)
     if campaign.most_tasks is None or campaign.most_tasks > most:
         wrong = "is missing" if campaign.most_tasks is None else f"is {campaign.most_tasks:,}"
-        message = f"{wrong}; say on how many tasks one worker may report, {most:,} at most"
-        raise InvalidError(f"[limits] tasks: {message}", section="limits", key="tasks")
+        problem = f"{wrong}; say on how many tasks one worker may report, {most:,} at most"
+        raise InvalidError.in_terms("limits", "tasks", problem)
 
 
 @lru_cache(maxsize=64)

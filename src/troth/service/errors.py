@@ -53,6 +53,11 @@ class InvalidError(RefusedError):
         super().__init__(message)
 
     @classmethod
+    def in_terms(cls, section: str, key: str, problem: str) -> Self:
+        """Return a mistake under a key of a campaign's terms."""
+        return cls(f"[{section}] {key}: {problem}", section=section, key=key)
+
+    @classmethod
     def of(cls, error: TrothError) -> Self:
         """Return the same mistake as a refusal of the service."""
         return cls(str(error), section=getattr(error, "section", None), key=getattr(error, "key", None))

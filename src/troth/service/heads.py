@@ -57,16 +57,14 @@ def record_seeds(keys: Keys, terms: Campaign, ledger: Ledger) -> None:
         keys.record_use(terms.commitment, used_seeds(ledger))
 
 
-def sign_head(keys: Keys, campaign: str, ledger: Ledger) -> dict[str, Any] | None:
-    """Sign and publish the head of a ledger that has grown, once its lines are stored; return it if it is new."""
+def sign_head(keys: Keys, campaign: str, ledger: Ledger) -> None:
+    """Sign and publish the head of a ledger that has grown, once its lines are stored."""
     signed = keys.heads(campaign)
-    if not ledger.lines or (signed and signed[-1]["lines"] >= len(ledger.lines)):
-        return None
     before, epoch = (signed[-1]["lines"], signed[-1]["epoch"]) if signed else (0, 1)
-    for lines, entry in enumerate(ledger.entries[:-1], 1):
-        if lines > before and entry["entry"] == "close":  # of several rounds, each may be published by itself
-            _add(keys, campaign, Ledger.from_lines(ledger.lines[:lines]), epoch)
-    return _add(keys, campaign, ledger, epoch)
+    for lines, entry in enumerate(ledger.entries, 1):
+        last = lines == len(ledger.entries)
+        if lines > before and (last or entry["entry"] == "close"):  # of several rounds, each may be published by itself
+            _add(keys, campaign, ledger if last else Ledger.from_lines(ledger.lines[:lines]), epoch)
 
 
 def catch_up(store: Store) -> None:

@@ -32,8 +32,8 @@ _LONGEST_READ = 3600.0  # seconds; reading an upload never takes this long
 
 def sweep(*folders: Path) -> None:
     """Remove uploads that a killed service has left behind; those that are on their way are younger."""
-    places = (Path(tempfile.gettempdir()), *folders)
-    for leftover in [path for place in places for path in place.glob(f"{_PREFIX}*")]:
+    searched = (Path(tempfile.gettempdir()), *folders)
+    for leftover in [path for folder in searched for path in folder.glob(f"{_PREFIX}*")]:
         with suppress(OSError):
             about = leftover.lstat()
             if about.st_uid != os.getuid() or time.time() - about.st_mtime < _LONGEST_READ:

@@ -201,11 +201,10 @@ def _message(error: Exception, kind: str) -> str:
 def _refuse_text(schema: Any, request: Request) -> None:
     """Refuse text where numbers belong before any of it is read: few bytes can hold very much text."""
     for name in request.columns:
-        place = (
-            -1 if name is None or request.labels_of(name) is not None else schema.get_field_index(name)
-        )  # -1 also for a name that occurs twice
-        if place >= 0 and not holds_numbers(schema.field(place).type):
-            raise DataError(f"column {name!r} has type {schema.field(place).type}; store it as numbers")
+        if name is not None and request.labels_of(name) is None:
+            index = schema.get_field_index(name)  # -1 for a name that does not occur, or occurs twice
+            if index >= 0 and not holds_numbers(schema.field(index).type):
+                raise DataError(f"column {name!r} has type {schema.field(index).type}; store it as numbers")
 
 
 def _refuse_wide(path: str) -> None:

@@ -105,8 +105,8 @@ def _lies(campaign: Campaign, setting: Setting) -> dict[str, Any]:
     if campaign.task is None:
         audit = audit_campaign(campaign, small, simulations=SIMULATIONS)
     else:
-        given: Any = {"public": likelihood_of_guess(campaign), "simulations": 4 * SIMULATIONS}
-        audit = audit_tasks(planned_tasks(campaign, small.names), rule_on_tasks(campaign, small.names), **given)
+        tasks, rule = planned_tasks(campaign, small.names), rule_on_tasks(campaign, small.names)
+        audit = audit_tasks(tasks, rule, public=likelihood_of_guess(campaign), simulations=4 * SIMULATIONS)
     return {
         "providers": len(small.names),
         "rows": small.rows[0],

@@ -108,18 +108,17 @@ class NewRound(Deadline):
     day: Line | int | None = None
 
 
-class Closing(Strict):
-    """Whether no day follows, the value of the terms' beacon, and whether to pay even if the model does not fit."""
-
-    final: bool = False
-    beacon: Line | None = None
-    anyway: bool = False
-
-
 class DryClosing(Strict):
     """Whether no day follows."""
 
     final: bool = False
+
+
+class Closing(DryClosing):
+    """Whether no day follows, the value of the terms' beacon, and whether to pay even if the model does not fit."""
+
+    beacon: Line | None = None
+    anyway: bool = False
 
 
 class Confirmation(Strict):

@@ -221,9 +221,9 @@ def confirm(
     if current is None:
         if replaces is not None:
             raise ConflictError("replaces: there is no report to replace")
-        place = {"id": new_id(), "campaign": campaign, "round": row.id, "member": member.id}
+        key = {"id": new_id(), "campaign": campaign, "round": row.id, "member": member.id}
         try:
-            tx.execute(insert(reports).values(**place, **values))
+            tx.execute(insert(reports).values(**key, **values))
         except IntegrityError:
             raise twice from None
     elif replaces != current:

@@ -84,16 +84,16 @@ class Waiting:
         with self._lock:
             self._stop()
 
-    def hand_over(self, place: socket.socket) -> subprocess.Popen[bytes]:
+    def hand_over(self, end: socket.socket) -> subprocess.Popen[bytes]:
         """Give it one end of a socket over which a task comes, and return the process that has it."""
         with self._lock:
             control, process = self._ready()
             try:
-                socket.send_fds(control, [STARTED], [place.fileno()])
+                socket.send_fds(control, [STARTED], [end.fileno()])
             except OSError:  # it has ended
                 self._stop()
                 control, process = self._ready()
-                socket.send_fds(control, [STARTED], [place.fileno()])
+                socket.send_fds(control, [STARTED], [end.fileno()])
             return process
 
     def replace(self, process: subprocess.Popen[bytes]) -> None:

@@ -25,7 +25,7 @@ from troth.service.errors import InvalidError, UnavailableError
 from troth.service.keys import OPTION, KeyFolder, Keys
 from troth.service.schema import attempts
 
-BUSY_SECONDS = 60
+BUSY_SECONDS, _POOL = 60, 20
 PROBE_SECONDS = 3
 """How long a health check waits for its turn to write: much less than those who have something to write."""
 
@@ -42,12 +42,12 @@ class Store:
         for PostgreSQL in ``troth.keys``.
     """
 
-    def __init__(self, url: str, *, pool: int = 20, keys: Keys | None = None) -> None:
+    def __init__(self, url: str, *, keys: Keys | None = None) -> None:
         self.url = sqlalchemy_url(url)
         self.file = Path(self.url.database or "") if self.url.get_backend_name() == "sqlite" else None
         self.keys = keys or KeyFolder(_key_folder(self.file))
         # as many connections as there are threads to want them, and no values in errors, which are logged
-        options: dict[str, Any] = {"pool_size": pool, "max_overflow": pool, "hide_parameters": True}
+        options: dict[str, Any] = {"pool_size": _POOL, "max_overflow": _POOL, "hide_parameters": True}
         options["execution_options"] = {OPTION: self.keys}
         self.spool = self._spool()
         self.uses: dict[str, str] = {}  # tokens, and when they were used, to be stored soon

@@ -46,16 +46,16 @@ def enqueue(
         queue(tx, f"{user.account} {key}")
     row, member = rounds.open_to(tx, user, campaign, number, received)
     digest, size = digest_of(path), path.stat().st_size
-    place = new_id() if key is None else place_of(user.account, key)
+    identifier = new_id() if key is None else identifier_of(user.account, key)
     values = {"round": row.id, "member": member.id, "account": user.account, "sha256": digest, "bytes": size}
-    earlier = tx.execute(select(queued).where(queued.c.id == place)).first()
+    earlier = tx.execute(select(queued).where(queued.c.id == identifier)).first()
     if earlier is not None:
         if any(getattr(earlier, part) != value for part, value in values.items()):
             raise ConflictError("Idempotency-Key: it was used for another request; use a new key")
-        return place
+        return identifier
     rounds.refuse_many(tx, row.id, member.id)
     _refuse_greed(tx, campaign, user.account)
-    final = path.with_name(place)
+    final = path.with_name(identifier)
     with path.open("rb") as file:
         os.fsync(file.fileno())
     path.rename(final)
@@ -64,11 +64,11 @@ def enqueue(
     os.close(folder)
     fresh = {"state": "waiting", "attempts": 0, "milliseconds": 0, "expanded": 0, "spool": _spool(final.parent)}
     fresh |= {"nonce": rounds.new_nonce()}
-    tx.execute(insert(queued).values(id=place, name=printable_name(name), received=received, **values, **fresh))
-    return place
+    tx.execute(insert(queued).values(id=identifier, name=printable_name(name), received=received, **values, **fresh))
+    return identifier
 
 
-def place_of(account: str, key: str) -> str:
+def identifier_of(account: str, key: str) -> str:
     """Return the identifier of an upload that comes with a key: it waits once, however often it is sent."""
     return sha256(f"{account} {key}".encode()).hexdigest()[:16]
 

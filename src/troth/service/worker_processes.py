@@ -60,9 +60,9 @@ class Bounds:
     files: tuple[str, ...] = ()
 
 
-def serve(place: int, modules: Sequence[str]) -> None:
+def serve(descriptor: int, modules: Sequence[str]) -> None:
     """Wait for tasks, and fork a child for each, until the server is gone."""
-    control = socket.socket(fileno=place)
+    control = socket.socket(fileno=descriptor)
     sys.meta_path.insert(0, _Absent())
     for module in modules:
         try:

@@ -138,13 +138,13 @@ def endpoint_of(operation: Operation, function: Callable[..., Any]) -> Callable[
 
     async def receive(request: Request, visitor: User, key: str | None = None, **values: Any) -> Response:
         store, limits = request.app.state.store, request.app.state.settings.limits
-        place = visitor, values["campaign"], values["number"]
-        await lanes.run("reads", incoming.check_welcome, store, *place, key)
+        where = visitor, values["campaign"], values["number"]
+        await lanes.run("reads", incoming.check_welcome, store, *where, key)
         async with incoming.stored(request.stream(), limits, store.spool) as path:
             call, reply = await lanes.run("writes", called, request, visitor=visitor, key=key, body=path, **values)
         if isinstance(reply, str):  # it waits to be read
             row = await incoming.read_soon(store, limits, reply)
-            reply = await lanes.run("writes", _receipt, call, row, *place)
+            reply = await lanes.run("writes", _receipt, call, row, *where)
         return response(call, reply)
 
     endpoint: Any = receive if isinstance(operation.input, Content) else answer

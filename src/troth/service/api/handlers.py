@@ -159,15 +159,15 @@ confirm_submission = changes(rounds.confirm, views.submission_view)
 
 
 def submit_file(call: Call, campaign: str, number: int, name: str, body: Path) -> Reply | str:
-    place, received = (call.user, campaign, number), incoming.arrival(body)
+    where, received = (call.user, campaign, number), incoming.arrival(body)
     key = None if call.keyed is None else call.keyed.key
-    upload = incoming.read_statistics(call.store, *place, body, name, call.settings.limits)
+    upload = incoming.read_statistics(call.store, *where, body, name, call.settings.limits)
     if upload is None or (key is not None and _waits(call, key)):
         with call.store.write() as tx:
-            return upload_queue.enqueue(tx, *place, body, name, received, key)
+            return upload_queue.enqueue(tx, *where, body, name, received, key)
 
     def add(tx: Connection) -> responses.Submission:
-        return views.submission_view(tx, *place, rounds.add_upload(tx, *place, upload, received))
+        return views.submission_view(tx, *where, rounds.add_upload(tx, *where, upload, received))
 
     return call.once(add)
 
@@ -175,7 +175,7 @@ def submit_file(call: Call, campaign: str, number: int, name: str, body: Path) -
 def _waits(call: Call, key: str) -> bool:
     """Return whether the same request was sent before, and waits to be read."""
     with call.store.read() as tx:
-        return upload_queue.find(tx, upload_queue.place_of(call.user.account, key)) is not None
+        return upload_queue.find(tx, upload_queue.identifier_of(call.user.account, key)) is not None
 
 
 def submit_statistics(call: Call, campaign: str, number: int, body: Path) -> Reply | str:

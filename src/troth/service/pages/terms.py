@@ -113,8 +113,7 @@ def preview(request: Request, user: SignedIn, form: Sent, typed: Typed) -> Respo
 
 def _bounded(name: str, text: str, least: int, most: int) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 9 and least <= int(text) <= most):
-        message = f"[preview] {name}: must be a whole number from {least} to {most:,}"
-        raise InvalidError(message, section="preview", key=name)
+        raise InvalidError.in_terms("preview", name, f"must be a whole number from {least} to {most:,}")
     return int(text)
 
 

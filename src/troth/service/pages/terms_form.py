@@ -78,7 +78,7 @@ def terms_of(typed: dict[str, str]) -> dict[str, Any]:
     """Return what a form says as the tables of a campaign file."""
     for key in ("name", "budget"):
         if not typed[key]:
-            raise _wrong("campaign", key, "is missing")
+            raise InvalidError.in_terms("campaign", key, "is missing")
     campaign: dict[str, Any] = {key: typed[key] for key in ("name", "about", "budget", "currency") if typed[key]}
     campaign["decimals"] = _whole("campaign", "decimals", typed["decimals"] or "2")
     terms = {"campaign": campaign, "model": _model(typed), "mechanism": _rule(typed)}
@@ -136,7 +136,7 @@ def _by_column(key: str, typed: dict[str, str], columns: list[str]) -> dict[str,
         name = next((name for name in known if re.match(rf"{re.escape(name)}\s*:", part)), None)
         if name is None or name in table:
             problem = "is there twice" if name else "must begin with one of the columns and a colon"
-            raise _wrong("model", key, f"{part!r} {problem}")
+            raise InvalidError.in_terms("model", key, f"{part!r} {problem}")
         table[name] = _words(part[len(name) :].lstrip().removeprefix(":"))
     return table
 
@@ -149,14 +149,10 @@ def _rule(typed: dict[str, str]) -> dict[str, Any]:
             try:
                 table[option.key] = option.parse(typed[name])
             except ValueError as error:
-                raise _wrong("mechanism", option.key, str(error)) from None
+                raise InvalidError.in_terms("mechanism", option.key, str(error)) from None
     if typed["bonded"]:
         table["bonded"] = True
     return table
-
-
-def _wrong(section: str, key: str, problem: str) -> InvalidError:
-    return InvalidError(f"[{section}] {key}: {problem}", section=section, key=key)
 
 
 def _words(text: str) -> list[str]:
@@ -165,7 +161,7 @@ def _words(text: str) -> list[str]:
 
 def _whole(section: str, key: str, text: str) -> int:
     if not re.fullmatch(r"\d{1,15}", text, re.ASCII):
-        raise _wrong(section, key, f"{text!r} is not a whole number")
+        raise InvalidError.in_terms(section, key, f"{text!r} is not a whole number")
     return int(text)
 
 
@@ -173,7 +169,7 @@ def _number(section: str, key: str, text: str) -> int | float:
     try:
         return int(text) if re.fullmatch(r"-?\d{1,15}", text, re.ASCII) else float(text)
     except ValueError:
-        raise _wrong(section, key, f"{text!r} is not a number") from None
+        raise InvalidError.in_terms(section, key, f"{text!r} is not a number") from None
 
 
 _FIELDS = {"values": "values_low", "day": "daily", "column": "columns"}

@@ -263,14 +263,14 @@ def test_the_analyst_sees_what_would_be_paid_and_pays_it_out(database: str, tmp_
         world = make_world(store, WORKERS, TERMS)
         for name, labels in crowd().items():
             report(world, tmp_path, name, as_csv(labels))
-        would = settlement.dry_run(store, world.analyst, world.campaign, 1)
-        assert would.verdict is not None
-        assert would.verdict["model"] == "fits"
+        would, verdict = settlement.dry_run(store, world.analyst, world.campaign, 1)
+        assert verdict is not None
+        assert verdict["model"] == "fits"
         world.close()
         client, ana = world.client(), world.headers("Ana")
         paid = client.get(f"{world.base}/rounds/1/payments", headers=ana).json()["payments"]
         assert {each["provider"]: each["payment"] for each in paid} == {
-            each.provider: would.terms.text(each.payment) for each in would.result.rounds[0].payments
+            each.provider: would.campaign.text(each.payment) for each in would.rounds[0].payments
         }
         batch = client.post(f"{world.base}/payouts", headers=ana).json()
         assert {each["provider"]: each["amount"] for each in batch["payments"]} == {

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from troth.cli import campaign, checks, client, history, ledger, receipts
+from troth.cli import campaign, checks, client, history, ledger
 from troth.cli.output import end, printable
 from troth.cli.service import serve, service
 from troth.core.errors import TrothError
@@ -95,7 +95,7 @@ def _options(
 _LOCAL = {
     "Your own files": (campaign.demo, campaign.init, campaign.commit, campaign.pay, campaign.statistics),
     "Before you pay": (checks.audit, checks.certify, history.fit, history.backtest),
-    "What was paid": (ledger.verify, ledger.report, ledger.explain, receipts.verify_receipt),
+    "What was paid": (ledger.verify, ledger.report, ledger.explain, ledger.verify_receipt),
 }
 for _commands in _LOCAL.values():
     for _command in _commands:

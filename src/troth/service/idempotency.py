@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from hashlib import sha256
 from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, func, insert, select
@@ -30,14 +29,6 @@ class KeyedRequest(NamedTuple):
     account: str
     key: str
     fingerprint: str
-
-
-def keyed_request(account: str, key: str, *parts: str) -> KeyedRequest:
-    """Return what identifies a request that came with a key."""
-    total = sha256()
-    for part in parts:
-        total.update(len(part.encode()).to_bytes(8) + part.encode())
-    return KeyedRequest(account, key, total.hexdigest())
 
 
 def earlier_reply(store: Store, request: KeyedRequest | None) -> Reply | None:

@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Row, Select, bindparam, delete, exists, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, exists, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from troth.campaigns.task_reports import TaskReport
@@ -38,12 +38,20 @@ _ROUND = select(rounds).where(
     rounds.c.campaign == bindparam("of_campaign"), rounds.c.number == bindparam("with_number")
 )
 _REPORTED = select(reports.c.round, reports.c.upload).where(reports.c.member == bindparam("of_member"))
+_OF_RECEIPT = (reports.c.confirmed, reports.c.nonce.label("own_nonce"), reports.c.receipt, reports.c.terms)
 _UPLOADS = (
-    select(uploads, reports.c.confirmed, reports.c.nonce.label("own_nonce"), reports.c.receipt, reports.c.terms)
+    select(uploads, *_OF_RECEIPT)
     .join(reports, reports.c.upload == uploads.c.id, isouter=True)
     .where(uploads.c.round == bindparam("to_round"), uploads.c.member == bindparam("of_member"))
 )
 _LATEST_UPLOADS = _UPLOADS.order_by(uploads.c.created.desc(), uploads.c.id)
+_CONFIRMED = (
+    select(uploads, members.c.name.label("provider"), rounds.c.day, rounds.c.number, *_OF_RECEIPT)
+    .select_from(reports)
+    .join(uploads, uploads.c.id == reports.c.upload)
+    .join(members, members.c.id == reports.c.member)
+    .join(rounds, rounds.c.id == reports.c.round)
+)
 
 
 def open_round(tx: Connection, user: User, campaign: str, day: Any = None, deadline: str | None = None) -> int:
@@ -230,7 +238,7 @@ def confirm(
         raise twice
     else:
         tx.execute(update(reports).where(own_report).values(**values, receipt=None))
-    (report,) = tx.execute(_confirmed(campaign).where(own_report))
+    (report,) = tx.execute(_CONFIRMED.where(own_report))
     signed = keys_of(tx).sign(receipts.statement(campaign, terms.commitment, report))
     tx.execute(update(reports).where(own_report).values(receipt=signed["signature"]))
 
@@ -299,28 +307,8 @@ def my_reports(tx: Connection, member: str) -> dict[str, str]:
 
 def confirmed_rows(tx: Connection, campaign: str, round_ids: Sequence[str]) -> list[Row[Any]]:
     """Return the confirmed reports of rounds with the fields of their receipts."""
-    query = _confirmed(campaign).where(reports.c.round.in_(round_ids)).order_by(rounds.c.number, members.c.name)
-    return list(tx.execute(query))
-
-
-def _confirmed(campaign: str) -> Select[Any]:
-    return (
-        select(
-            uploads,
-            members.c.name.label("provider"),
-            rounds.c.day,
-            rounds.c.number,
-            reports.c.confirmed,
-            reports.c.nonce.label("own_nonce"),
-            reports.c.receipt,
-            reports.c.terms,
-        )
-        .select_from(reports)
-        .join(uploads, uploads.c.id == reports.c.upload)
-        .join(members, members.c.id == reports.c.member)
-        .join(rounds, rounds.c.id == reports.c.round)
-        .where(reports.c.campaign == campaign)
-    )
+    query = _CONFIRMED.where(reports.c.campaign == campaign, reports.c.round.in_(round_ids))
+    return list(tx.execute(query.order_by(rounds.c.number, members.c.name)))
 
 
 def withdraw_revoked(tx: Connection, round_id: str) -> None:

@@ -36,7 +36,6 @@ from troth.service.receipts import check_receipts
 from troth.service.rounds import confirmed_rows, find_round, list_rounds, read_day, received_reports, withdraw_revoked
 from troth.service.schema import campaigns, reports, rounds
 from troth.service.settling import BOUNDS, UnboundedError, find_suspect, judge, pay_rounds
-from troth.service.settling import dry_run as compute_dry_run
 from troth.service.store import Store, after, now
 
 logger = logging.getLogger("troth.service")
@@ -44,15 +43,6 @@ _turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 MOST_ATTEMPTS, _AT_ONCE = 3, 4
 LEASE, _PATIENCE = 1.5 * BOUNDS.seconds + 60, 30.0
 """Seconds after which an attempt on another machine has failed, and that a caller waits for another process."""
-
-
-@dataclass(frozen=True)
-class DryRun:
-    """What closing a round would pay, and the verdict on it."""
-
-    terms: Campaign
-    result: Result
-    verdict: dict[str, Any] | None
 
 
 def close_round(
@@ -100,8 +90,13 @@ def close_round(
     return closing
 
 
-def dry_run(store: Store, user: User, campaign: str, number: int, *, final: bool = False) -> DryRun:
-    """Return what would be paid if the round were closed now, with a seed of its own: the round's stays secret."""
+def dry_run(
+    store: Store, user: User, campaign: str, number: int, *, final: bool = False
+) -> tuple[Result, dict[str, Any] | None]:
+    """Return what would be paid if the round were closed now, and the verdict on it.
+
+    It has a seed of its own: the round's stays secret.
+    """
     with store.read() as tx:
         terms = terms_of(owned(tx, user, campaign))
         row = find_round(tx, campaign, number)
@@ -111,9 +106,11 @@ def dry_run(store: Store, user: User, campaign: str, number: int, *, final: bool
         confirmed = confirmed_rows(tx, campaign, [each.id for each in (*before, row)])
         received = received_reports(tx, confirmed)
     refuse_lonely(terms, received)
-    ledger, file = compute_dry_run(terms, received, final=final or terms.days == number)
+    mechanism = {key: value for key, value in terms.plain.get("mechanism", {}).items() if key != "commitment"}
+    uncommitted, ledger = Campaign.from_dict({**terms.plain, "mechanism": mechanism}), Ledger()
+    file = pay_rounds(uncommitted, received, ledger, final=final or terms.days == number).file
     verdict = judge(terms, ledger, file) if ledger.of("round") else None
-    return DryRun(terms, result_of(terms, ledger, file), verdict)
+    return result_of(terms, ledger, file), verdict
 
 
 def finish(store: Store, user: User, campaign: str) -> None:

@@ -104,14 +104,6 @@ def _plain(verdict: Verdict) -> dict[str, Any]:
     return {**verdict.to_dict(), "meaning": verdict.meaning, "remedy": verdict.remedy}
 
 
-def dry_run(campaign: Campaign, reports: Sequence[Report], *, final: bool) -> tuple[Ledger, bytes | None]:
-    """Return the ledger that would be written, with a seed of its own, and the file of shares of tasks."""
-    plain = {**campaign.plain, "mechanism": {**campaign.plain.get("mechanism", {})}}
-    plain["mechanism"].pop("commitment", None)
-    ledger = Ledger()
-    return ledger, pay_rounds(Campaign.from_dict(plain), reports, ledger, final=final).file
-
-
 def _pay(plain: dict[str, Any], reports: list[Report], lines: list[bytes], options: dict[str, Any]) -> dict[str, Any]:
     try:
         ledger, campaign = Ledger.from_lines(lines), Campaign.from_dict(plain)

@@ -34,7 +34,6 @@ from troth.service.errors import ConflictError, NotFoundError, RefusedError
 from troth.service.keys import Keys, keys_of
 from troth.service.receipts import check_receipts, signed_receipt
 from troth.service.responses import Amount
-from troth.service.settlement import DryRun
 from troth.service.store import Store, now
 
 
@@ -180,9 +179,9 @@ def own_rounds(tx: Connection, terms: Campaign, rows: Sequence[Row[Any]]) -> lis
     return shown
 
 
-def dry_run_view(would: DryRun) -> responses.DryRun:
+def dry_run_view(result: Result, verdict: dict[str, Any] | None) -> responses.DryRun:
     """Return a dry run as the analyst sees it."""
-    decimals = would.terms.decimals
+    decimals = result.campaign.decimals
     return responses.DryRun(
         payments=[
             responses.WouldBePaid(
@@ -190,11 +189,11 @@ def dry_run_view(would: DryRun) -> responses.DryRun:
                 **_attributes(payment, "provider", "rows", "share", "empty_share"),
                 payment=Amount(payment.payment, decimals),
             )
-            for paid in would.result.rounds
+            for paid in result.rounds
             for payment in paid.payments
         ],
-        total=Amount(would.result.paid, decimals),
-        verdict=None if would.verdict is None else responses.Verdict(**would.verdict),
+        total=Amount(result.paid, decimals),
+        verdict=None if verdict is None else responses.Verdict(**verdict),
     )
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,7 +20,7 @@ from troth.service import incoming, lanes, requests, responses, views
 from troth.service.access import Visitor
 from troth.service.accounts import User
 from troth.service.errors import InvalidError
-from troth.service.idempotency import KeyedRequest, Reply, answer_once, earlier_reply, keyed_request
+from troth.service.idempotency import KeyedRequest, Reply, answer_once, earlier_reply
 from troth.service.store import Store
 from troth.service.uploads import digest_of
 
@@ -178,4 +179,7 @@ def _keyed(request: Request, user: User, key: str | None, body: BaseModel | Path
         content = digest_of(body)
     else:
         content = "" if body is None else json.dumps(body.model_dump(), sort_keys=True)
-    return keyed_request(user.account, key, request.method, request.url.path, request.url.query, content)
+    fingerprint = sha256()
+    for part in (request.method, request.url.path, request.url.query, content):
+        fingerprint.update(len(part.encode()).to_bytes(8) + part.encode())
+    return KeyedRequest(user.account, key, fingerprint.hexdigest())

@@ -134,7 +134,7 @@ def close_round(call: Call, campaign: str, number: int, body: requests.Closing) 
 
 
 def dry_run(call: Call, campaign: str, number: int, body: requests.DryClosing) -> responses.DryRun:
-    return views.dry_run_view(settlement.dry_run(call.store, call.user, campaign, number, final=body.final))
+    return views.dry_run_view(*settlement.dry_run(call.store, call.user, campaign, number, final=body.final))
 
 
 @writes

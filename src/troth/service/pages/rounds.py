@@ -105,7 +105,7 @@ def close(request: Request, campaign: Identifier, number: Number, user: SignedIn
 def dry_run(request: Request, campaign: Identifier, number: Number, user: SignedIn, form: Sent) -> Response:
     """Show what closing the round now would pay, and whether the model fits."""
     would = settlement.dry_run(store_of(request), user, campaign, number, final=form.has("final"))
-    return close_page(request, campaign, number, user, would=views.dry_run_view(would))
+    return close_page(request, campaign, number, user, would=views.dry_run_view(*would))
 
 
 def publish(request: Request, campaign: Identifier, number: Number, user: SignedIn) -> Response:

@@ -26,23 +26,12 @@ def options_of(rule: str) -> dict[str, Option]:
 
 def blank(family: str = DEFAULT_FAMILY, rule: str = DEFAULT_RULE) -> dict[str, str]:
     """Return what an untouched form says, by the names of its fields."""
-    typed = {
-        "name": "",
-        "about": "",
-        "budget": "1000.00",
-        "currency": "EUR",
-        "decimals": "2",
-        "budget_per": "campaign",
-        "days": "",
-        "task": "",
-        "price": "",
-        "tasks": "",
-    }
+    empty = "name about days task price tasks intercept scales levels bonded rows values_low values_high toml"
+    typed = dict.fromkeys([*empty.split(), "publish_at_once", "share_ledger"], "")
+    typed |= {"budget": "1000.00", "currency": "EUR", "decimals": "2", "budget_per": "campaign"}
     typed |= {"daily": "yes" if RULES[rule]().days > 1 else "", "family": family, "rule": rule}
-    typed |= {**_columns_of(family), "intercept": "", "scales": "", "levels": ""}
+    typed |= {"providers": "5", "expected": "50", **_columns_of(family)}
     typed |= {name: option.text for name, option in options_of(rule).items()}
-    typed |= {"bonded": "", "rows": "", "values_low": "", "values_high": ""}
-    typed |= {"publish_at_once": "", "share_ledger": "", "providers": "5", "expected": "50", "toml": ""}
     return typed | {f"prior_{parameter.name}": parameter.text for parameter in FAMILIES[family].parameters()}
 
 

@@ -273,6 +273,25 @@ def test_forms_are_taken_from_our_own_pages_alone(world: SimpleNamespace, path: 
         assert seen.headers["location"] == "/sign-in"
 
 
+def test_a_refused_form_is_shown_again_as_it_was_sent(tmp_path: Path) -> None:
+    app = make_app(tmp_path)
+    analyst = make_analyst(app, "Ana")
+    campaign, _ = make_campaign(app, analyst, ["Ash"])
+    browser, there = Browser(app).sign_in(app, analyst.account), f"/campaigns/{campaign}"
+    assert browser.get(f"{there}/providers").status_code == 200
+    again = browser.post(f"{there}/providers", {"name": "ash", "identity": "a contract", "group": "trees"})
+    assert again.status_code == 409
+    check_page(again.text)
+    for text in ("in this campaign already", 'value="ash"', 'value="a contract"', 'value="trees"'):
+        assert text in again.text
+    again = browser.post(f"{there}/terms", {"toml": "[campaign"})
+    assert again.status_code == 422
+    for text in ("not valid TOML", ">[campaign<"):
+        assert text in again.text
+    assert browser.post(f"{there}/finish").status_code == 409
+    check_page(browser.seen.text)
+
+
 def test_our_own_origin_is_ours(world: SimpleNamespace) -> None:
     world.analyst.get("/settings")
     for headers in ({"origin": "http://testserver"}, {"origin": "null", "sec-fetch-site": "same-origin"}):

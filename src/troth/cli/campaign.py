@@ -127,9 +127,6 @@ def init(
     guessed = None if data is None else guess(data, family, **columns)
     if data is None or guessed is None:
         path = write_example(directory, family, rule, daily=daily, **money, **columns)
-    else:
-        path = init_for(directory, data, guessed, rule, Terms(**money, decimals=minor_unit(currency)))
-    if guessed is None:
         reveals = " and reveals the seed" if Campaign.load(path).draws else ""
         text = (
             f"wrote {path} and {path.parent / 'data'}, an example\n"
@@ -137,16 +134,15 @@ def init(
             f"      troth pay {path}\n"
             f"To try the example first, pay a copy: paying writes the ledger{reveals}."
         )
-    else:
-        text = (
-            f'wrote {path} for {data}: family = "{guessed.family}"\n'
-            "next: read it, above all [model] and its prior, correct what does not match your data, and run\n"
-            f"      troth pay {path} --dry-run\n"
-            "which pays nothing and says whether the model fits; then without --dry-run"
-        )
-    if guessed is None:
         show({"campaign": str(path)}, as_json, text)
         return
+    path = init_for(directory, data, guessed, rule, Terms(**money, decimals=minor_unit(currency)))
+    text = (
+        f'wrote {path} for {data}: family = "{guessed.family}"\n'
+        "next: read it, above all [model] and its prior, correct what does not match your data, and run\n"
+        f"      troth pay {path} --dry-run\n"
+        "which pays nothing and says whether the model fits; then without --dry-run"
+    )
     notes = list(guessed.notes)
     if guessed.missing:
         rows = "1 row has" if guessed.missing == 1 else f"{guessed.missing:,} rows have"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 from troth.core.errors import ParameterError
 from troth.core.registry import check_entry
@@ -36,9 +37,6 @@ from troth.models.varying_labels import VaryingBernoulli, VaryingCategorical
 from troth.models.varying_normal import VaryingNormal
 from troth.models.varying_poisson import VaryingPoisson
 from troth.models.varying_regression import VaryingLinearRegression
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 F = TypeVar("F", bound=Family)
 

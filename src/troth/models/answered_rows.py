@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from troth.core.contract import Array
 from troth.core.errors import DataError
 from troth.core.reductions.answer_likelihoods import Answer, Classes, CountAnswers, YesNo
 from troth.core.support import Support
-from troth.models.first_guess import log_mean, log_odds, log_shares
-
-if TYPE_CHECKING:
-    from troth.core.contract import Array
-    from troth.models.first_guess import Column
+from troth.models.first_guess import Column, log_mean, log_odds, log_shares
 
 
 class AnsweredRows:

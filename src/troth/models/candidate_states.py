@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from troth.core.contract import Extremes
+from troth.core.contract import Array, Bounds, Extremes, Generator
 from troth.core.effective_candidates import EffectiveCandidates
 from troth.core.errors import DataError, ParameterError
+from troth.core.past import History
+from troth.core.reductions import Reduction
+from troth.core.sensitivity import Peers
 from troth.models.categorical import draw_codes
+from troth.models.family import Vector
 from troth.models.finite_states import FiniteStates
+from troth.models.fitting.fitted import FittedPrior
 from troth.models.fitting.state_weights import fit_state_weights
 from troth.models.parameters import parameter, probabilities
-
-if TYPE_CHECKING:
-    from troth.core.contract import Array, Bounds, Generator
-    from troth.core.past import History
-    from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers
-    from troth.models.family import Vector
-    from troth.models.fitting.fitted import FittedPrior
 
 FEATURES_UNKNOWN = (
     "log-likelihoods do not say what features they are of, so nobody can see that peers have the same ones on days "

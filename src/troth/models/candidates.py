@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from troth.core.contract import Array, ComparedDesign, Generator
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.models.candidate_states import (
     FEATURES_UNKNOWN,
@@ -20,13 +23,6 @@ from troth.models.candidate_states import (
 from troth.models.categorical import draw_codes
 from troth.models.features_at_hand import FeaturesAtHand
 from troth.models.numerics.designs import compare_rows_alone
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, ComparedDesign, Generator
 
 
 @dataclass(frozen=True, eq=False)

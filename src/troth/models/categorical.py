@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import gammaln
 
+from troth.core.contract import Array, Generator
 from troth.core.errors import ParameterError
-from troth.core.reductions import Counts
+from troth.core.reductions import Counts, Reduction
 from troth.core.support import Support
 from troth.models.dirichlet import DirichletCounts
 from troth.models.example import Example
+from troth.models.family import Vector
 from troth.models.first_guess import Column, FirstGuess
-from troth.models.fitting.free_parameters import Positive
+from troth.models.fitting.free_parameters import FreeParameters, Positive
 from troth.models.fitting.moments import dirichlet_moments
 from troth.models.parameters import parameter, pseudo_counts
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from troth.core.contract import Array, Generator
-    from troth.core.reductions import Reduction
-    from troth.models.family import Vector
-    from troth.models.fitting.free_parameters import FreeParameters
 
 
 @dataclass(frozen=True)

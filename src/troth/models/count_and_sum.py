@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from troth.core.contract import Array, Extremes, Generator
+from troth.core.reductions import Reduction
+from troth.core.sensitivity import Peers
 from troth.models.family import Family, moments
 from troth.models.numerics.extremes import count_ladder, ray_extremes
 from troth.models.numerics.possible import none_negative
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers
 
 
 @dataclass(frozen=True)

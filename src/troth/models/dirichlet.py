@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from troth.core.contract import Array, Extremes
+from troth.core.reductions import Reduction
+from troth.core.sensitivity import Peers, Sensitivity
 from troth.models.family import Family
 from troth.models.numerics.extremes import dirichlet_extremes
 from troth.models.numerics.identification import dirichlet_sensitivity
 from troth.models.numerics.possible import none_negative
-from troth.models.numerics.predictive import expected_log_evidence_of_counts
+from troth.models.numerics.predictive import Exact, expected_log_evidence_of_counts
 from troth.models.numerics.second_difference import dirichlet_log_pmi
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers, Sensitivity
-    from troth.models.numerics.predictive import Exact
 
 
 @dataclass(frozen=True)

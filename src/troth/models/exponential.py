@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import gammaln
 
-from troth.core.sensitivity import one_row_suffices
+from troth.core.contract import Array, Generator
+from troth.core.reductions import Reduction
+from troth.core.sensitivity import Peers, Sensitivity, one_row_suffices
 from troth.core.support import Support
 from troth.models.count_and_sum import CountAndSum
 from troth.models.example import Example
 from troth.models.family import LARGEST_DRAW, scalar_parameters
-from troth.models.fitting.free_parameters import Positive
+from troth.models.fitting.free_parameters import FreeParameters, Positive
 from troth.models.fitting.moments import day_moments, gamma_moments
-from troth.models.numerics.predictive import log_gamma_excess
+from troth.models.numerics.predictive import Exact, log_gamma_excess
 from troth.models.numerics.second_difference import gamma_log_pmi
 from troth.models.parameters import parameter, positive
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from troth.core.contract import Array, Generator
-    from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers, Sensitivity
-    from troth.models.fitting.free_parameters import FreeParameters
-    from troth.models.numerics.predictive import Exact
 
 
 @dataclass(frozen=True)

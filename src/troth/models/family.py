@@ -3,38 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from troth.core.contract import Array, Model
 from troth.core.errors import DataError, IncompatibleModelsError, ParameterError, UnboundedRangeError
 from troth.core.limits import MOST_ROWS
-from troth.core.reductions import Moments
-from troth.core.sensitivity import unproved
+from troth.core.past import History, PastTasks
+from troth.core.reductions import Moments, Reduction
+from troth.core.sensitivity import Peers, Price, Sensitivity, unproved
 from troth.core.support import Support
 from troth.models.example import Example
-from troth.models.fitting.fitted import FittedPrior
+from troth.models.fitting.fitted import Fitted, FittedPrior
+from troth.models.fitting.free_parameters import FreeParameters
 from troth.models.fitting.marginal_likelihood import fit_prior
 from troth.models.numerics.possible import everywhere
 from troth.models.parameters import Kind, Parameter, declared_parameters
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, Model
-    from troth.core.past import History, PastTasks
-    from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers, Price, Sensitivity
-    from troth.models.fitting.fitted import Fitted
-    from troth.models.fitting.free_parameters import FreeParameters
-
-    # What a constructor takes for a hyper-parameter; it is stored as a (nested) tuple of floats.
-    Vector: TypeAlias = Sequence[float] | Array
-    Matrix: TypeAlias = Sequence[Sequence[float]] | Array
+# What a constructor takes for a hyper-parameter; it is stored as a (nested) tuple of floats.
+Vector: TypeAlias = Sequence[float] | Array
+Matrix: TypeAlias = Sequence[Sequence[float]] | Array
 
 LARGEST_STATISTIC = 1e290
 LARGEST_DRAW = 1e280

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from troth.core.contract import Array, ComparedDesign, Generator, Model
 from troth.core.errors import MissingCapabilityError
 from troth.core.information import line_log_pmi
 from troth.models.numerics.designs import compare_rows_alone
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, ComparedDesign, Generator, Model
-
 
 _EXPANDED = (
     "the likelihood is expanded at a public point, which is exact in the limit of many rows; decoys are drawn from "

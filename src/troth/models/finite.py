@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import comb
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from troth.core.contract import Array, Extremes, Forecast, Generator, Model
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
+from troth.core.past import History, PastTasks
 from troth.core.reductions import Counts, Reduction
-from troth.core.sensitivity import Price, Sensitivity
+from troth.core.sensitivity import Peers, Price, Sensitivity
 from troth.core.support import Support
 from troth.models.categorical import count_codes, draw_codes, draw_counts
 from troth.models.example import Example
+from troth.models.family import Matrix, Vector
 from troth.models.finite_states import FiniteStates
 from troth.models.first_guess import FirstGuess
+from troth.models.fitting.fitted import FittedPrior
 from troth.models.fitting.state_weights import fit_state_weights
 from troth.models.numerics.collisions import log_same_sequence, log_same_type
 from troth.models.numerics.count_recovery import recover_counts
@@ -27,6 +32,7 @@ from troth.models.numerics.extremes import unordered_datasets
 from troth.models.numerics.finite_extremes import can_contradict, finite_extremes, finite_extremes_of
 from troth.models.numerics.identification import compare_predictions
 from troth.models.numerics.possible import SLACK, none_above
+from troth.models.numerics.predictive import Exact
 from troth.models.numerics.rank import (
     FULL_RANK,
     exact_linear_price,
@@ -37,16 +43,7 @@ from troth.models.numerics.rank import (
 from troth.models.parameters import flag, matrix, parameter, probabilities
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from troth.core.past import History, PastTasks
-    from troth.core.sensitivity import Peers
-    from troth.models.family import Matrix, Vector
-    from troth.models.fitting.fitted import FittedPrior
     from troth.models.fitting.workers import FittedWorkers
-    from troth.models.numerics.predictive import Exact
 
 _LARGEST_ENUMERATION = 200_000
 _RIGHT = 0.7  # of an unknown worker's answers, until something better is known

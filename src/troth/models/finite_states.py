@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
+from troth.core.contract import Array, Generator
 from troth.core.errors import DataError
+from troth.core.reductions import Reduction
 from troth.models.categorical import draw_codes
-from troth.models.family import Family
+from troth.models.family import Family, Vector
 from troth.models.numerics.log_sum_exp import log_sum_exp
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, Generator
-    from troth.core.reductions import Reduction
-    from troth.models.family import Vector
-    from troth.models.parameters import Kind
+from troth.models.parameters import Kind
 
 
 @dataclass(frozen=True)

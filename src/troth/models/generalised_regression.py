@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
+from troth.core.contract import Array, Generator
 from troth.core.errors import DataError, ParameterError
-from troth.core.reductions import Expansion
-from troth.core.sensitivity import Sensitivity, refuted_without_data
+from troth.core.reductions import Expansion, Reduction
+from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
 from troth.core.support import Support
 from troth.models.answered_rows import AnsweredRows
-from troth.models.family import moments
-from troth.models.first_guess import FirstGuess, answers_of, standardised
-from troth.models.fitting.free_parameters import Positive, Real
+from troth.models.family import Matrix, Vector, moments
+from troth.models.first_guess import Column, FirstGuess, answers_of, standardised
+from troth.models.fitting.free_parameters import FreeParameters, Positive, Real
 from troth.models.fitting.modes import fit_at_modes
 from troth.models.kept_features import KeptFeatures
 from troth.models.known_noise_regression import KnownNoiseRegression
 from troth.models.numerics.possible import are_products
 from troth.models.parameters import Precision, parameter, vector
 from troth.models.regression import Regression
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, Generator
-    from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers
-    from troth.models.family import Matrix, Vector
-    from troth.models.first_guess import Column
-    from troth.models.fitting.free_parameters import FreeParameters
 
 _CLOSE = 1e-10  # of a Newton step to the mode, beside the coefficients
 _MOST_STEPS = 100

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from troth.core.contract import HasEvidenceCost
+from troth.core.contract import Array, Generator, HasEvidenceCost
 from troth.core.errors import DataError
 from troth.core.information import log_pmi
+from troth.core.reductions import Reduction
 from troth.core.support import Support
 from troth.models.features_at_hand import FeaturesAtHand
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from troth.core.contract import Array, Generator
-    from troth.core.reductions import Reduction
 
 _BLOCK = 1 << 21  # answers drawn at a time
 _ROWS_OF_A_CLOSED_FORM = 10  # about as many answers are drawn while the evidence of a report is computed

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 
+from troth.core.contract import Array, Generator
 from troth.models.regression import ABOVE_ANY_FIT, Regression
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from troth.core.contract import Array, Generator
 
 
 @dataclass(frozen=True)

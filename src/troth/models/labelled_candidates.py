@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from troth.core.contract import ComparedDesign
+from troth.core.contract import Array, ComparedDesign, Generator
 from troth.core.errors import ParameterError
 from troth.core.reductions.expansions import Expansions
 from troth.models.answered_rows import AnsweredRows, OfCounts, OfLabels, OfYesNo
 from troth.models.example import Example
+from troth.models.family import Matrix
 from troth.models.numerics.possible import are_products, none_above
 from troth.models.parameters import Whole, matrix, parameter
 from troth.models.regression_candidates import LARGEST_TABLE, RegressionCandidates
 from troth.models.trained_coefficients import trained_coefficients
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, Generator
-    from troth.models.family import Matrix
 
 _NOISE = 1e-14  # eigenvalues of a matrix with ones on its diagonal that are rounding
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from troth.models.answered_rows import OfCounts, OfLabels, OfYesNo
 from troth.models.example import Example
+from troth.models.family import Matrix, Vector
 from troth.models.generalised_regression import GeneralisedRegression
 from troth.models.parameters import Precision, Whole, parameter, vector
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from troth.models.family import Matrix, Vector
 
 
 @dataclass(frozen=True)

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from math import comb
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from troth.core.contract import Array, Extremes, Forecast, Generator
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
+from troth.core.past import History
 from troth.core.reductions import Counts, Moments, Reduction
-from troth.core.sensitivity import Sensitivity, refuted_without_data
+from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
 from troth.core.support import Support
 from troth.models.categorical import count_codes, draw_codes
 from troth.models.count_and_sum import count_and_sum
 from troth.models.example import Example
-from troth.models.family import moments, scalar_parameters
+from troth.models.family import Matrix, Vector, moments, scalar_parameters
 from troth.models.finite_states import FiniteStates
-from troth.models.fitting.day_types.fit import fit_day_types
+from troth.models.fitting.day_types.fit import Watch, fit_day_types
+from troth.models.fitting.day_types.fitted import FittedDayTypes
 from troth.models.fitting.day_types.outcomes import outcome_of
 from troth.models.numerics.collisions import log_same_dispersed
 from troth.models.numerics.day_type_cosines import day_type_cosines
@@ -56,17 +60,6 @@ from troth.models.parameters import (
     probabilities,
     vector_or_matrix,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from troth.core.past import History
-    from troth.core.sensitivity import Peers
-    from troth.models.family import Matrix, Vector
-    from troth.models.fitting.day_types.fit import Watch
-    from troth.models.fitting.day_types.fitted import FittedDayTypes
 
 _ALL_REPORTS = 1_000_000  # pairs of own and peers' reports that are enumerated for an exact range
 _MOST_ROWS = 1_000_000  # of a report whose probability is added up over all its counts

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
+from troth.core.contract import Array, ComparedDesign, Generator
+from troth.core.reductions import Reduction
 from troth.models.example import Example
+from troth.models.family import Vector
 from troth.models.linear_regression import LinearRegression
 from troth.models.numerics.designs import compare_products
 from troth.models.numerics.possible import are_products, none_above
 from troth.models.parameters import Numbers, parameter
 from troth.models.regression_candidates import RegressionCandidates
 from troth.models.trained_coefficients import trained_coefficients
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, ComparedDesign, Generator
-    from troth.core.reductions import Reduction
-    from troth.models.family import Vector
 
 
 @dataclass(frozen=True)

@@ -7,30 +7,25 @@ itself for the usual prior mean of zero.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import gammaln
 
+from troth.core.contract import Array, Generator
+from troth.core.reductions import Reduction
+from troth.core.sensitivity import Peers, Sensitivity
 from troth.models.example import Example
-from troth.models.fitting.free_parameters import Positive, PositiveDefinite, Real
+from troth.models.fitting.free_parameters import FreeParameters, Positive, PositiveDefinite, Real
 from troth.models.fitting.moments import regression_moments, regression_parameters
 from troth.models.known_noise_regression import KnownNoiseRegression
 from troth.models.normal import draw_variance, unknown_variance_log_pmi
-from troth.models.numerics.predictive import log_gamma_excess
+from troth.models.numerics.predictive import Exact, log_gamma_excess
 from troth.models.parameters import parameter, positive
 from troth.models.reference_noise import ReferenceNoise
 from troth.models.regression import Posterior, Regression
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from troth.core.contract import Array, Generator
-    from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers, Sensitivity
-    from troth.models.fitting.free_parameters import FreeParameters
-    from troth.models.numerics.predictive import Exact
 
 
 @dataclass(frozen=True)

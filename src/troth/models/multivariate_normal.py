@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import multigammaln, psi
 
+from troth.core.contract import Array, Generator, Model
 from troth.core.errors import DataError, ParameterError
-from troth.core.reductions import Moments
-from troth.core.sensitivity import one_row_suffices
+from troth.core.reductions import Moments, Reduction
+from troth.core.sensitivity import Peers, Sensitivity, one_row_suffices
 from troth.models.example import Example
-from troth.models.family import Family, moments
-from troth.models.first_guess import FirstGuess
-from troth.models.fitting.free_parameters import Positive, PositiveDefinite, Real
+from troth.models.family import Family, Matrix, Vector, moments
+from troth.models.first_guess import Column, FirstGuess
+from troth.models.fitting.free_parameters import FreeParameters, Positive, PositiveDefinite, Real
 from troth.models.fitting.moments import day_moments
 from troth.models.normal import Normal, normal_log_pmi
 from troth.models.numerics.possible import are_products
-from troth.models.numerics.predictive import log_gamma_excess
+from troth.models.numerics.predictive import Exact, log_gamma_excess
 from troth.models.numerics.second_difference import minus_product
 from troth.models.parameters import number, parameter, positive, positive_definite, vector
 from troth.models.reference_noise import ReferenceNoise
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, Generator, Model
-    from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers, Sensitivity
-    from troth.models.family import Matrix, Vector
-    from troth.models.first_guess import Column
-    from troth.models.fitting.free_parameters import FreeParameters
-    from troth.models.numerics.predictive import Exact
 
 _LEAST_ROOT = 1e-5  # of a drawn precision: sums of products with a larger spread do not fit doubles
 

@@ -3,41 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import floor, log10
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from troth.core.contract import Extremes
-from troth.core.reductions import Moments
-from troth.core.sensitivity import one_row_suffices
+from troth.core.contract import Array, Extremes, Generator
+from troth.core.reductions import Moments, Reduction
+from troth.core.sensitivity import Peers, Sensitivity, one_row_suffices
 from troth.models.count_and_sum import count_and_sum
 from troth.models.example import Example
 from troth.models.family import LARGEST_DRAW, Family, moments, scalar_parameters
 from troth.models.first_guess import Column, FirstGuess, rough
-from troth.models.fitting.free_parameters import Positive, Real
+from troth.models.fitting.free_parameters import FreeParameters, Positive, Real
 from troth.models.fitting.moments import day_moments, normal_parameters
 from troth.models.numerics.dispersed_mean import moments_around
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.normal_extremes import Side, normal_extremes
 from troth.models.numerics.possible import SLACK
-from troth.models.numerics.predictive import log_gamma_excess
+from troth.models.numerics.predictive import Exact, log_gamma_excess
 from troth.models.numerics.second_difference import binet_remainder, in_chunks, minus_product, weighted_excess
 from troth.models.parameters import number, parameter, positive
 from troth.models.reference_noise import ReferenceNoise
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, Generator
-    from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers, Sensitivity
-    from troth.models.fitting.free_parameters import FreeParameters
-    from troth.models.numerics.predictive import Exact
 
 
 @dataclass(frozen=True)

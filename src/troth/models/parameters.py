@@ -10,20 +10,17 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from troth.core.contract import Array
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import parse_number
 from troth.core.support import as_floats
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from troth.core.contract import Array
 
 LARGEST_PARAMETER = 1e100
 

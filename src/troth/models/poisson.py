@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import gammaln
 
-from troth.core.reductions import Moments
-from troth.core.sensitivity import one_row_suffices
+from troth.core.contract import Array, Generator
+from troth.core.reductions import Moments, Reduction
+from troth.core.sensitivity import Peers, Sensitivity, one_row_suffices
 from troth.core.support import Support
 from troth.models.count_and_sum import CountAndSum, draw_poisson
 from troth.models.example import Example
 from troth.models.family import scalar_parameters
 from troth.models.first_guess import Column, FirstGuess, looks_like_counts, rough
-from troth.models.fitting.free_parameters import Positive
+from troth.models.fitting.free_parameters import FreeParameters, Positive
 from troth.models.fitting.moments import day_moments
-from troth.models.numerics.predictive import LARGEST_SUM, log_gamma_excess
+from troth.models.numerics.predictive import LARGEST_SUM, Exact, log_gamma_excess
 from troth.models.numerics.second_difference import gamma_log_pmi
 from troth.models.parameters import parameter, positive
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from troth.core.contract import Array, Generator
-    from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers, Sensitivity
-    from troth.models.fitting.free_parameters import FreeParameters
-    from troth.models.numerics.predictive import Exact
 
 
 @dataclass(frozen=True)

@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from troth.core.contract import Extremes
+from troth.core.contract import Array, Extremes, Generator
+from troth.core.past import History
+from troth.core.reductions import Reduction
+from troth.core.sensitivity import Peers
 from troth.models.example import Example
 from troth.models.family import scalar_parameters
-from troth.models.fitting.offsets import fit_offsets
+from troth.models.fitting.day_types.fit import Watch
+from troth.models.fitting.offsets import FittedOffsets, fit_offsets
 from troth.models.normal import NormalMean
 from troth.models.numerics.dispersed import real_weight
 from troth.models.numerics.dispersed_mean import dispersed_mean_log_density, moments_around
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.normal_extremes import Side, normal_extremes
 from troth.models.numerics.possible import SLACK
+from troth.models.numerics.predictive import Exact
 from troth.models.parameters import Kind, Whole, non_negative, number, parameter, positive
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, Generator
-    from troth.core.past import History
-    from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers
-    from troth.models.fitting.day_types.fit import Watch
-    from troth.models.fitting.offsets import FittedOffsets
-    from troth.models.numerics.predictive import Exact
 
 
 @dataclass(frozen=True)

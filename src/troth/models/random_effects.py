@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from troth.core.contract import Array, ComparedDesign, Generator
 from troth.core.limits import LARGEST_SUM
 from troth.models.numerics.designs import compare_rows_alone
 from troth.models.numerics.possible import are_products
@@ -19,13 +22,6 @@ from troth.models.numerics.random_effects import (
 )
 from troth.models.numerics.spread_grid import SpreadGrid, spread_grid
 from troth.models.spread import VaryingProviders
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, ComparedDesign, Generator
 
 BORROWED_ROWS = 3.0
 """How many rows the noise that was declared is worth beside a provider's own spread of rows."""

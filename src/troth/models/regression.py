@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from troth.core.blocks import for_each_chunk
+from troth.core.contract import Array, ComparedDesign, Generator
 from troth.core.errors import DataError
-from troth.core.reductions import Moments
-from troth.core.sensitivity import Sensitivity, refuted_without_data
+from troth.core.reductions import Moments, Reduction
+from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
 from troth.core.support import Support
-from troth.models.family import Family, moments
-from troth.models.first_guess import FirstGuess, answers_of, rough, rough_scale, standardised
+from troth.models.family import Family, Matrix, Vector, moments
+from troth.models.first_guess import Column, FirstGuess, answers_of, rough, rough_scale, standardised
 from troth.models.normal import zero_where_empty
 from troth.models.numerics.designs import compare_products
 from troth.models.numerics.possible import are_products
 from troth.models.numerics.second_difference import in_chunks, peak_of, residual
 from troth.models.parameters import parameter, positive_definite, vector
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, ComparedDesign, Generator
-    from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers
-    from troth.models.family import Matrix, Vector
-    from troth.models.first_guess import Column
 
 ABOVE_ANY_FIT = 1e300  # a corner that keeps the augmented matrix positive definite where its value does not matter
 _CHUNK = 1 << 18  # entries of the matrices factored at a time

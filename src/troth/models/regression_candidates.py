@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
+from troth.core.contract import Array, ComparedDesign, Generator
 from troth.core.errors import DataError, ParameterError
-from troth.core.sensitivity import Sensitivity, refuted_without_data
+from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
 from troth.core.support import Support
 from troth.models.answered_rows import checked_rows
 from troth.models.candidate_states import FittedCandidates, draws_by_name, equal_chances, refuse_alike
+from troth.models.family import Matrix, Vector
 from troth.models.features_at_hand import FeaturesAtHand
 from troth.models.parameters import matrix, parameter, probabilities
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, ComparedDesign, Generator
-    from troth.core.sensitivity import Peers
-    from troth.models.family import Matrix, Vector
 
 LARGEST_TABLE = 1_000_000
 """The most numbers that a statistic may have."""

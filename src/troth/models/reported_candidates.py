@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
+from troth.core.contract import Array, ComparedDesign, Generator
 from troth.core.errors import MissingCapabilityError, ParameterError
-from troth.core.reductions import Moments
+from troth.core.reductions import Moments, Reduction
 from troth.core.support import Support
 from troth.models.candidate_states import FEATURES_UNKNOWN, FittedCandidates, equal_chances, refuse_alike
 from troth.models.example import Example
-from troth.models.family import moments
+from troth.models.family import Matrix, Vector, moments
 from troth.models.parameters import matrix, parameter, probabilities
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, ComparedDesign, Generator
-    from troth.core.reductions import Reduction
-    from troth.models.family import Matrix, Vector
 
 
 @dataclass(frozen=True)

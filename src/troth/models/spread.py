@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from troth.core.contract import Array, Generator
 from troth.models.family import Family
 from troth.models.numerics.possible import agree, everywhere
 from troth.models.numerics.spread_grid import ALIKE
 from troth.models.parameters import Word, parameter
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, Generator
 
 _LARGEST = {"little": 0.1, "some": 0.3}  # "any" is up to the family
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from troth.core.errors import ParameterError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from troth.core.support import Array
+from troth.core.support import Array
 
 
 def trained_coefficients(estimators: Sequence[Any]) -> tuple[Array, int]:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from troth.core.contract import Array, ComparedDesign, Generator
 from troth.models.numerics.designs import compare_products
 from troth.models.random_effects import RandomEffects
 from troth.models.regression import Regression
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from troth.core.contract import Array, ComparedDesign, Generator
 
 
 @dataclass(frozen=True)

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from troth.core.contract import Array, Generator
 from troth.core.errors import ParameterError
 from troth.models.answered_rows import OfCounts, OfLabels, OfYesNo
 from troth.models.example import Example
+from troth.models.family import Matrix, Vector
+from troth.models.first_guess import Column, FirstGuess
 from troth.models.generalised_regression import ExpandedRegression
 from troth.models.parameters import Numbers, Precision, Whole, parameter, vector
 from troth.models.spread import how_far
 from troth.models.varying_coefficients import VaryingCoefficients
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from troth.core.contract import Array, Generator
-    from troth.models.family import Matrix, Vector
-    from troth.models.first_guess import Column, FirstGuess
 
 
 @dataclass(frozen=True)

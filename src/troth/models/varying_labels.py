@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaln, xlogy
 
 from troth.core.contract import Array, Extremes, Generator
 from troth.core.errors import ParameterError
-from troth.core.reductions import Counts
+from troth.core.reductions import Counts, Reduction
+from troth.core.sensitivity import Peers, Sensitivity
 from troth.core.support import Support
 from troth.models.bernoulli import Bernoulli
 from troth.models.categorical import Categorical, count_codes, draw_codes
 from troth.models.example import Example
-from troth.models.fitting.free_parameters import Positive
+from troth.models.family import Vector
+from troth.models.first_guess import Column, FirstGuess
+from troth.models.fitting.free_parameters import FreeParameters, Positive
 from troth.models.fitting.moments import dirichlet_moments
 from troth.models.numerics.beta_binomial import draw_rate, log_evidence, report_width, summarise_report
 from troth.models.numerics.dispersed import draw_dirichlet
@@ -25,17 +30,6 @@ from troth.models.numerics.possible import none_negative
 from troth.models.numerics.spread_grid import ALIKE
 from troth.models.parameters import parameter, positive, pseudo_counts
 from troth.models.spread import VaryingProviders, how_far
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers, Sensitivity
-    from troth.models.family import Vector
-    from troth.models.first_guess import Column, FirstGuess
-    from troth.models.fitting.free_parameters import FreeParameters
 
 _MARGIN = 0.01  # nats that the greatest log PMI may exceed what was found on a ladder of counts
 

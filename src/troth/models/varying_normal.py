@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from troth.core.contract import Extremes
-from troth.core.reductions import Moments
-from troth.core.sensitivity import one_row_suffices
+from troth.core.contract import Array, Extremes, Generator
+from troth.core.reductions import Moments, Reduction
+from troth.core.sensitivity import Peers, Sensitivity, one_row_suffices
 from troth.models.example import Example
 from troth.models.family import moments
+from troth.models.first_guess import Column, FirstGuess
+from troth.models.fitting.free_parameters import FreeParameters
 from troth.models.fitting.moments import normal_parameters
 from troth.models.normal import Normal, count_sum_and_square
 from troth.models.numerics.dispersed_mean import moments_around
@@ -20,17 +24,6 @@ from troth.models.numerics.spread_grid import ALIKE
 from troth.models.parameters import number, parameter, positive
 from troth.models.random_effects import BORROWED_ROWS, RandomEffects
 from troth.models.spread import how_far
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, Generator
-    from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers, Sensitivity
-    from troth.models.first_guess import Column, FirstGuess
-    from troth.models.fitting.free_parameters import FreeParameters
 
 
 @dataclass(frozen=True)

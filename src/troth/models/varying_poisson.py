@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaln, xlogy
 
-from troth.core.contract import Extremes
-from troth.core.sensitivity import one_row_suffices
+from troth.core.contract import Array, Extremes, Generator
+from troth.core.reductions import Reduction
+from troth.core.sensitivity import Peers, Sensitivity, one_row_suffices
 from troth.core.support import Support
 from troth.models.count_and_sum import count_and_sum, draw_poisson
 from troth.models.example import Example
 from troth.models.family import moments
-from troth.models.first_guess import FirstGuess, rough
-from troth.models.fitting.free_parameters import Positive
+from troth.models.first_guess import Column, FirstGuess, rough
+from troth.models.fitting.free_parameters import FreeParameters, Positive
 from troth.models.fitting.moments import day_moments
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.gamma_poisson import draw_mean, log_evidence, summarise_counts
@@ -24,17 +27,6 @@ from troth.models.numerics.spread_grid import ALIKE
 from troth.models.parameters import parameter, positive
 from troth.models.poisson import Poisson
 from troth.models.spread import VaryingProviders, how_far
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, Generator
-    from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers, Sensitivity
-    from troth.models.first_guess import Column
-    from troth.models.fitting.free_parameters import FreeParameters
 
 _MARGIN = 0.01  # nats that the greatest log PMI may exceed what was found on a ladder of counts
 _LARGEST_RATE = 1e15

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from troth.core.contract import Array, ComparedDesign, Generator
+from troth.core.reductions import Reduction
+from troth.core.sensitivity import Peers, Sensitivity
 from troth.models.example import Example
+from troth.models.fitting.free_parameters import FreeParameters
 from troth.models.fitting.moments import regression_parameters
 from troth.models.numerics.designs import compare_products
 from troth.models.numerics.possible import SLACK
@@ -16,16 +22,6 @@ from troth.models.random_effects import BORROWED_ROWS
 from troth.models.regression import Regression
 from troth.models.spread import how_far
 from troth.models.varying_coefficients import VaryingCoefficients
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, ComparedDesign, Generator
-    from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers, Sensitivity
-    from troth.models.fitting.free_parameters import FreeParameters
 
 
 @dataclass(frozen=True)

@@ -12,21 +12,18 @@ noise of a normal, or the mean around which its values are taken). All providers
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.core.contract import HasBaseMeasure
+from troth.core.contract import Array, HasBaseMeasure
 from troth.core.errors import DataError, ParameterError
-from troth.core.past import statistics_of
+from troth.core.past import History, statistics_of
 from troth.models.fitting.fitted import FittedPrior
 from troth.models.fitting.free_parameters import Positive, Real
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from troth.core.contract import Array
-    from troth.core.past import History
     from troth.models.family import Family
 
 _WIDEST = 16.0  # how far from its start the logarithm of a parameter may move

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from troth.core.contract import Array
+from troth.core.past import History
+from troth.core.reductions import Expansion
+from troth.models.fitting.fitted import FittedPrior
 from troth.models.fitting.marginal_likelihood import fit_prior
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from troth.core.contract import Array
-    from troth.core.past import History
-    from troth.core.reductions import Expansion
-    from troth.models.fitting.fitted import FittedPrior
     from troth.models.generalised_regression import ExpandedRegression
 
 _ROUNDS = 8

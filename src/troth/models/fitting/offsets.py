@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from troth.core.contract import Array
 from troth.core.errors import DataError, ParameterError
+from troth.core.past import History
 from troth.core.reductions import Moments
 from troth.models.fitting.day_types.fit import FEWEST_DAYS, Watch, usable_providers
 from troth.models.fitting.day_types.outcomes import root_error, spreads
@@ -17,10 +20,6 @@ from troth.models.fitting.walking_offsets import walk_of
 from troth.models.numerics.dispersed import real_weight
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from troth.core.contract import Array
-    from troth.core.past import History
     from troth.models.provider_normal import ProviderNormal
 
 _ALIKE = 2.0  # standard deviation of the logarithms of providers' variances

@@ -15,24 +15,20 @@ likelihood of a fifth of the tasks, which are held out.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import digamma, logsumexp
 
+from troth.core.contract import Array
 from troth.core.errors import DataError
 from troth.models.finite import Finite
 from troth.models.fitting.fitted import FittedProviders
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array
-
-    Places = NDArray[np.intp]
+Places: TypeAlias = NDArray[np.intp]
 
 _PRIOR_TASKS = 0.5  # tasks that every class has before any is seen
 _POOLINGS, _GUESS = (2.0, 5.0, 10.0, 20.0, 50.0, 200.0), 10.0  # κ that are tried, and where tasks are few

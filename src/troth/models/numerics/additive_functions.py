@@ -7,16 +7,12 @@ them, by polynomials through 14 of them, to 1e-12 of the singularity's strength;
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array
+from troth.core.contract import Array
 
 _SPACING = 0.2
 _STENCIL = 14

@@ -8,17 +8,13 @@ down to a = 0. So what adds over providers are counts and three functions of one
 from __future__ import annotations
 
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import betaln, expit, logit
 
+from troth.core.contract import Array, Generator
 from troth.models.numerics.additive_functions import LogScale, by_count
-from troth.models.numerics.spread_integral import draw, integrate
-
-if TYPE_CHECKING:
-    from troth.core.contract import Array, Generator
-    from troth.models.numerics.spread_integral import Places
+from troth.models.numerics.spread_integral import Places, draw, integrate
 
 _COUNTS = 7  # ones, zeros, providers with rows, with ones, with zeros, squared rows, orders of rows
 

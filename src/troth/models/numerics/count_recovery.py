@@ -8,15 +8,13 @@ bounds are tried, up to the order of rows. It is an error if different counts ex
 from __future__ import annotations
 
 from math import comb
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from troth.core.contract import Array
 from troth.core.errors import DataError, MissingCapabilityError
 from troth.models.numerics.extremes import unordered_datasets
-
-if TYPE_CHECKING:
-    from troth.core.contract import Array
 
 _LARGEST_SEARCH = 2_000_000
 _CLOSE = 1e-9

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import gammaln
 
+from troth.core.contract import Array
 from troth.models.numerics.dispersed import LABELS, as_probabilities, count_log_likelihood, log_rising, real_weight
 from troth.models.numerics.extremes import unordered_datasets
 
 if TYPE_CHECKING:
-    from troth.core.contract import Array
     from troth.models.latent_class import LatentClass
 
 _MOST_REPORTS = 200_000

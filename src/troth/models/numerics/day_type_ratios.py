@@ -6,15 +6,11 @@ distinguishes them is computed as a difference from the start, so it keeps its d
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from troth.core.contract import Array
 from troth.models.numerics.dispersed import as_probabilities, log_likelihood, log_rising, pseudo_counts
 from troth.models.numerics.second_difference import binet_remainder, minus_product
-
-if TYPE_CHECKING:
-    from troth.core.contract import Array
 
 
 def log_likelihood_ratios(outcome: str, sums: Array, means: Array, dispersion: float, spread: float) -> Array:

@@ -10,16 +10,14 @@ at zero the rows are i.i.d. given the type. Everything is a function of sums ove
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import xlogy
 
+from troth.core.contract import Array, Generator
 from troth.models.categorical import draw_codes, draw_counts
 from troth.models.numerics.second_difference import binet_remainder
-
-if TYPE_CHECKING:
-    from troth.core.contract import Array, Generator
 
 OUTCOMES = ("binary", "categorical", "count", "real")
 LABELS = ("binary", "categorical")

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from troth.core.contract import Array
 from troth.core.errors import DataError
-from troth.core.reductions import Moments
-
-if TYPE_CHECKING:
-    from troth.core.contract import Array
-    from troth.core.reductions import Reduction
+from troth.core.reductions import Moments, Reduction
 
 
 def moments_around(summaries: Array, reduction: Reduction, location: float) -> Array:

@@ -8,18 +8,14 @@ functions of v, and one of δ.
 from __future__ import annotations
 
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import gammaln
 
+from troth.core.contract import Array, Generator
 from troth.models.numerics.additive_functions import LogScale, by_count
 from troth.models.numerics.dispersed import log_rising
-from troth.models.numerics.spread_integral import draw, integrate
-
-if TYPE_CHECKING:
-    from troth.core.contract import Array, Generator
-    from troth.models.numerics.spread_integral import Places
+from troth.models.numerics.spread_integral import Places, draw, integrate
 
 _COUNTS = 4  # rows, their sum, providers with rows, squared sums
 _ORIGIN = 1e-6  # 1/rows of the largest report

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from troth.core.contract import Array
 from troth.models.numerics.dispersed import LABELS, log_rising, pseudo_counts, real_weight
-
-if TYPE_CHECKING:
-    from troth.core.contract import Array
 
 _ONE_BY_ONE = 4000  # rows up to which the best report of labels is found row by row
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array
+from troth.core.contract import Array
 
 SLACK = 1e-9
 """How far, relatively, rounding may push honest sums beyond what data can have."""

@@ -10,17 +10,15 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import comb
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from scipy.special import gammaln, xlogy
 
+from troth.core.contract import Array
 from troth.core.errors import MissingCapabilityError
 from troth.models.numerics.dispersed import log_rising, pseudo_counts
 from troth.models.numerics.extremes import unordered_datasets
-
-if TYPE_CHECKING:
-    from troth.core.contract import Array
 
 Table: TypeAlias = tuple[tuple[float, ...], ...]
 

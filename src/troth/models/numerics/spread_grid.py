@@ -10,17 +10,13 @@ from __future__ import annotations
 
 from functools import cached_property, lru_cache
 from math import ceil, comb, log
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from troth.core.blocks import for_each_chunk
+from troth.core.contract import Array, Generator
 from troth.models.numerics.log_sum_exp import log_sum_exp
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, Generator
 
 ALIKE = 0.1
 """Prior probability that providers do not differ at all."""

@@ -8,20 +8,17 @@ over the location each, and the integral of its exponential over the spread is t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from troth.core.blocks import for_each_chunk
+from troth.core.contract import Array, Generator
 from troth.models.numerics.spread_grid import ALIKE
 from troth.models.numerics.unimodal_integral import Peaks, draw_points, find_peaks, find_tails, log_integral
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from troth.core.contract import Array, Generator
 
 _COARSE = 10
 _NEGLIGIBLE = 17.0  # nats below the best spread

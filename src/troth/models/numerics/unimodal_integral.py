@@ -6,18 +6,15 @@ rule with steps of width/(1 + width), and at most 0.5, is exact to 1e-7. What di
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from troth.core.contract import Array
 
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array
-
-    Slopes: TypeAlias = Callable[[Array, NDArray[np.intp]], tuple[Array, Array, Array]]
+Slopes: TypeAlias = Callable[[Array, NDArray[np.intp]], tuple[Array, Array, Array]]
 
 _ITERATIONS = 100
 _DROP = 16.0

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from troth.core.contract import Array, Generator
 from troth.models.fitting.day_types.em import State, day_log_likelihoods, maximise
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from troth.core.contract import Array, Generator
-    from troth.models.fitting.day_types.outcomes import OutcomeData
+from troth.models.fitting.day_types.outcomes import OutcomeData
 
 _CLUSTERINGS = 12  # of which the tightest is a start
 _BURN = 12

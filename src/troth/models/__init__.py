@@ -12,9 +12,8 @@ from troth.core.settings import closest
 from troth.models.bernoulli import Bernoulli
 from troth.models.candidates import Candidates
 from troth.models.categorical import Categorical
-from troth.models.example import Example
 from troth.models.exponential import Exponential, Gamma
-from troth.models.family import Family
+from troth.models.family import Example, Family
 from troth.models.finite import Finite
 from troth.models.geometric import Geometric, NegativeBinomial
 from troth.models.labelled_candidates import LogisticCandidates, PoissonCandidates, SoftmaxCandidates

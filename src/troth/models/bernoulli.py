@@ -15,8 +15,7 @@ from troth.core.errors import DataError, MissingCapabilityError
 from troth.core.reductions import Counts, Reduction
 from troth.core.support import Support
 from troth.models.dirichlet import DirichletCounts
-from troth.models.example import Example
-from troth.models.family import scalar_parameters
+from troth.models.family import Example, scalar_parameters
 from troth.models.first_guess import Column, FirstGuess
 from troth.models.fitting.free_parameters import FreeParameters, Positive
 from troth.models.fitting.moments import dirichlet_moments

@@ -14,8 +14,7 @@ from troth.core.reductions import Reduction
 from troth.core.sensitivity import Peers, Sensitivity, one_row_suffices
 from troth.core.support import Support
 from troth.models.count_and_sum import CountAndSum
-from troth.models.example import Example
-from troth.models.family import LARGEST_DRAW, scalar_parameters
+from troth.models.family import LARGEST_DRAW, Example, scalar_parameters
 from troth.models.fitting.free_parameters import FreeParameters, Positive
 from troth.models.fitting.moments import day_moments, gamma_moments
 from troth.models.numerics.predictive import Exact, log_gamma_excess

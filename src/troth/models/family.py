@@ -18,7 +18,6 @@ from troth.core.past import History, PastTasks
 from troth.core.reductions import Moments, Reduction
 from troth.core.sensitivity import Peers, Price, Sensitivity, unproved
 from troth.core.support import Support
-from troth.models.example import Example
 from troth.models.fitting.fitted import Fitted, FittedPrior
 from troth.models.fitting.free_parameters import FreeParameters
 from troth.models.fitting.marginal_likelihood import fit_prior
@@ -32,6 +31,35 @@ Matrix: TypeAlias = Sequence[Sequence[float]] | Array
 LARGEST_STATISTIC = 1e290
 LARGEST_DRAW = 1e280
 """Draws of heavy-tailed priors stop here, so that sums of them are still statistics."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """What a family's example campaign is about; its hyper-parameters are declared with the fields.
+
+    Attributes
+    ----------
+    story
+        What is to be learned.
+    columns, target
+        The columns that the model reads, and the one that a regression explains.
+    provider
+        What a provider is called.
+    labels
+        What codes 0, 1, … are called in the data.
+    values
+        The least and the greatest value of a row, for rules that need them.
+    seed
+        Of the rows. Some seed draws rows that look as if the model were wrong, which an example should not show first.
+    """
+
+    story: str = "what several providers measure"
+    columns: tuple[str, ...] = ("value",)
+    provider: str = "provider"
+    target: str | None = None
+    labels: tuple[str, ...] | None = None
+    values: tuple[float, float] | None = None
+    seed: int = 20201206
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,7 @@ from troth.core.reductions import Counts, Reduction
 from troth.core.sensitivity import Peers, Price, Sensitivity
 from troth.core.support import Support
 from troth.models.categorical import count_codes, draw_codes, draw_counts
-from troth.models.example import Example
-from troth.models.family import Matrix, Vector
+from troth.models.family import Example, Matrix, Vector
 from troth.models.finite_states import FiniteStates
 from troth.models.first_guess import FirstGuess
 from troth.models.fitting.fitted import FittedPrior

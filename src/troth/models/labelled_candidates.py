@@ -13,8 +13,7 @@ from troth.core.contract import Array, ComparedDesign, Generator
 from troth.core.errors import ParameterError
 from troth.core.reductions.expansions import Expansions
 from troth.models.answered_rows import AnsweredRows, OfCounts, OfLabels, OfYesNo
-from troth.models.example import Example
-from troth.models.family import Matrix
+from troth.models.family import Example, Matrix
 from troth.models.numerics.possible import are_products, none_above
 from troth.models.parameters import Whole, matrix, parameter
 from troth.models.regression_candidates import LARGEST_TABLE, RegressionCandidates

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from troth.models.answered_rows import OfCounts, OfLabels, OfYesNo
-from troth.models.example import Example
-from troth.models.family import Matrix, Vector
+from troth.models.family import Example, Matrix, Vector
 from troth.models.generalised_regression import GeneralisedRegression
 from troth.models.parameters import Precision, Whole, parameter, vector
 

@@ -21,8 +21,7 @@ from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
 from troth.core.support import Support
 from troth.models.categorical import count_codes, draw_codes
 from troth.models.count_and_sum import count_and_sum
-from troth.models.example import Example
-from troth.models.family import Matrix, Vector, moments, scalar_parameters
+from troth.models.family import Example, Matrix, Vector, moments, scalar_parameters
 from troth.models.finite_states import FiniteStates
 from troth.models.fitting.day_types.fit import Watch, fit_day_types
 from troth.models.fitting.day_types.fitted import FittedDayTypes

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from troth.core.contract import Array, ComparedDesign, Generator
 from troth.core.reductions import Reduction
-from troth.models.example import Example
-from troth.models.family import Vector
+from troth.models.family import Example, Vector
 from troth.models.linear_regression import LinearRegression
 from troth.models.numerics.designs import compare_products
 from troth.models.numerics.possible import are_products, none_above

@@ -17,7 +17,7 @@ from scipy.special import gammaln
 from troth.core.contract import Array, Generator
 from troth.core.reductions import Reduction
 from troth.core.sensitivity import Peers, Sensitivity
-from troth.models.example import Example
+from troth.models.family import Example
 from troth.models.fitting.free_parameters import FreeParameters, Positive, PositiveDefinite, Real
 from troth.models.fitting.moments import regression_moments, regression_parameters
 from troth.models.known_noise_regression import KnownNoiseRegression

@@ -15,8 +15,7 @@ from troth.core.contract import Array, Generator, Model
 from troth.core.errors import DataError, ParameterError
 from troth.core.reductions import Moments, Reduction
 from troth.core.sensitivity import Peers, Sensitivity, one_row_suffices
-from troth.models.example import Example
-from troth.models.family import Family, Matrix, Vector, moments
+from troth.models.family import Example, Family, Matrix, Vector, moments
 from troth.models.first_guess import Column, FirstGuess
 from troth.models.fitting.free_parameters import FreeParameters, Positive, PositiveDefinite, Real
 from troth.models.fitting.moments import day_moments

@@ -16,8 +16,7 @@ from troth.core.contract import Array, Extremes, Generator
 from troth.core.reductions import Moments, Reduction
 from troth.core.sensitivity import Peers, Sensitivity, one_row_suffices
 from troth.models.count_and_sum import count_and_sum
-from troth.models.example import Example
-from troth.models.family import LARGEST_DRAW, Family, moments, scalar_parameters
+from troth.models.family import LARGEST_DRAW, Example, Family, moments, scalar_parameters
 from troth.models.first_guess import Column, FirstGuess, rough
 from troth.models.fitting.free_parameters import FreeParameters, Positive, Real
 from troth.models.fitting.moments import day_moments, normal_parameters

@@ -14,8 +14,7 @@ from troth.core.reductions import Moments, Reduction
 from troth.core.sensitivity import Peers, Sensitivity, one_row_suffices
 from troth.core.support import Support
 from troth.models.count_and_sum import CountAndSum, draw_poisson
-from troth.models.example import Example
-from troth.models.family import scalar_parameters
+from troth.models.family import Example, scalar_parameters
 from troth.models.first_guess import Column, FirstGuess, looks_like_counts, rough
 from troth.models.fitting.free_parameters import FreeParameters, Positive
 from troth.models.fitting.moments import day_moments

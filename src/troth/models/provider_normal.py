@@ -13,8 +13,7 @@ from troth.core.contract import Array, Extremes, Generator
 from troth.core.past import History
 from troth.core.reductions import Reduction
 from troth.core.sensitivity import Peers
-from troth.models.example import Example
-from troth.models.family import scalar_parameters
+from troth.models.family import Example, scalar_parameters
 from troth.models.fitting.day_types.fit import Watch
 from troth.models.fitting.offsets import FittedOffsets, fit_offsets
 from troth.models.normal import NormalMean

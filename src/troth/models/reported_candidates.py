@@ -14,8 +14,7 @@ from troth.core.errors import MissingCapabilityError, ParameterError
 from troth.core.reductions import Moments, Reduction
 from troth.core.support import Support
 from troth.models.candidate_states import FEATURES_UNKNOWN, FittedCandidates, equal_chances, refuse_alike
-from troth.models.example import Example
-from troth.models.family import Matrix, Vector, moments
+from troth.models.family import Example, Matrix, Vector, moments
 from troth.models.parameters import matrix, parameter, probabilities
 
 

@@ -12,8 +12,7 @@ import numpy as np
 from troth.core.contract import Array, Generator
 from troth.core.errors import ParameterError
 from troth.models.answered_rows import OfCounts, OfLabels, OfYesNo
-from troth.models.example import Example
-from troth.models.family import Matrix, Vector
+from troth.models.family import Example, Matrix, Vector
 from troth.models.first_guess import Column, FirstGuess
 from troth.models.generalised_regression import ExpandedRegression
 from troth.models.parameters import Numbers, Precision, Whole, parameter, vector

@@ -17,8 +17,7 @@ from troth.core.sensitivity import Peers, Sensitivity
 from troth.core.support import Support
 from troth.models.bernoulli import Bernoulli
 from troth.models.categorical import Categorical, count_codes, draw_codes
-from troth.models.example import Example
-from troth.models.family import Vector
+from troth.models.family import Example, Vector
 from troth.models.first_guess import Column, FirstGuess
 from troth.models.fitting.free_parameters import FreeParameters, Positive
 from troth.models.fitting.moments import dirichlet_moments

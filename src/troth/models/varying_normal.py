@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from troth.core.contract import Array, Extremes, Generator
 from troth.core.reductions import Moments, Reduction
 from troth.core.sensitivity import Peers, Sensitivity, one_row_suffices
-from troth.models.example import Example
-from troth.models.family import moments
+from troth.models.family import Example, moments
 from troth.models.first_guess import Column, FirstGuess
 from troth.models.fitting.free_parameters import FreeParameters
 from troth.models.fitting.moments import normal_parameters

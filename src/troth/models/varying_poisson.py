@@ -15,8 +15,7 @@ from troth.core.reductions import Reduction
 from troth.core.sensitivity import Peers, Sensitivity, one_row_suffices
 from troth.core.support import Support
 from troth.models.count_and_sum import count_and_sum, draw_poisson
-from troth.models.example import Example
-from troth.models.family import moments
+from troth.models.family import Example, moments
 from troth.models.first_guess import Column, FirstGuess, rough
 from troth.models.fitting.free_parameters import FreeParameters, Positive
 from troth.models.fitting.moments import day_moments

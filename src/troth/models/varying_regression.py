@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from troth.core.contract import Array, ComparedDesign, Generator
 from troth.core.reductions import Reduction
 from troth.core.sensitivity import Peers, Sensitivity
-from troth.models.example import Example
+from troth.models.family import Example
 from troth.models.fitting.free_parameters import FreeParameters
 from troth.models.fitting.moments import regression_parameters
 from troth.models.numerics.designs import compare_products

@@ -15,7 +15,7 @@ from troth.models.family import Family
 from troth.models.numerics.extremes import dirichlet_extremes
 from troth.models.numerics.identification import dirichlet_sensitivity
 from troth.models.numerics.possible import none_negative
-from troth.models.numerics.predictive import Exact, expected_log_evidence_of_counts
+from troth.models.numerics.predictive import expected_log_evidence_of_counts
 from troth.models.numerics.second_difference import dirichlet_log_pmi
 
 
@@ -47,7 +47,7 @@ class DirichletCounts(Family):
         peer_rows = sum(count for _, count in self._in_one_space(peers))
         return Extremes(*dirichlet_extremes(self._pseudo_counts, rows, peer_rows))
 
-    def expected_log_evidence(self, design: Array, /) -> Exact:
+    def expected_log_evidence(self, design: Array, /) -> Array | None:
         """E[Λ], up to a linear part: Λ is a sum over labels, and each count is Beta-binomial."""
         return expected_log_evidence_of_counts(self._pseudo_counts, design)
 

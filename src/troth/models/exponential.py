@@ -17,7 +17,7 @@ from troth.models.count_and_sum import CountAndSum
 from troth.models.family import LARGEST_DRAW, Example, scalar_parameters
 from troth.models.fitting.free_parameters import FreeParameters, Positive
 from troth.models.fitting.moments import day_moments, gamma_moments
-from troth.models.numerics.predictive import Exact, log_gamma_excess
+from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.numerics.second_difference import gamma_log_pmi
 from troth.models.parameters import parameter, positive
 
@@ -83,7 +83,7 @@ class Gamma(CountAndSum):
         rate, rows = scalar_parameters(parameters, design)
         return np.stack([rows, rng.standard_gamma(self.known_shape * rows) / rate], axis=-1)
 
-    def expected_log_evidence(self, design: Array, /) -> Exact:
+    def expected_log_evidence(self, design: Array, /) -> Array | None:
         """S(a + k·n): b / (b + Σx) is Beta(a, k·n), so E ln(b + Σx) = ln b + ψ(a + k·n) − ψ(a)."""
         return log_gamma_excess(self.shape + self.known_shape * design[..., 0])
 

@@ -31,7 +31,6 @@ from troth.models.numerics.extremes import unordered_datasets
 from troth.models.numerics.finite_extremes import can_contradict, finite_extremes, finite_extremes_of
 from troth.models.numerics.identification import compare_predictions
 from troth.models.numerics.possible import SLACK, none_above
-from troth.models.numerics.predictive import Exact
 from troth.models.numerics.rank import (
     FULL_RANK,
     exact_linear_price,
@@ -334,7 +333,7 @@ class Finite(FiniteStates):
             )
         return np.array(self.likelihood)
 
-    def expected_log_evidence(self, design: Array, /) -> Exact:
+    def expected_log_evidence(self, design: Array, /) -> Array | None:
         """E[Λ] over all datasets of this many rows, up to their order, less what is linear in rows.
 
         E[Λ(t)] − E[Σ_θ p(θ|t) t_θ] = −E[KL(posterior ‖ prior)], and the second expectation is a sum over rows.

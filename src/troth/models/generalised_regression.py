@@ -21,7 +21,7 @@ from troth.models.first_guess import Column, FirstGuess, answers_of, standardise
 from troth.models.fitting.free_parameters import FreeParameters, Positive, Real
 from troth.models.fitting.modes import fit_at_modes
 from troth.models.kept_features import KeptFeatures
-from troth.models.known_noise_regression import KnownNoiseRegression
+from troth.models.linear_regression import KnownNoiseRegression
 from troth.models.numerics.possible import are_products
 from troth.models.parameters import Precision, parameter, vector
 from troth.models.regression import Regression

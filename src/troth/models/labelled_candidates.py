@@ -16,8 +16,7 @@ from troth.models.answered_rows import AnsweredRows, OfCounts, OfLabels, OfYesNo
 from troth.models.family import Example, Matrix
 from troth.models.numerics.possible import are_products, none_above
 from troth.models.parameters import Whole, matrix, parameter
-from troth.models.regression_candidates import LARGEST_TABLE, RegressionCandidates
-from troth.models.trained_coefficients import trained_coefficients
+from troth.models.regression_candidates import LARGEST_TABLE, RegressionCandidates, trained_coefficients
 
 _NOISE = 1e-14  # eigenvalues of a matrix with ones on its diagonal that are rounding
 

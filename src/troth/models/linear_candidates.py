@@ -17,8 +17,7 @@ from troth.models.linear_regression import LinearRegression
 from troth.models.numerics.designs import compare_products
 from troth.models.numerics.possible import are_products, none_above
 from troth.models.parameters import Numbers, parameter
-from troth.models.regression_candidates import RegressionCandidates
-from troth.models.trained_coefficients import trained_coefficients
+from troth.models.regression_candidates import RegressionCandidates, trained_coefficients
 
 
 @dataclass(frozen=True)

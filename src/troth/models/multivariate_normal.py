@@ -21,7 +21,7 @@ from troth.models.fitting.free_parameters import FreeParameters, Positive, Posit
 from troth.models.fitting.moments import day_moments
 from troth.models.normal import Normal, normal_log_pmi
 from troth.models.numerics.possible import are_products
-from troth.models.numerics.predictive import Exact, log_gamma_excess
+from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.numerics.second_difference import minus_product
 from troth.models.parameters import number, parameter, positive, positive_definite, vector
 from troth.models.reference_noise import ReferenceNoise
@@ -189,7 +189,7 @@ class MultivariateNormal(ReferenceNoise, NormalVectors):
         root = np.linalg.cholesky(np.array(self.noise))
         return self._weight * _draw_moments(rng, parameters - np.array(self.mean), root, design[..., 0])
 
-    def expected_log_evidence(self, design: Array, /) -> Exact:
+    def expected_log_evidence(self, design: Array, /) -> Array | None:
         """−½ ln(λ/λ₀), summed over independent coordinates."""
         return np.asarray(-0.5 * np.log1p(self._weight * design[..., :1] / self._coordinates[1]).sum(axis=-1))
 
@@ -309,7 +309,7 @@ class MultivariateNormalUnknownCovariance(NormalVectors):
         mean, root = self._split(parameters)
         return _draw_moments(rng, mean - np.array(self.mean), root, design[..., 0])
 
-    def expected_log_evidence(self, design: Array, /) -> Exact:
+    def expected_log_evidence(self, design: Array, /) -> Array | None:
         """Σ_j S(A_j) − (j/2)ψ(A_j) − ½ ln(κ/κ₀), A_j = (ν − j)/2: det scale/det Ψ is a product of d Beta variables."""
         steps = np.arange(len(self.mean))
         A = (self.dof + design - steps) / 2

@@ -24,7 +24,7 @@ from troth.models.numerics.dispersed_mean import moments_around
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.normal_extremes import Side, normal_extremes
 from troth.models.numerics.possible import SLACK
-from troth.models.numerics.predictive import Exact, log_gamma_excess
+from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.numerics.second_difference import binet_remainder, in_chunks, minus_product, weighted_excess
 from troth.models.parameters import number, parameter, positive
 from troth.models.reference_noise import ReferenceNoise
@@ -200,7 +200,7 @@ class Normal(ReferenceNoise, NormalMean):
         noise = self.noise * np.sqrt(rows) * rng.standard_normal(rows.shape)
         return self._weight * np.stack([rows, rows * (theta - self.mean) + noise], axis=-1)
 
-    def expected_log_evidence(self, design: Array, /) -> Exact:
+    def expected_log_evidence(self, design: Array, /) -> Array | None:
         """−½ ln(λ/λ₀): h has variance (λ − λ₀)λ/λ₀, so E[h²/2λ] = (λ/λ₀ − 1)/2 is linear in n."""
         return np.asarray(-0.5 * np.log1p(design[..., 0] * (self.scale / self.noise) ** 2))
 
@@ -333,7 +333,7 @@ class NormalUnknownVariance(Family):
         spread = 2 * variance * rng.standard_gamma(np.maximum(rows - 1, 0) / 2)
         return np.stack([rows, total, spread + total**2 / np.maximum(rows, 1)], axis=-1)
 
-    def expected_log_evidence(self, design: Array, /) -> Exact:
+    def expected_log_evidence(self, design: Array, /) -> Array | None:
         """S(A) − ½ ln(λ/λ₀): scale/B is Beta(shape, n/2), so E ln B = ln scale + ψ(A) − ψ(shape)."""
         rows = design[..., 0]
         return np.asarray(log_gamma_excess(self.shape + rows / 2) - 0.5 * np.log1p(rows / self.strength))

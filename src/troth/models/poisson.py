@@ -18,7 +18,7 @@ from troth.models.family import Example, scalar_parameters
 from troth.models.first_guess import Column, FirstGuess, looks_like_counts, rough
 from troth.models.fitting.free_parameters import FreeParameters, Positive
 from troth.models.fitting.moments import day_moments
-from troth.models.numerics.predictive import LARGEST_SUM, Exact, log_gamma_excess
+from troth.models.numerics.predictive import LARGEST_SUM, log_gamma_excess
 from troth.models.numerics.second_difference import gamma_log_pmi
 from troth.models.parameters import parameter, positive
 
@@ -92,7 +92,7 @@ class Poisson(CountAndSum):
         rate, rows = scalar_parameters(parameters, design)
         return np.stack([rows, np.asarray(draw_poisson(rng, rate * rows))], axis=-1)
 
-    def expected_log_evidence(self, design: Array, /) -> Exact:
+    def expected_log_evidence(self, design: Array, /) -> Array | None:
         """E[S(a + Σx)] over the negative binomial sum of that many rows, cut where 1e-18 of its mass is left."""
         from scipy.stats import nbinom  # takes long to load
 

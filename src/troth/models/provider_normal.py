@@ -22,7 +22,6 @@ from troth.models.numerics.dispersed_mean import dispersed_mean_log_density, mom
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.normal_extremes import Side, normal_extremes
 from troth.models.numerics.possible import SLACK
-from troth.models.numerics.predictive import Exact
 from troth.models.parameters import Kind, Whole, non_negative, number, parameter, positive
 
 
@@ -130,7 +129,7 @@ class ProviderNormal(NormalMean):
         noise = np.sqrt(weight) * rng.standard_normal(weight.shape)
         return np.stack([weight, weight * (theta - self.mean) + noise], axis=-1)
 
-    def expected_log_evidence(self, design: Array, /) -> Exact:
+    def expected_log_evidence(self, design: Array, /) -> Array | None:
         """−½ ln(λ/λ₀): h has variance (λ − λ₀)λ/λ₀, so E[h²/2λ] = (λ/λ₀ − 1)/2 is linear in the precision."""
         return np.asarray(-0.5 * np.log1p(design[..., 0] * self.scale**2))
 

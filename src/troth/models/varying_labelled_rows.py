@@ -17,7 +17,7 @@ from troth.models.first_guess import Column, FirstGuess
 from troth.models.generalised_regression import ExpandedRegression
 from troth.models.parameters import Numbers, Precision, Whole, parameter, vector
 from troth.models.spread import how_far
-from troth.models.varying_coefficients import VaryingCoefficients
+from troth.models.varying_regression import VaryingCoefficients
 
 
 @dataclass(frozen=True)

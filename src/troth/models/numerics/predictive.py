@@ -10,14 +10,10 @@ which grows like −½ ln x, so that no size costs digits.
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
 from scipy.special import gammaln, psi
 
 from troth.core.contract import Array
-
-Exact: TypeAlias = Array | None
 
 LARGEST_SUM = 2_000_000
 """Terms beyond which a full sum is left to simulation."""
@@ -43,7 +39,7 @@ def log_gamma_excess(x: Array | float) -> Array:
     return np.asarray(np.where(x < _ASYMPTOTIC_FROM, below, above))
 
 
-def expected_log_evidence_of_counts(prior: Array, design: Array) -> Exact:
+def expected_log_evidence_of_counts(prior: Array, design: Array) -> Array | None:
     """E[Σ_k S(α_k + t_k)] − S(Σα + n): each count is Beta-binomial, so one sum per category is exact."""
     from scipy.stats import betabinom  # takes long to load
 

@@ -17,10 +17,10 @@ from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
 from troth.core.support import Support
 from troth.models.answered_rows import AnsweredRows
 from troth.models.family import Matrix, Vector, moments
+from troth.models.features_at_hand import KeptFeatures
 from troth.models.first_guess import Column, FirstGuess, answers_of, standardised
 from troth.models.fitting.free_parameters import FreeParameters, Positive, Real
 from troth.models.fitting.modes import fit_at_modes
-from troth.models.kept_features import KeptFeatures
 from troth.models.linear_regression import KnownNoiseRegression
 from troth.models.numerics.possible import are_products
 from troth.models.parameters import Precision, parameter, vector

@@ -63,8 +63,28 @@ class CandidateStates(FiniteStates):
         return Extremes(-np.inf, float(-np.log(min(self.prior))))
 
 
+@dataclass(frozen=True)
 class FittedCandidates(CandidateStates):
-    """Candidates whose probabilities can be fitted to past days; the candidates themselves are given."""
+    """Candidates whose probabilities can be fitted to past days; the candidates themselves are given.
+
+    The first of ``given_parameters`` has a row for each of them.
+    """
+
+    prior: Vector | None = field(  # type: ignore[assignment]
+        default=None,
+        kw_only=True,
+        metadata=parameter("probabilities of the candidates; all the same if empty", probabilities),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        size = len(getattr(self, self.given_parameters[0]))
+        if self.prior is None:
+            object.__setattr__(self, "prior", (1 / size,) * size)
+        elif len(self.prior) != size:
+            raise ParameterError(
+                f"{type(self).__name__}: prior has {len(self.prior)} entries for {size} candidates", parameter="prior"
+            )
 
     def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:  # noqa: ARG002
         """Return zeros: the log-likelihoods are full ones."""
@@ -72,7 +92,7 @@ class FittedCandidates(CandidateStates):
 
     @classmethod
     def fit(cls, history: History, **given: Any) -> FittedPrior:
-        """Fit the probabilities of the candidates to past days; the first of what is given has a row for each."""
+        """Fit the probabilities of the candidates to past days."""
         missing = [name for name in cls.given_parameters if name not in given]
         if missing:
             raise ParameterError(f"{cls.__name__}: give {missing[0]}=; the probabilities of candidates are fitted")
@@ -132,8 +152,3 @@ def summed_log_likelihoods(data: Any, most: int) -> Array:
     """Return the log-likelihood of a dataset under each draw, from the group of that name of its InferenceData."""
     named = draws_by_name(data, "log_likelihood", most)
     return np.asarray(np.sum([values.reshape(len(values), -1).sum(axis=1) for values in named.values()], axis=0))
-
-
-def equal_chances(prior: Any, size: int) -> Any:
-    """Return the prior, or the same probability for each of ``size`` candidates."""
-    return np.full(size, 1 / size) if prior is None else prior

@@ -15,7 +15,6 @@ from troth.models.candidate_states import (
     FEATURES_UNKNOWN,
     CandidateStates,
     draws_by_name,
-    equal_chances,
     refuse_alike,
     refuse_other_draws,
     summed_log_likelihoods,
@@ -225,7 +224,8 @@ class Candidates(CandidateStates):
             chances = np.exp(log_chances(candidate, features))
             return np.array(classes[0])[draw_codes(rng, chances, 1)[:, 0].astype(int)]
 
-        return cls(equal_chances(prior, len(estimators)), log_likelihood, draw, pairs=True)
+        count = len(estimators)
+        return cls([1 / count] * count if prior is None else prior, log_likelihood, draw, pairs=True)
 
     @classmethod
     def from_draws(
@@ -275,4 +275,4 @@ class Candidates(CandidateStates):
                 return summed_log_likelihoods(data, most)
             return np.array([log_likelihood(each, data) for each in candidates])
 
-        return cls(equal_chances(None, len(candidates)), of_data, some, pairs)
+        return cls([1 / count] * count, of_data, some, pairs)

@@ -12,7 +12,6 @@ import numpy as np
 from scipy.special import gammaln
 
 from troth.core.contract import Array, Generator
-from troth.core.errors import ParameterError
 from troth.core.reductions import Counts, Reduction
 from troth.core.support import Support
 from troth.models.dirichlet import DirichletCounts
@@ -55,13 +54,6 @@ class Categorical(DirichletCounts):
     def parameter_names(self, _: Sequence[str | None], labels: Sequence[str] | None = None, /) -> list[str]:
         """Name the probability of each label."""
         return [f"probability of {label!r}" for label in labels or map(str, range(len(self.alpha)))]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if len(self.alpha) < 2:
-            raise ParameterError(
-                "Categorical: alpha must have at least two entries, one per category", parameter="alpha"
-            )
 
     @property
     def support(self) -> Support:

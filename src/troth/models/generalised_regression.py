@@ -23,7 +23,7 @@ from troth.models.fitting.free_parameters import FreeParameters, Positive, Real
 from troth.models.fitting.modes import fit_at_modes
 from troth.models.linear_regression import KnownNoiseRegression
 from troth.models.numerics.possible import are_products
-from troth.models.parameters import Precision, parameter, vector
+from troth.models.parameters import Numbers, Precision, parameter, vector
 from troth.models.regression import Regression
 
 _CLOSE = 1e-10  # of a Newton step to the mode, beside the coefficients
@@ -46,7 +46,9 @@ class ExpandedRegression(AnsweredRows, Regression):
     point: Vector | None = field(
         default=None,
         kw_only=True,
-        metadata=parameter("public coefficients at which the likelihood is expanded; the prior mean if empty", vector),
+        metadata=parameter(
+            "public coefficients at which the likelihood is expanded; the prior mean if empty", Numbers(beside="mean")
+        ),
     )
 
     evidence_limit: ClassVar[str] = "many rows with coefficients near the public point"
@@ -63,11 +65,6 @@ class ExpandedRegression(AnsweredRows, Regression):
                 f"{type(self).__name__}: mean must have as many entries for each of {self._answer.predictors} classes, "
                 f"not {len(self.mean)} in all",
                 parameter="mean",
-            )
-        if self.point is not None and len(self.point) != len(self.mean):
-            raise ParameterError(
-                f"{type(self).__name__}: point must have {len(self.mean)} entries, as mean has, not {len(self.point)}",
-                parameter="point",
             )
 
     answers: ClassVar[str] = ""

@@ -15,10 +15,10 @@ from troth.core.errors import DataError, ParameterError
 from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
 from troth.core.support import Support
 from troth.models.answered_rows import checked_rows
-from troth.models.candidate_states import FittedCandidates, draws_by_name, equal_chances, refuse_alike
-from troth.models.family import Matrix, Vector
+from troth.models.candidate_states import FittedCandidates, draws_by_name, refuse_alike
+from troth.models.family import Matrix
 from troth.models.features_at_hand import FeaturesAtHand
-from troth.models.parameters import matrix, parameter, probabilities
+from troth.models.parameters import matrix, parameter
 
 LARGEST_TABLE = 1_000_000
 """The most numbers that a statistic may have."""
@@ -31,11 +31,6 @@ class RegressionCandidates(FittedCandidates):
     The statistic is the S log-likelihoods, the number of rows, and what fresh answers to the same features need.
     """
 
-    prior: Vector | None = field(  # type: ignore[assignment]
-        default=None,
-        kw_only=True,
-        metadata=parameter("probabilities of the candidates; all the same if empty", probabilities),
-    )
     coefficients: Matrix = field(
         metadata=parameter(
             "coefficients of each candidate, a row each", matrix, [[-1.0, 0.5], [0.0, 1.0], [1.0, -0.5], [0.5, 1.5]]
@@ -47,13 +42,6 @@ class RegressionCandidates(FittedCandidates):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.prior is None:
-            object.__setattr__(self, "prior", tuple(equal_chances(None, len(self.coefficients)).tolist()))
-        if len(self.prior) != len(self.coefficients):  # type: ignore[arg-type]
-            raise ParameterError(
-                f"{type(self).__name__}: prior has {len(self.prior)} entries for {len(self.coefficients)} candidates",  # type: ignore[arg-type]
-                parameter="prior",
-            )
         self._check_size()
         refuse_alike(type(self).__name__, self._likelihoods, "coefficients")
 

@@ -13,9 +13,9 @@ from troth.core.contract import Array, ComparedDesign, Generator
 from troth.core.errors import MissingCapabilityError, ParameterError
 from troth.core.reductions import Moments, Reduction
 from troth.core.support import Support
-from troth.models.candidate_states import FEATURES_UNKNOWN, FittedCandidates, equal_chances, refuse_alike
-from troth.models.family import Example, Matrix, Vector, moments
-from troth.models.parameters import matrix, parameter, probabilities
+from troth.models.candidate_states import FEATURES_UNKNOWN, FittedCandidates, refuse_alike
+from troth.models.family import Example, Matrix, moments
+from troth.models.parameters import matrix, parameter
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,6 @@ class ReportedCandidates(FittedCandidates):
     array([-1.8, -1.4, -1.8,  2. ])
     """
 
-    prior: Vector | None = field(  # type: ignore[assignment]
-        default=None,
-        kw_only=True,
-        metadata=parameter("probabilities of the candidates; all the same if empty", probabilities),
-    )
     means: Matrix = field(
         metadata=parameter(
             "mean log-likelihoods of a row under each candidate, if the row's candidate is the true one",
@@ -80,16 +75,12 @@ class ReportedCandidates(FittedCandidates):
     def __post_init__(self) -> None:
         super().__post_init__()
         size = len(self.means)
-        if self.prior is None:
-            object.__setattr__(self, "prior", tuple(equal_chances(None, size).tolist()))
         half = size * (size + 1) // 2
         for name, width in (("means", size), ("covariances", half)):
             shape = np.shape(getattr(self, name))
             if shape != (size, width):
                 message = f"ReportedCandidates: {name} of {size} candidates must be {size} by {width}, not {shape}"
                 raise ParameterError(message, parameter=name)
-        if len(self.prior) != size:  # type: ignore[arg-type]
-            raise ParameterError(f"ReportedCandidates: prior must have {size} entries", parameter="prior")
         refuse_alike("ReportedCandidates", np.array(self.means), "means")
 
     @classmethod

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from troth.core.contract import Array, Generator
-from troth.core.errors import ParameterError
 from troth.models.answered_rows import OfCounts, OfLabels, OfYesNo
 from troth.models.family import Example, Matrix, Vector
 from troth.models.first_guess import Column, FirstGuess
@@ -38,22 +37,13 @@ class VaryingExpandedRegression(ExpandedRegression, VaryingCoefficients):
         metadata=parameter(
             "how far each coefficient differs between providers beside the others, relative to the prior's standard "
             "deviation; all alike if empty",
-            Numbers((1,), above_zero=True),
+            Numbers(above_zero=True, beside="mean"),
         ),
     )
 
     smallest_spread: ClassVar[float] = 0.1
     spread_of_slopes: ClassVar[float] = 0.1
     """How far slopes differ beside intercepts, in a first guess."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.relative_spread is not None and len(self.relative_spread) != len(self.mean):
-            raise ParameterError(
-                f"{type(self).__name__}: relative_spread must have {len(self.mean)} entries, as mean has, not "
-                f"{len(self.relative_spread)}",
-                parameter="relative_spread",
-            )
 
     @classmethod
     def first_guess_of(cls, columns: Sequence[Column], target: Column, /) -> FirstGuess:

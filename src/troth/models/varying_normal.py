@@ -13,7 +13,6 @@ from troth.core.contract import Array, Extremes, Generator
 from troth.core.reductions import Moments, Reduction
 from troth.core.sensitivity import Peers, Sensitivity, one_row_suffices
 from troth.models.family import Example, moments
-from troth.models.first_guess import Column, FirstGuess
 from troth.models.fitting.free_parameters import FreeParameters
 from troth.models.fitting.moments import normal_parameters
 from troth.models.normal import Normal, count_sum_and_square
@@ -66,15 +65,8 @@ class VaryingNormal(RandomEffects):
     smallest_spread: ClassVar[float] = 0.1
     largest_spread: ClassVar[float] = 30.0
 
-    @classmethod
-    def suits(cls, column: Column, /) -> bool:
-        """Numbers."""
-        return Normal.suits(column)
-
-    @classmethod
-    def first_guess(cls, column: Column, /) -> FirstGuess:
-        """Take centre and spread from the data, and the noise from the spread within reports."""
-        return Normal.first_guess(column)
+    suits = Normal.suits
+    first_guess = Normal.first_guess
 
     @property
     def _coefficients(self) -> int:

@@ -68,10 +68,7 @@ class VaryingPoisson(VaryingProviders):
     smallest_spread: ClassVar[float] = 0.02
     largest_spread: ClassVar[float] = 2.0
 
-    @classmethod
-    def suits(cls, column: Column, /) -> bool:
-        """Whole numbers from 0."""
-        return Poisson.suits(column)
+    suits = Poisson.suits
 
     @classmethod
     def first_guess(cls, column: Column, /) -> FirstGuess:

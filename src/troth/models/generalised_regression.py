@@ -14,8 +14,7 @@ from troth.core.contract import Array, Generator
 from troth.core.errors import DataError, ParameterError
 from troth.core.reductions import Expansion, Reduction
 from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
-from troth.core.support import Support
-from troth.models.answered_rows import AnsweredRows
+from troth.models.answered_rows import AnsweredRows, draw_features, planned_features, root_of_curvature
 from troth.models.family import Matrix, Vector, moments
 from troth.models.features_at_hand import KeptFeatures
 from troth.models.first_guess import Column, FirstGuess, answers_of, standardised
@@ -28,7 +27,6 @@ from troth.models.regression import Regression
 
 _CLOSE = 1e-10  # of a Newton step to the mode, beside the coefficients
 _MOST_STEPS = 100
-_NOISE = 1e-14  # eigenvalues of a matrix with ones on its diagonal that are rounding
 
 
 @dataclass(frozen=True)
@@ -143,14 +141,8 @@ class ExpandedRegression(AnsweredRows, Regression):
 
     def plan(self, rows: Any, /) -> Array:
         """Return the design of a report with these features, ``(rows, d)``."""
-        if np.ndim(rows) < 2:
-            d = self._features_of_row
-            raise DataError(f"a regression is planned by its features, of shape (rows, {d}), not by {rows!r}")
-        z = Support().check(rows, "feature", columns=self._features_of_row)
-        return self._plan(self._sums(z, np.zeros(z.shape[:-1])))
-
-    def _plan(self, summary: Array) -> Array:
-        return np.asarray(self.design(self.from_summary(summary)))
+        z = planned_features(rows, self._features_of_row)
+        return np.asarray(self.design(self.from_summary(self._sums(z, np.zeros(z.shape[:-1])))))
 
     def expanded_at_mode(self, data: Any, /) -> Self:
         """Return the model expanded at the most probable coefficients given public rows (z, y), with the same prior.
@@ -183,12 +175,16 @@ class ExpandedRegression(AnsweredRows, Regression):
                 break
         return self._replace(point=theta)
 
-    def _draw_answers(self, rng: Generator, theta: Array, noise: Array | float, rows: Any) -> tuple[Array, Array]:
-        del noise
-        d = self._features_of_row
-        z = rng.standard_normal((*theta.shape[:-1], int(rows), d)) if np.ndim(rows) == 0 else np.asarray(rows)
+    def draw_own_coefficients(self, rng: Generator, parameters: Array, /) -> Array:
+        """Draw the coefficients of a provider."""
+        raise NotImplementedError
+
+    def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:
+        """Draw (z, y) from the likelihood itself, for features ``rows`` or for ``rows`` standard normal ones."""
+        theta = self.draw_own_coefficients(rng, np.asarray(parameters))
+        z = draw_features(rng, rows, self._features_of_row, theta.shape[:-1])
         y = self._answer.draw(rng, self._predictors(theta, z))
-        return np.broadcast_to(z, (*y.shape, d)), y
+        return np.broadcast_to(z, (*y.shape, z.shape[-1])), y
 
     def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
         """Return the expanded log-likelihood at the prior mean."""
@@ -339,10 +335,6 @@ class GeneralisedRegression(ExpandedRegression, KnownNoiseRegression):
         """N(mean + Λ⁻¹h, Λ⁻¹), expanded at the same point."""
         return self._replace(**self._posterior_prior(np.asarray(statistics)), point=self.reduction.point)
 
-    def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:
-        """Draw (z, y) from the likelihood itself, for features ``rows`` or for ``rows`` standard normal ones."""
-        return self._draw_answers(rng, np.asarray(parameters), 0.0, rows)
-
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw statistics with the same curvature, in the limit of many rows: g ~ N(H(θ − mean), H)."""
         return self._with_answers(self.draw_answer_part(rng, parameters, design), design)
@@ -356,10 +348,7 @@ class GeneralisedRegression(ExpandedRegression, KnownNoiseRegression):
         size = len(self.mean)
         leading = np.broadcast_shapes(parameters.shape[:-1], design.shape[:-1])
         H = design[..., :-1].reshape(*design.shape[:-1], size, size)
-        scale = np.sqrt(np.maximum(np.diagonal(H, axis1=-2, axis2=-1), 0.0))
-        scale = np.where(scale > 0, scale, 1.0)  # features of all sizes keep their digits beside each other
-        values, vectors = np.linalg.eigh(H / scale[..., None] / scale[..., None, :])
-        root = vectors * np.sqrt(np.where(values > _NOISE * size, values, 0.0))[..., None, :]
+        scale, root = root_of_curvature(H)
         white = rng.standard_normal((*leading, size))
         shift = np.broadcast_to(parameters - np.array(self.mean), (*leading, size))
         return np.asarray(scale * _times(root, white) + _times(H, shift))

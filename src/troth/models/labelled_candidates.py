@@ -12,13 +12,11 @@ from numpy.typing import NDArray
 from troth.core.contract import Array, ComparedDesign, Generator
 from troth.core.errors import ParameterError
 from troth.core.reductions.expansions import Expansions
-from troth.models.answered_rows import AnsweredRows, OfCounts, OfLabels, OfYesNo
+from troth.models.answered_rows import AnsweredRows, OfCounts, OfLabels, OfYesNo, root_of_curvature
 from troth.models.family import Example, Matrix
 from troth.models.numerics.possible import are_products, none_above
 from troth.models.parameters import Whole, matrix, parameter
 from troth.models.regression_candidates import LARGEST_TABLE, RegressionCandidates, trained_coefficients
-
-_NOISE = 1e-14  # eigenvalues of a matrix with ones on its diagonal that are rounding
 
 
 @dataclass(frozen=True)
@@ -143,11 +141,7 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
 
     def _roots(self, halves: Array) -> Array:
         """Return F with FFᵀ = H from its halves ``(..., candidate, number)``, with features of any size."""
-        H = self.reduction.each[0].matrix(halves)
-        scale = np.sqrt(np.maximum(np.diagonal(H, axis1=-2, axis2=-1), 0.0))
-        scale = np.where(scale > 0, scale, 1.0)
-        values, vectors = np.linalg.eigh(H / scale[..., None] / scale[..., None, :])
-        root = vectors * np.sqrt(np.where(values > _NOISE * H.shape[-1], values, 0.0))[..., None, :]
+        scale, root = root_of_curvature(self.reduction.each[0].matrix(halves))
         return np.asarray(scale[..., None] * root)
 
     def _draw_answers(self, rng: Generator, chosen: NDArray[np.intp], z: Array) -> Array:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,10 +53,6 @@ class RandomEffects(VaryingProviders):
     def _scale_of_effects(self) -> Array | None:
         """A where a provider's coefficients are N(γ, τ²AAᵀ) in units of the prior; None for the identity."""
         return None
-
-    @property
-    def _nothing(self) -> Any:
-        return ()
 
     def _integrated(self, rows: Array, precision: Array, product: Array) -> Array:
         """Integrate over the effect: the statistics of products g with a precision H, which they may share."""

@@ -16,6 +16,7 @@ from troth.core.errors import DataError
 from troth.core.reductions import Moments, Reduction
 from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
 from troth.core.support import Support
+from troth.models.answered_rows import checked_rows, draw_features, planned_features
 from troth.models.family import Family, Matrix, Vector, moments
 from troth.models.first_guess import Column, FirstGuess, answers_of, rough, rough_scale, standardised
 from troth.models.normal import zero_where_empty
@@ -90,20 +91,7 @@ class Regression(Family):
 
     def summary(self, data: Any, /) -> Array:
         """Count the rows, and multiply (z, r) with itself."""
-        d = len(self.mean)
-        try:
-            z, y = data
-        except (TypeError, ValueError):
-            raise DataError("regression data is a pair (z, y) of features, (rows, d), and answers, (rows,)") from None
-        features = Support().check(z, "feature", columns=d)
-        answers = Support().check(y, "answer")
-        if features.shape[-2] != answers.shape[-1]:
-            raise DataError(f"{features.shape[-2]} rows of features but {answers.shape[-1]} answers: they must match")
-        if features.shape[:-1] != answers.shape:
-            raise DataError(
-                f"features of shape {features.shape} need answers of shape {features.shape[:-1]}, not {answers.shape}"
-            )
-        return moments(self._products, features, answers)
+        return moments(self._products, *checked_rows(data, len(self.mean), Support()))
 
     def _products(self, features: Array, answers: Array) -> Array:
         d = len(self.mean)
@@ -165,11 +153,7 @@ class Regression(Family):
 
     def plan(self, rows: Any, /) -> Array:
         """Return the design of a report with these features, ``(rows, d)``."""
-        if np.ndim(rows) < 2:
-            raise DataError(
-                f"a regression is planned by its features, of shape (rows, {len(self.mean)}), not by {rows!r}"
-            )
-        z = Support().check(rows, "feature", columns=len(self.mean))
+        z = planned_features(rows, len(self.mean))
         gram = (np.swapaxes(z, -1, -2) @ z).reshape(*z.shape[:-2], -1)
         return np.concatenate([gram, np.full((*z.shape[:-2], 1), float(z.shape[-2]))], axis=-1)
 
@@ -308,14 +292,8 @@ class Regression(Family):
         whitened = np.linalg.solve(root, self._product(t)[..., None])[..., 0] + noise
         return np.asarray(self.mean + np.linalg.solve(np.swapaxes(root, -1, -2), whitened[..., None])[..., 0])
 
-    def _features(self, rng: Generator, parameters: Array, rows: Any) -> Array:
-        """Features as given, or ``rows`` rows of standard normal ones."""
-        if np.ndim(rows) == 0:
-            return rng.standard_normal((*parameters.shape[:-1], int(rows), len(self.mean)))
-        return np.asarray(rows, dtype=np.float64)
-
     def _draw_answers(self, rng: Generator, theta: Array, noise: Array | float, rows: Any) -> tuple[Array, Array]:
-        z = self._features(rng, theta, rows)
+        z = draw_features(rng, rows, len(self.mean), theta.shape[:-1])
         signal = np.einsum("...ij,...j->...i", z, theta)
         y = signal + noise * rng.standard_normal(signal.shape)
         return np.broadcast_to(z, (*y.shape, z.shape[-1])), y

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from troth.core.contract import Array, ComparedDesign, Generator
-from troth.core.errors import DataError, ParameterError
+from troth.core.errors import ParameterError
 from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
 from troth.core.support import Support
-from troth.models.answered_rows import checked_rows
+from troth.models.answered_rows import checked_rows, draw_features, planned_features
 from troth.models.candidate_states import FittedCandidates, draws_by_name, refuse_alike
 from troth.models.family import Matrix
 from troth.models.features_at_hand import FeaturesAtHand
@@ -80,10 +80,7 @@ class RegressionCandidates(FittedCandidates):
 
     def plan(self, rows: Any, /) -> Array:
         """Return the design of a report with these features, ``(rows, d)``."""
-        d = self._features_of_row
-        if np.ndim(rows) < 2:
-            raise DataError(f"a regression is planned by its features, of shape (rows, {d}), not by {rows!r}")
-        z = Support().check(rows, "feature", columns=d)
+        z = planned_features(rows, self._features_of_row)
         return np.asarray(self.design(self.statistics((z, np.zeros(z.shape[:-1])))))
 
     def design(self, statistics: Array, /) -> Array:
@@ -99,10 +96,10 @@ class RegressionCandidates(FittedCandidates):
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:
         """Draw (z, y): answers for features ``rows`` of shape (rows, d), or for ``rows`` standard normal ones."""
-        chosen, d = np.asarray(parameters)[..., 0].astype(np.intp), self._features_of_row
-        z = rng.standard_normal((*chosen.shape, int(rows), d)) if np.ndim(rows) == 0 else np.asarray(rows, dtype=float)
+        chosen = np.asarray(parameters)[..., 0].astype(np.intp)
+        z = draw_features(rng, rows, self._features_of_row, chosen.shape)
         y = self._draw_answers(rng, chosen, z)
-        return np.broadcast_to(z, (*y.shape, d)), y
+        return np.broadcast_to(z, (*y.shape, z.shape[-1])), y
 
     def _draw_answers(self, rng: Generator, chosen: NDArray[np.intp], z: Array) -> Array:
         raise NotImplementedError

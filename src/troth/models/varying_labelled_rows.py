@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -70,10 +70,6 @@ class VaryingExpandedRegression(ExpandedRegression, VaryingCoefficients):
     def _in_units_of_prior(self, H: Array, product: Array) -> tuple[Array, Array]:
         precision = self._prior_scale.T @ H @ self._prior_scale
         return 0.5 * (precision + np.swapaxes(precision, -1, -2)), product @ self._prior_scale
-
-    def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:
-        """Draw a provider's coefficients, then (z, y) from the likelihood itself."""
-        return self._draw_answers(rng, self.draw_own_coefficients(rng, parameters), 0.0, rows)
 
     def _pooled_curvature(self, statistics: Array) -> Array:
         return np.asarray(self._unpack(statistics).precision[0])

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from troth.core.contract import Array, ComparedDesign, Generator
 from troth.core.reductions import Reduction
 from troth.core.sensitivity import Peers, Sensitivity
+from troth.models.answered_rows import draw_features
 from troth.models.family import Example
 from troth.models.fitting.free_parameters import FreeParameters
 from troth.models.fitting.moments import regression_parameters
@@ -39,10 +40,6 @@ class VaryingCoefficients(RandomEffects, Regression):
     def _coefficients(self) -> int:
         return len(self.mean)
 
-    @property
-    def _nothing(self) -> Any:
-        return (), ()
-
     @cached_property
     def _prior_scale(self) -> Array:
         """L with LLᵀ = precision⁻¹: coefficients are mean + Lγ."""
@@ -51,10 +48,6 @@ class VaryingCoefficients(RandomEffects, Regression):
     def rows(self, statistics: Array, /) -> Array:
         """Count the rows behind each statistic."""
         return np.asarray(statistics, dtype=np.float64)[..., 0]
-
-    def design(self, statistics: Array, /) -> Array:
-        """Return the number of rows, and the precision that they give the provider's coefficients."""
-        return RandomEffects.design(self, statistics)
 
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
         """Return the precision that the features give the provider's coefficients."""
@@ -128,14 +121,19 @@ class VaryingLinearRegression(VaryingCoefficients):
         """Map sums over a provider's rows to a normal log-likelihood of the coefficients for each spread."""
         s, d = np.asarray(summary, dtype=np.float64), len(self.mean)
         matrix = s[..., 1:].reshape(*s.shape[:-1], d + 1, d + 1)
-        gram, product = matrix[..., :d, :d], matrix[..., :d, d]
-        values, vectors = np.linalg.eigh(gram)
-        seen = values > 1e-12 * np.maximum(values[..., -1:], np.finfo(float).tiny)
-        rotated = np.einsum("...ik,...i->...k", vectors, product)
-        fit = np.where(seen, rotated**2 / np.where(seen, values, 1.0), 0.0).sum(axis=-1)
-        variance = self._variance(s[..., 0], seen.sum(axis=-1), matrix[..., d, d] - fit)
-        precision, product = self._in_units_of_prior(gram, product, variance)
+        rank, fit = self._explained(matrix)
+        variance = self._variance(s[..., 0], rank, matrix[..., d, d] - fit)
+        precision, product = self._in_units_of_prior(matrix[..., :d, :d], matrix[..., :d, d], variance)
         return self._limited(self._with_variance(self._integrated(s[..., 0], precision, product), variance), s)
+
+    def _explained(self, matrix: Array) -> tuple[Array, Array]:
+        """Return the rank of ZᵀZ, and the squares that least squares explain, of products of (z, r)."""
+        d = len(self.mean)
+        values, vectors = np.linalg.eigh(matrix[..., :d, :d])
+        seen = values > 1e-12 * np.maximum(values[..., -1:], np.finfo(float).tiny)
+        rotated = np.einsum("...ik,...i->...k", vectors, matrix[..., :d, d])
+        fit = np.where(seen, rotated**2 / np.where(seen, values, 1.0), 0.0).sum(axis=-1)
+        return seen.sum(axis=-1), fit
 
     @staticmethod
     def _with_variance(statistics: Array, variance: Array) -> Array:
@@ -182,8 +180,8 @@ class VaryingLinearRegression(VaryingCoefficients):
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:
         """Draw (z, y): answers for features ``rows`` of shape (rows, d), or for ``rows`` standard normal ones."""
-        z = self._features(rng, parameters, rows)
         leading = parameters.shape[:-1]
+        z = draw_features(rng, rows, len(self.mean), leading)
         z = np.broadcast_to(z, (*leading, *z.shape[-2:]))
         effect = parameters[..., -1:] * rng.standard_normal((*leading, len(self.mean))) @ self._prior_scale.T
         seen, around = rng.standard_normal((2, *leading, z.shape[-2]))
@@ -208,11 +206,8 @@ class VaryingLinearRegression(VaryingCoefficients):
         """Return the log-density of a report at β = mean and τ = 0."""
         s, d = reduction.convert(summaries, self.reduction), len(self.mean)
         n, matrix = s[..., 0], s[..., 1:].reshape(*s.shape[:-1], d + 1, d + 1)
-        values, vectors = np.linalg.eigh(matrix[..., :d, :d])
-        seen = values > 1e-12 * np.maximum(values[..., -1:], np.finfo(float).tiny)
-        rotated = np.einsum("...ik,...i->...k", vectors, matrix[..., :d, d])
-        fit = np.where(seen, rotated**2 / np.where(seen, values, 1.0), 0.0).sum(axis=-1)
-        rank, squares = seen.sum(axis=-1), np.maximum(matrix[..., d, d] - fit, 0.0)
+        rank, fit = self._explained(matrix)
+        squares = np.maximum(matrix[..., d, d] - fit, 0.0)
         variance, unit = self._variance(n, rank, squares), self.noise**2
         of_fit = -rank / 2 * np.log(2 * np.pi * variance) - fit / (2 * variance)
         return np.asarray(of_fit - np.maximum(n - rank, 0) / 2 * np.log(2 * np.pi * unit) - squares / (2 * unit))

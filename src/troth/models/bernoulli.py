@@ -54,10 +54,7 @@ class Bernoulli(DirichletCounts):
         """Every rate is equally likely."""
         return FirstGuess({"alpha": 1.0, "beta": 1.0}, column.labels)
 
-    @property
-    def support(self) -> Support:
-        """Zero and one."""
-        return Support(0, 1, integer=True)
+    support = Support(0, 1, integer=True)
 
     @cached_property
     def _pseudo_counts(self) -> Array:
@@ -69,10 +66,7 @@ class Bernoulli(DirichletCounts):
         ones = x.sum(axis=-1)
         return np.stack([ones, x.shape[-1] - ones], axis=-1)
 
-    @property
-    def reduction(self) -> Reduction:
-        """Counts of zeros and of ones."""
-        return Counts(2)
+    reduction = Counts(2)
 
     def summary(self, data: Any, /) -> Array:
         """Count zeros and ones along the last axis."""

@@ -42,10 +42,7 @@ class Gamma(CountAndSum):
     example: ClassVar[Example] = Example("millimetres of rain on a wet day", ("rain",), "station")
     theta: ClassVar[tuple[str, ...]] = ("rate of {column}",)
 
-    @property
-    def support(self) -> Support:
-        """Above 0."""
-        return Support(0, open=True)
+    support = Support(0, open=True)
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """lnΓ(a + k·n) − (a + k·n) ln(b + Σx)."""
@@ -130,9 +127,6 @@ class Exponential(Gamma):
     description: ClassVar[str] = "waiting times"
     example: ClassVar[Example] = Example("minutes between two calls", ("minutes",), "desk")
 
-    @property
-    def support(self) -> Support:
-        """Zero and above: a clock that rounds may show no wait at all."""
-        return Support(0)
+    support = Support(0)  # a clock that rounds may show no wait at all
 
     given_parameters: ClassVar[tuple[str, ...]] = ()

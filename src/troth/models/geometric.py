@@ -41,10 +41,7 @@ class NegativeBinomial(CountAndSum):
     example: ClassVar[Example] = Example("failures before the third success", ("failures",), "site", values=(0, 200))
     theta: ClassVar[tuple[str, ...]] = ("probability of success",)
 
-    @property
-    def support(self) -> Support:
-        """Counts from 0."""
-        return Support(0, integer=True)
+    support = Support(0, integer=True)
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """Ln B(α + r·n, β + Σx)."""

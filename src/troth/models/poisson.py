@@ -53,10 +53,7 @@ class Poisson(CountAndSum):
         size = max(rough(float(column.numbers.mean())), 1e-9)
         return FirstGuess({"shape": 1.0, "rate": float(f"{1 / size:.3g}")}, from_data=True)
 
-    @property
-    def support(self) -> Support:
-        """Counts from 0."""
-        return Support(0, integer=True)
+    support = Support(0, integer=True)
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """lnΓ(a + Σx) − (a + Σx) ln(b + n)."""
@@ -113,10 +110,7 @@ class Poisson(CountAndSum):
         """
         return one_row_suffices(peers, "the predictive at 0, 1 and 2 determines the posterior")
 
-    @property
-    def score_measure(self) -> str | None:
-        """The factorial of each count, which no summary has."""
-        return "ln x!"
+    score_measure = "ln x!"  # the factorial of each count, which no summary has
 
     @classmethod
     def suits_reduction(cls, reduction: Reduction, /) -> bool:

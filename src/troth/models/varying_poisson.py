@@ -76,10 +76,7 @@ class VaryingPoisson(VaryingProviders):
         size = max(rough(float(column.numbers.mean())), 1e-9)
         return FirstGuess({"mean": size, "scale": size}, from_data=True)
 
-    @property
-    def support(self) -> Support:
-        """Counts from 0."""
-        return Support(0, integer=True)
+    support = Support(0, integer=True)
 
     @property
     def _prior(self) -> tuple[float, float]:
@@ -167,10 +164,7 @@ class VaryingPoisson(VaryingProviders):
         """Return zeros: what Λ leaves out, see `score_measure`, depends on no parameter that is fitted."""
         return np.zeros(summaries.shape[:-1])
 
-    @property
-    def score_measure(self) -> str | None:
-        """The factorial of each count, which no summary has."""
-        return "ln x!"
+    score_measure = "ln x!"  # the factorial of each count, which no summary has
 
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:

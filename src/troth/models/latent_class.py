@@ -27,24 +27,23 @@ from troth.models.fitting.day_types.fit import Watch, fit_day_types
 from troth.models.fitting.day_types.fitted import FittedDayTypes
 from troth.models.fitting.day_types.outcomes import outcome_of
 from troth.models.numerics.collisions import log_same_dispersed
-from troth.models.numerics.day_type_cosines import day_type_cosines
-from troth.models.numerics.day_type_ratios import log_likelihood_ratios
+from troth.models.numerics.day_types import day_type_cosines, log_likelihood_ratios, widest_spread
 from troth.models.numerics.dispersed import (
     LABELS,
     OUTCOMES,
     as_probabilities,
     count_log_likelihood,
+    dispersed_mean_log_density,
     draw_effect,
     draw_rows,
     draw_sums,
     labels_log_likelihood,
     log_likelihood,
+    moments_around,
 )
-from troth.models.numerics.dispersed_mean import dispersed_mean_log_density, moments_around
 from troth.models.numerics.extremes import unordered_datasets
 from troth.models.numerics.finite_extremes import finite_extremes_of
 from troth.models.numerics.identification import compare_predictions
-from troth.models.numerics.likelihood_gaps import widest_spread
 from troth.models.numerics.possible import none_above
 from troth.models.numerics.rank import FULL_RANK
 from troth.models.numerics.row_orders import log_orders

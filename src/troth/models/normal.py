@@ -20,7 +20,7 @@ from troth.models.family import LARGEST_DRAW, Example, Family, moments, scalar_p
 from troth.models.first_guess import Column, FirstGuess, rough
 from troth.models.fitting.free_parameters import FreeParameters, Positive, Real
 from troth.models.fitting.moments import day_moments, normal_parameters
-from troth.models.numerics.dispersed_mean import moments_around
+from troth.models.numerics.dispersed import moments_around
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.normal_extremes import Side, normal_extremes
 from troth.models.numerics.possible import SLACK

@@ -17,8 +17,7 @@ from troth.models.family import Example, scalar_parameters
 from troth.models.fitting.day_types.fit import Watch
 from troth.models.fitting.offsets import FittedOffsets, fit_offsets
 from troth.models.normal import NormalMean
-from troth.models.numerics.dispersed import real_weight
-from troth.models.numerics.dispersed_mean import dispersed_mean_log_density, moments_around
+from troth.models.numerics.dispersed import dispersed_mean_log_density, moments_around, real_weight
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.normal_extremes import Side, normal_extremes
 from troth.models.numerics.possible import SLACK

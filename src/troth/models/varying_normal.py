@@ -16,7 +16,7 @@ from troth.models.family import Example, moments
 from troth.models.fitting.free_parameters import FreeParameters
 from troth.models.fitting.moments import normal_parameters
 from troth.models.normal import Normal, count_sum_and_square
-from troth.models.numerics.dispersed_mean import moments_around
+from troth.models.numerics.dispersed import moments_around
 from troth.models.numerics.possible import SLACK
 from troth.models.numerics.spread_grid import ALIKE
 from troth.models.parameters import number, parameter, positive

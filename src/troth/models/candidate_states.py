@@ -8,13 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from troth.core.contract import Array, Bounds, Extremes, Generator
+from troth.core.contract import Array, Bounds, Extremes
 from troth.core.effective_candidates import EffectiveCandidates
 from troth.core.errors import DataError, ParameterError
 from troth.core.past import History
 from troth.core.reductions import Reduction
 from troth.core.sensitivity import Peers
-from troth.models.categorical import draw_codes
 from troth.models.family import Vector
 from troth.models.finite_states import FiniteStates
 from troth.models.fitting.fitted import FittedPrior
@@ -52,10 +51,6 @@ class CandidateStates(FiniteStates):
                 for x in (t, t.sum(axis=0))
             )
         return EffectiveCandidates(np.asarray(each), float(together), len(self.prior))
-
-    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
-        """Draw candidates from the prior, shape ``(*shape, 1)``."""
-        return draw_codes(rng, np.broadcast_to(np.array(self.prior), (*shape, len(self.prior))), 1)
 
     def log_pmi_extremes(self, rows: int, peers: Peers, values: Bounds | None = None, /) -> Extremes:  # noqa: ARG002
         """PMI = Σ p(θ|a) p(θ|b)/p(θ) is at most 1/min p(θ), and may come as near to 0 as it likes."""

@@ -113,13 +113,6 @@ class Candidates(CandidateStates):
             raise MissingCapabilityError(FEATURES_UNKNOWN)
         return compare_rows_alone(statistics)
 
-    def rows(self, statistics: Array, /) -> Array:
-        """Return 0 for empty reports; other log-likelihoods do not determine the number of rows."""
-        t = np.asarray(statistics, dtype=np.float64)
-        if t.any():
-            raise MissingCapabilityError("log-likelihoods do not determine numbers of rows: pass rows= beside them")
-        return np.zeros(t.shape[:-1])
-
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> Any:
         """Draw one dataset of a candidate, with these features, or with this number of rows."""
         if self.draw is None:

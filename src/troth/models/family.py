@@ -87,6 +87,9 @@ class Family:
     explains_target: ClassVar[bool] = False
     """Whether a row is a pair of features and target: data are ``(z, y)``, and the last column is the target."""
 
+    own_likelihoods: ClassVar[bool] = False
+    """Whether providers that share the prior may differ in the parameters of the likelihood."""
+
     row_axes: ClassVar[int] = 0
     """How many axes of an array belong to one row: 0 for rows of one value, 1 for rows that are vectors."""
 
@@ -194,8 +197,8 @@ class Family:
 
     @property
     def space(self) -> Mapping[str, object]:
-        """What two models must agree on for their statistics to add: family and hyper-parameters."""
-        return self.to_dict()
+        """What two models must agree on for their statistics to add: family and hyper-parameters, or the prior's."""
+        return self._prior_space if self.own_likelihoods else self.to_dict()
 
     def in_space_of(self, reference: Model, /) -> Model:
         """Return this model with statistics in the space of ``reference``: impossible for most families."""
@@ -210,7 +213,7 @@ class Family:
 
     @property
     def _prior_space(self) -> dict[str, object]:
-        """Family and hyper-parameters of the prior: the `space` of a family whose providers may differ in the rest."""
+        """Family and hyper-parameters of the prior."""
         family = next(each.__name__ for each in type(self).__mro__ if "description" in vars(each))  # also of a subclass
         prior = (each.name for each in self.parameters() if not each.known)
         return {"family": family, **{name: getattr(self, name) for name in prior}}

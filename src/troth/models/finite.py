@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import comb
@@ -93,6 +93,8 @@ class Finite(FiniteStates):
     )
 
     recovers_rows: ClassVar[bool] = True
+    own_likelihoods: ClassVar[bool] = True
+    by_state: ClassVar[tuple[str, ...]] = ("likelihood",)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -301,14 +303,6 @@ class Finite(FiniteStates):
         sizes = np.stack([counts.sum(axis=-1) for _, counts in peers], axis=-1)
         collision_probability = _collision_probability(tables, sizes, np.exp(log_posterior), unordered)
         return Forecast(np.exp(log_chance).sum(axis=-1), collision_probability, log_outcomes)
-
-    @property
-    def space(self) -> Mapping[str, object]:
-        """Family and prior: providers may have different tables."""
-        return self._prior_space
-
-    def _of_states(self, possible: NDArray[np.bool_]) -> dict[str, Any]:
-        return {"likelihood": np.array(self.likelihood)[possible]}
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw states from the prior, as numbers of shape ``(*shape, 1)``."""

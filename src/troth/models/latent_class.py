@@ -19,7 +19,7 @@ from troth.core.past import History
 from troth.core.reductions import Counts, Moments, Reduction
 from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
 from troth.core.support import Support
-from troth.models.categorical import count_codes, draw_codes
+from troth.models.categorical import count_codes
 from troth.models.count_and_sum import count_and_sum
 from troth.models.family import Example, Matrix, Vector, moments, scalar_parameters
 from troth.models.finite_states import FiniteStates
@@ -125,6 +125,8 @@ class LatentClass(FiniteStates):
         "parcels that arrive late, on quiet, usual and stormy days", ("late",), "depot"
     )
     independent_rows: ClassVar[bool] = False
+    own_likelihoods: ClassVar[bool] = True
+    by_state: ClassVar[tuple[str, ...]] = ("means",)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -214,15 +216,6 @@ class LatentClass(FiniteStates):
         """Return where no log-likelihood exceeds 0."""
         return none_above(np.asarray(statistics, dtype=np.float64))
 
-    def rows(self, statistics: Array, /) -> Array:
-        """Return 0 for empty reports; other log-likelihoods do not determine the number of rows."""
-        t = np.asarray(statistics, dtype=np.float64)
-        if t.any():
-            raise MissingCapabilityError(
-                "log-likelihoods of day types do not determine numbers of rows: pass rows= beside the statistics"
-            )
-        return np.zeros(t.shape[:-1])
-
     def log_pmi_extremes(self, rows: int, peers: Peers, values: tuple[float, float] | None = None, /) -> Extremes:
         """Extremes over every report of up to ``rows`` rows: exact for few reports of labels, otherwise a bound.
 
@@ -307,18 +300,6 @@ class LatentClass(FiniteStates):
     def _probabilities(self) -> Array:
         """Mean probabilities of labels, ``[type, code]``."""
         return as_probabilities(self.outcome, self._means)
-
-    @property
-    def space(self) -> Mapping[str, object]:
-        """Family and prior: providers may have different distributions on the same day types."""
-        return self._prior_space
-
-    def _of_states(self, possible: NDArray[np.bool_]) -> dict[str, Any]:
-        return {"means": np.array(self.means)[possible]}
-
-    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
-        """Draw types from the prior, shape ``(*shape, 1)``."""
-        return draw_codes(rng, np.broadcast_to(np.array(self.prior), (*shape, len(self.prior))), 1)
 
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw rows for each type; the rows of a dataset share one effect."""

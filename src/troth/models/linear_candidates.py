@@ -72,7 +72,7 @@ class LinearCandidates(RegressionCandidates):
         "what a dose and age do to a response", ("dose", "age"), "clinic", target="response"
     )
     given_parameters: ClassVar[tuple[str, ...]] = ("coefficients", "noise")
-    _by_candidate: ClassVar[tuple[str, ...]] = ("coefficients", "noise")
+    by_state: ClassVar[tuple[str, ...]] = ("coefficients", "noise")
 
     @cached_property
     def _noise(self) -> Array:

@@ -69,6 +69,7 @@ class ProviderNormal(NormalMean):
         values=(0, 200),
     )
     independent_rows: ClassVar[bool] = False
+    own_likelihoods: ClassVar[bool] = True
 
     def _weight(self, rows: Array) -> Array:
         return real_weight(rows, np.asarray(self.dispersion), np.asarray(self.noise))
@@ -99,11 +100,6 @@ class ProviderNormal(NormalMean):
     def plan(self, rows: Any, /) -> Array:
         """Return the precision of the mean of ``rows`` rows."""
         return self._weight(super().plan(rows))
-
-    @property
-    def space(self) -> Mapping[str, object]:
-        """Family and prior: providers may differ in everything else."""
-        return self._prior_space
 
     def log_pmi_extremes(self, rows: int, peers: Peers, values: tuple[float, float] | None = None, /) -> Extremes:
         """Extremes over every report of up to ``rows`` rows within the declared values.

@@ -38,6 +38,7 @@ class RegressionCandidates(FittedCandidates):
     )
 
     explains_target: ClassVar[bool] = True
+    by_state: ClassVar[tuple[str, ...]] = ("coefficients",)
     given_parameters: ClassVar[tuple[str, ...]] = ("coefficients",)
 
     def __post_init__(self) -> None:
@@ -120,11 +121,6 @@ class RegressionCandidates(FittedCandidates):
     def public_coefficients(self) -> Array:
         """The prior mean of the coefficients: what everybody knows."""
         return np.asarray(np.array(self.prior) @ self._points)
-
-    def _of_states(self, possible: NDArray[np.bool_]) -> dict[str, Any]:
-        return {name: np.array(getattr(self, name))[possible] for name in self._by_candidate}
-
-    _by_candidate: ClassVar[tuple[str, ...]] = ("coefficients",)
 
     def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
         """As many peer rows as there are other candidates suffice, for features in general position.

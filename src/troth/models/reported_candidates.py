@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from troth.core.contract import Array, ComparedDesign, Generator
 from troth.core.errors import MissingCapabilityError, ParameterError
@@ -153,6 +152,3 @@ class ReportedCandidates(FittedCandidates):
         white = rng.standard_normal((*leading, len(self.means)))
         noise = np.einsum("...ij,...j->...i", self._roots[chosen], white)
         return np.asarray(n * np.array(self.means)[chosen] + np.sqrt(n) * noise)
-
-    def _of_states(self, possible: NDArray[np.bool_]) -> dict[str, Any]:  # noqa: ARG002
-        return {}

@@ -96,9 +96,7 @@ class OfYesNo:
     def _guess_intercepts(cls, target: Column) -> list[float]:
         return [log_odds(target)]
 
-    @property
-    def _answer(self) -> Answer:
-        return YesNo()
+    _answer = YesNo()
 
 
 class OfLabels:
@@ -129,8 +127,6 @@ class OfCounts:
     def _guess_intercepts(cls, target: Column) -> list[float]:
         return [log_mean(target)]
 
-    @property
-    def _answer(self) -> Answer:
-        return CountAnswers()
+    _answer = CountAnswers()
 
     score_measure = "ln x!"  # the factorial of each count, which no summary has

@@ -12,9 +12,8 @@ from troth.core.contract import Array, Bounds, Extremes
 from troth.core.effective_candidates import EffectiveCandidates
 from troth.core.errors import DataError, ParameterError
 from troth.core.past import History
-from troth.core.reductions import Reduction
 from troth.core.sensitivity import Peers
-from troth.models.family import Vector
+from troth.models.family import CompleteEvidence, Vector
 from troth.models.finite_states import FiniteStates
 from troth.models.fitting.fitted import FittedPrior
 from troth.models.fitting.state_weights import fit_state_weights
@@ -59,7 +58,7 @@ class CandidateStates(FiniteStates):
 
 
 @dataclass(frozen=True)
-class FittedCandidates(CandidateStates):
+class FittedCandidates(CompleteEvidence, CandidateStates):
     """Candidates whose probabilities can be fitted to past days; the candidates themselves are given.
 
     The first of ``given_parameters`` has a row for each of them.
@@ -80,10 +79,6 @@ class FittedCandidates(CandidateStates):
             raise ParameterError(
                 f"{type(self).__name__}: prior has {len(self.prior)} entries for {size} candidates", parameter="prior"
             )
-
-    def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:  # noqa: ARG002
-        """Return zeros: the log-likelihoods are full ones."""
-        return np.zeros(np.shape(summaries)[:-1])
 
     @classmethod
     def fit(cls, history: History, **given: Any) -> FittedPrior:

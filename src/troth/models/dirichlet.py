@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from troth.core.contract import Array, Extremes
-from troth.core.reductions import Reduction
 from troth.core.sensitivity import Peers, Sensitivity
-from troth.models.family import Family
+from troth.models.family import CompleteEvidence
 from troth.models.numerics.extremes import dirichlet_extremes
 from troth.models.numerics.identification import dirichlet_sensitivity
 from troth.models.numerics.possible import none_negative
@@ -20,7 +19,7 @@ from troth.models.numerics.second_difference import dirichlet_log_pmi
 
 
 @dataclass(frozen=True)
-class DirichletCounts(Family):
+class DirichletCounts(CompleteEvidence):
     """A family whose statistic is the count of each label, with a Dirichlet prior on their probabilities."""
 
     @property
@@ -60,7 +59,3 @@ class DirichletCounts(Family):
         so reports with proportional counts collide (erratum E3). ∎
         """
         return dirichlet_sensitivity(self, self._pseudo_counts, rows, peers)
-
-    def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
-        """Return zeros: the likelihood of labels is a function of their counts."""
-        return np.zeros(summaries.shape[:-1])

@@ -154,11 +154,7 @@ class Family:
     @cached_property
     def width(self) -> int:
         """How many numbers a statistic has: as many as that of no data at all."""
-        return int(self.statistics(self._nothing).shape[-1])
-
-    @property
-    def _nothing(self) -> Any:
-        return ()
+        return int(self.statistics(((), ()) if self.explains_target else ()).shape[-1])
 
     def summary(self, data: Any, /) -> Array:
         """Numbers that add over rows; rows are i.i.d. given θ, so these are the statistics."""
@@ -356,6 +352,14 @@ class Family:
             )
         fitted = cls.fit(past.as_days(), **given)
         return dataclasses.replace(fitted, rounds="tasks") if isinstance(fitted, FittedPrior) else fitted
+
+
+class CompleteEvidence(Family):
+    """A family whose Λ leaves out nothing that depends on a parameter which is fitted."""
+
+    def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
+        """Return zeros: what Λ leaves out, if anything, is said by `score_measure`."""
+        return np.zeros(np.shape(summaries)[:-1])
 
 
 def moments(compute: Callable[..., Array], *data: Any) -> Array:

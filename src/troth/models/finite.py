@@ -20,7 +20,7 @@ from troth.core.reductions import Counts, Reduction
 from troth.core.sensitivity import Peers, Price, Sensitivity
 from troth.core.support import Support
 from troth.models.categorical import count_codes, draw_codes, draw_counts
-from troth.models.family import Example, Matrix, Vector
+from troth.models.family import CompleteEvidence, Example, Matrix, Vector
 from troth.models.finite_states import FiniteStates
 from troth.models.first_guess import FirstGuess
 from troth.models.fitting.fitted import FittedPrior
@@ -50,7 +50,7 @@ _MOST_STATES = 12  # whose k-rank is quick to find
 
 
 @dataclass(frozen=True)
-class Finite(FiniteStates):
+class Finite(CompleteEvidence, FiniteStates):
     """Rows that are symbols 0 … K−1, whose distribution depends on one of m states θ.
 
     Statistic: Σ log p(d|θ), one entry per θ, −∞ allowed. Λ(t) = logsumexp(log p(θ) + t).
@@ -377,10 +377,6 @@ class Finite(FiniteStates):
             joint = np.array(model.prior)[:, None] * table
             total += (kruskal_rank((joint / joint.sum(axis=0)).T) - 1) * rows
         return bool(total >= len(self.prior))
-
-    def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
-        """Return zeros: the likelihood of symbols is a function of their counts."""
-        return np.zeros(summaries.shape[:-1])
 
     @property
     def score_measure(self) -> str | None:

@@ -116,8 +116,7 @@ class RandomEffects(VaryingProviders):
     def design(self, statistics: Array, /) -> Array:
         """Return the number of rows, and the precision that they and their spread give the provider's coefficients."""
         t = np.asarray(statistics, dtype=np.float64)
-        precision = self._unpack(t).precision[..., 0, :, :]
-        return np.concatenate([t[..., :1], precision.reshape(*t.shape[:-1], -1)], axis=-1)
+        return self._design(t[..., 0], self._unpack(t).precision[..., 0, :, :])
 
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
         """Return nothing: how rows scatter is a part of the data, which differ from day to day like all data."""

@@ -116,10 +116,6 @@ class Regression(Family):
         matrix = s[..., 1:].reshape(*s.shape[:-1], d + 1, d + 1)
         return self._pack(matrix[..., :d, :d], matrix[..., :d, d], matrix[..., d, d], s[..., 0])
 
-    @property
-    def _nothing(self) -> Any:
-        return (), ()
-
     def _pack(self, gram: Array, product: Array, square: Array, rows: Array | float) -> Array:
         d = len(self.mean)
         tail = np.stack([square, np.broadcast_to(rows, square.shape)], axis=-1)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from troth.core.contract import Array, ComparedDesign, Generator
+from troth.core.contract import Array, Generator
 from troth.core.errors import ParameterError
 from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
 from troth.core.support import Support
@@ -63,10 +63,6 @@ class RegressionCandidates(FittedCandidates):
         """What tells the likelihoods of candidates apart, a row each."""
         return self._points
 
-    @property
-    def _nothing(self) -> Any:
-        return (), ()
-
     @classmethod
     def standard_prior(cls, coefficients: int, given: Mapping[str, Any], /) -> dict[str, Any]:  # noqa: ARG003
         """Return nothing: coefficients are given, whatever the scales."""
@@ -83,14 +79,6 @@ class RegressionCandidates(FittedCandidates):
         """Return the design of a report with these features, ``(rows, d)``."""
         z = planned_features(rows, self._features_of_row)
         return np.asarray(self.design(self.statistics((z, np.zeros(z.shape[:-1])))))
-
-    def design(self, statistics: Array, /) -> Array:
-        """Return what was fixed before the answers, with the number of rows last."""
-        raise NotImplementedError
-
-    def compared_design(self, statistics: Array, /) -> ComparedDesign:
-        """Return what the features fix."""
-        raise NotImplementedError
 
     def _chosen(self, parameters: Array, leading: tuple[int, ...]) -> NDArray[np.intp]:
         return np.broadcast_to(np.asarray(parameters)[..., 0].astype(np.intp), leading)

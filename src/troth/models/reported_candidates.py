@@ -97,10 +97,6 @@ class ReportedCandidates(FittedCandidates):
         return cls(means=rows.mean(axis=1), covariances=covariances[:, *upper], prior=prior)
 
     @property
-    def _nothing(self) -> Any:
-        return np.zeros((0, len(self.means)))
-
-    @property
     def reduction(self) -> Reduction:
         """The number of rows, and the sum of each column."""
         return Moments((0.0,) * len(self.means))

@@ -16,10 +16,10 @@ from troth.core.sensitivity import Peers, Sensitivity
 from troth.core.support import Support
 from troth.models.bernoulli import Bernoulli
 from troth.models.categorical import Categorical, count_codes, draw_codes
-from troth.models.family import Example, Vector
+from troth.models.family import CompleteEvidence, Example, Vector
 from troth.models.fitting.free_parameters import FreeParameters, Positive
 from troth.models.fitting.moments import dirichlet_moments
-from troth.models.numerics.beta_binomial import draw_rate, log_evidence, report_width, summarise_report
+from troth.models.numerics.beta_binomial import draw_rate, log_evidence, summarise_report
 from troth.models.numerics.dispersed import draw_dirichlet
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.identification import compare_log_pmi
@@ -32,7 +32,7 @@ _MARGIN = 0.01  # nats that the greatest log PMI may exceed what was found on a 
 
 
 @dataclass(frozen=True)
-class VaryingLabels(VaryingProviders):
+class VaryingLabels(CompleteEvidence, VaryingProviders):
     """Labels that are decided one after the other: is it the first, if not is it the second, and so on.
 
     Each of the K − 1 questions has a common rate m and a spread: a provider's rate is Beta with mean m and intra-class
@@ -87,11 +87,6 @@ class VaryingLabels(VaryingProviders):
         for t, (yes, no) in zip(self._by_question(statistics), self._questions, strict=True):
             total += log_evidence(t, yes, no, self._spreads)
         return total
-
-    @property
-    def width(self) -> int:
-        """How many numbers a statistic has."""
-        return len(self._questions) * report_width(self._spreads)
 
     def rows(self, statistics: Array, /) -> Array:
         """Count the rows behind each statistic."""
@@ -168,10 +163,6 @@ class VaryingLabels(VaryingProviders):
     def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:
         """Compare what all admissible reports predict of the first three rows of a peer."""
         return compare_log_pmi(self, rows, peers)
-
-    def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
-        """Return zeros: the likelihood of labels is a function of their counts."""
-        return np.zeros(summaries.shape[:-1])
 
 
 def _probabilities(rates: Array) -> Array:

@@ -68,9 +68,7 @@ class VaryingNormal(RandomEffects):
     suits = Normal.suits
     first_guess = Normal.first_guess
 
-    @property
-    def _coefficients(self) -> int:
-        return 1
+    _coefficients = 1
 
     @property
     def _spreads_of_prior(self) -> Array:

@@ -15,7 +15,7 @@ from troth.core.reductions import Reduction
 from troth.core.sensitivity import Peers, Sensitivity, one_row_suffices
 from troth.core.support import Support
 from troth.models.count_and_sum import count_and_sum, draw_poisson
-from troth.models.family import Example, moments
+from troth.models.family import CompleteEvidence, Example, moments
 from troth.models.first_guess import Column, FirstGuess, rough
 from troth.models.fitting.free_parameters import FreeParameters, Positive
 from troth.models.fitting.moments import day_moments
@@ -32,7 +32,7 @@ _LARGEST_RATE = 1e15
 
 
 @dataclass(frozen=True)
-class VaryingPoisson(VaryingProviders):
+class VaryingPoisson(CompleteEvidence, VaryingProviders):
     """Counts of providers whose rates differ: a provider's is λ times a Gamma factor of mean 1, with unknown spread.
 
     λ ~ Gamma with this mean and scale; the factor's standard deviation is 0 or up to 2. A provider's sum is then
@@ -159,10 +159,6 @@ class VaryingPoisson(VaryingProviders):
         return one_row_suffices(
             peers, "the transform of a peer's rate has one singularity, at rows and sum of the report"
         )
-
-    def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
-        """Return zeros: what Λ leaves out, see `score_measure`, depends on no parameter that is fitted."""
-        return np.zeros(summaries.shape[:-1])
 
     score_measure = "ln x!"  # the factorial of each count, which no summary has
 

@@ -24,11 +24,6 @@ def _scale(smallest: float) -> LogScale:
     return LogScale(0.0, smallest**-2.0, 1.0)
 
 
-def report_width(spreads: tuple[float, float]) -> int:
-    """How many numbers `summarise_report` returns."""
-    return _COUNTS + 3 * _scale(spreads[0]).size
-
-
 def summarise_report(ones: Array, zeros: Array, spreads: tuple[float, float]) -> Array:
     """Return what adds over providers, for spreads (s = spread⁻²) between two ends."""
     rows, nodes = ones + zeros, _scale(spreads[0]).nodes

@@ -106,8 +106,8 @@ def draws_by_name(draws: Any, group: str, most: int) -> dict[str, Any]:
     if len(counts) != 1 or not min(counts):
         raise ParameterError(f"give as many draws of every variable, at least one, not {sorted(counts)}")
     (count,) = counts
-    places = np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(int))
-    return {name: values[places] for name, values in named.items()}
+    chosen = np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(int))
+    return {name: values[chosen] for name, values in named.items()}
 
 
 def _by_name(draws: Any, group: str) -> Mapping[str, Any]:

@@ -100,8 +100,8 @@ class FeaturesAtHand:
         """Draw answers for the features at hand, and return their statistics; a report without rows keeps none."""
         leading = np.broadcast_shapes(parameters.shape[:-1], design.shape[:-1])
         theta = np.broadcast_to(parameters, (*leading, parameters.shape[-1]))
-        drawn = self.model.draw_with_features(rng, theta, self.features)
-        return np.where(design[..., -1:] > 0, drawn, 0.0)
+        fresh = self.model.draw_with_features(rng, theta, self.features)
+        return np.where(design[..., -1:] > 0, fresh, 0.0)
 
 
 class KeptFeatures(FeaturesAtHand):
@@ -178,13 +178,13 @@ class KeptFeatures(FeaturesAtHand):
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw answers for the kept features, and return their statistics, with the curvature of the design."""
-        drawn = self.model.from_slope(self._draw_slope(rng, parameters, design), design)
-        return np.where((design != 0).any(axis=-1, keepdims=True), drawn, 0.0)
+        fresh = self.model.from_slope(self._draw_slope(rng, parameters, design), design)
+        return np.where((design != 0).any(axis=-1, keepdims=True), fresh, 0.0)
 
     def draw_answer_part(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw answers for the kept features, and return that part of their statistics."""
-        drawn = self.model.answers_of_slope(self._draw_slope(rng, parameters, design), design)
-        return np.where((design != 0).any(axis=-1, keepdims=True), drawn, 0.0)
+        fresh = self.model.answers_of_slope(self._draw_slope(rng, parameters, design), design)
+        return np.where((design != 0).any(axis=-1, keepdims=True), fresh, 0.0)
 
     def _draw_slope(self, rng: Generator, parameters: Array, design: Array) -> Array:
         leading = np.broadcast_shapes(parameters.shape[:-1], design.shape[:-1])

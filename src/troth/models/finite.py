@@ -207,14 +207,14 @@ class Finite(CompleteEvidence, FiniteStates):
         """
         t, table = np.asarray(statistics, dtype=np.float64), self._log_table
         excluded = np.isneginf(t)
-        right = none_above(t, np.where(table.max(axis=0) <= 0, 0.0, np.inf))
-        right &= ~(excluded & ~np.isneginf(table).any(axis=0)).any(axis=-1)
+        valid = none_above(t, np.where(table.max(axis=0) <= 0, 0.0, np.inf))
+        valid &= ~(excluded & ~np.isneginf(table).any(axis=0)).any(axis=-1)
         if self._counts_of is None:
-            return right
+            return valid
         counts = t @ self._counts_of
         slack = SLACK * (1 + np.abs(t).max(axis=-1, keepdims=True)) * (1 + np.abs(self._counts_of).sum())
-        right &= (counts >= -slack).all(axis=-1) & (np.abs(counts @ table - t) <= slack).all(axis=-1)
-        return np.asarray(right)
+        valid &= (counts >= -slack).all(axis=-1) & (np.abs(counts @ table - t) <= slack).all(axis=-1)
+        return np.asarray(valid)
 
     @cached_property
     def _counts_of(self) -> Array | None:

@@ -58,9 +58,9 @@ class ExpandedRegression(AnsweredRows, Regression):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if len(self.mean) % self._answer.predictors:
+        if len(self.mean) % self._classes:
             raise ParameterError(
-                f"{type(self).__name__}: mean must have as many entries for each of {self._answer.predictors} classes, "
+                f"{type(self).__name__}: mean must have as many entries for each of {self._classes} classes, "
                 f"not {len(self.mean)} in all",
                 parameter="mean",
             )
@@ -101,8 +101,12 @@ class ExpandedRegression(AnsweredRows, Regression):
         raise NotImplementedError
 
     @property
+    def _classes(self) -> int:
+        return self._answer.predictors
+
+    @property
     def _features_of_row(self) -> int:
-        return len(self.mean) // self._answer.predictors
+        return len(self.mean) // self._classes
 
     @property
     def reduction(self) -> Expansion:
@@ -252,7 +256,7 @@ class ExpandedRegression(AnsweredRows, Regression):
         """
         t = np.asarray(statistics, dtype=np.float64)
         t = t.reshape(-1, t.shape[-1]).sum(axis=0)
-        mean = self._answer.means(self.public_coefficients.reshape(self._answer.predictors, -1)[:, :1])
+        mean = self._answer.means(self.public_coefficients.reshape(self._classes, -1)[:, :1])
         weight = float(self.rows(t) * (mean * (1 - mean) if self._answer.labels is not None else mean).sum())
         if not weight > 0:
             return ""
@@ -319,7 +323,7 @@ class GeneralisedRegression(ExpandedRegression, KnownNoiseRegression):
     def possible(self, statistics: Array, /) -> NDArray[np.bool_]:
         """Return where H is the curvature of as many rows."""
         t = np.asarray(statistics, dtype=np.float64)
-        return are_products(self._gram(t), self.rows(t) * self._answer.predictors)
+        return are_products(self._gram(t), self.rows(t) * self._classes)
 
     def _pooled_curvature(self, statistics: Array) -> Array:
         half = np.linalg.solve(self._prior_root, self._gram(statistics))
@@ -387,7 +391,7 @@ class GeneralisedRegression(ExpandedRegression, KnownNoiseRegression):
         d, count = self._features_of_row, sum(n for _, n in peers)
         if count >= d:
             reason = f"{count} peer rows see all {d} features, in general position, in the limit of many rows"
-            return Sensitivity("undecided" if self._answer.predictors > 1 else "proved", reason)
+            return Sensitivity("undecided" if self._classes > 1 else "proved", reason)
         if rows > 0:
             pair = ("a row whose features peers never see", "the same row with another answer")
             return Sensitivity("refuted", f"{count} peer rows cannot see all {d} features", 0.0, pair)

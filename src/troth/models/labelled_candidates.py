@@ -187,8 +187,8 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
 def _of_chosen(by_candidate: Array, chosen: NDArray[np.intp]) -> Array:
     """Return the entries of one candidate, ``(..., number…)`` of ``(..., candidate, number…)``."""
     after = by_candidate.ndim - chosen.ndim - 1
-    place = chosen.reshape(*chosen.shape, *[1] * (after + 1))
-    return np.take_along_axis(by_candidate, place, axis=chosen.ndim).squeeze(chosen.ndim)
+    index = chosen.reshape(*chosen.shape, *[1] * (after + 1))
+    return np.take_along_axis(by_candidate, index, axis=chosen.ndim).squeeze(chosen.ndim)
 
 
 @dataclass(frozen=True)

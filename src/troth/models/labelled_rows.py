@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -68,11 +67,6 @@ class SoftmaxRegression(OfLabels, GeneralisedRegression):
 
     description: ClassVar[str] = "a label of several explained by numbers"
     example: ClassVar[Example] = Example("which crop grows", ("rain", "height"), "farm", target="crop", seed=20201207)
-
-    def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None, /) -> list[str]:
-        """Name the coefficient of each column but the last, the target, for each label."""
-        names = super().parameter_names(columns)
-        return [f"{name} for {each}" for each in labels or range(self.classes) for name in names]
 
 
 @dataclass(frozen=True)

@@ -163,9 +163,9 @@ class LatentClass(FiniteStates):
         high = 1.0 if self.outcome in LABELS else np.inf
         outside = np.argwhere(~((means > 0) & (means < high)))
         if self.outcome != "real" and len(outside):
-            place = ", ".join(str(int(i)) for i in outside[0])
+            index = ", ".join(str(int(i)) for i in outside[0])
             where = "above 0" if self.outcome == "count" else "between 0 and 1; for certainties use Finite"
-            raise self._wrong("means", f"[{place}] must lie {where}, not {means[tuple(outside[0])]!r}")
+            raise self._wrong("means", f"[{index}] must lie {where}, not {means[tuple(outside[0])]!r}")
 
     @cached_property
     def _means(self) -> Array:

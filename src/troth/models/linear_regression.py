@@ -125,8 +125,8 @@ class LinearRegression(ReferenceNoise, KnownNoiseRegression):
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw statistics with the same features, from their Gram matrix alone."""
-        drawn = self._draw_from_design(rng, parameters, self.noise**2, design)
-        return drawn if self._weight == 1 else self._weight * drawn
+        statistics = self._draw_from_design(rng, parameters, self.noise**2, design)
+        return statistics if self._weight == 1 else self._weight * statistics
 
     def expected_log_evidence(self, design: Array, /) -> Array | None:
         """−½ ln det(P + ZᵀZ/noise²): the quadratic form's expectation, ½ tr(P⁻¹ZᵀZ)/noise², is linear in the design."""

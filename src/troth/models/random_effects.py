@@ -73,7 +73,7 @@ class RandomEffects(VaryingProviders):
         constant, product, precision, _ = np.split(statistics[..., 2:], ends, axis=-1)
         return Effects(constant, product.reshape(*leading, spreads, d), precision.reshape(*leading, spreads, d, d))
 
-    def _again(self, statistics: Array) -> tuple[Array, NDArray[np.bool_]]:
+    def _recomputed(self, statistics: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Integrate anew over the effect what the statistic says without spread: g and H, which is some ZᵀZ."""
         effects = self._unpack(statistics)
         product, precision = effects.product[..., 0, :], effects.precision[..., 0, :, :]

@@ -85,9 +85,17 @@ class Regression(Family):
         """Return the parameters that say how far answers scatter."""
         return {"noise": noise}
 
-    def parameter_names(self, columns: Sequence[str | None], _: Sequence[str] | None = None, /) -> list[str]:
-        """Name the coefficient of each column but the last, the target."""
-        return ["intercept" if column is None else f"coefficient of {column}" for column in columns[:-1]]
+    def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None, /) -> list[str]:
+        """Name the coefficient of each column but the last, the target; of several labels, for each of them."""
+        names = ["intercept" if column is None else f"coefficient of {column}" for column in columns[:-1]]
+        if self._classes == 1:
+            return names
+        return [f"{name} for {each}" for each in labels or range(self._classes) for name in names]
+
+    @property
+    def _classes(self) -> int:
+        """How many vectors of coefficients there are."""
+        return 1
 
     def summary(self, data: Any, /) -> Array:
         """Count the rows, and multiply (z, r) with itself."""

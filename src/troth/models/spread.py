@@ -53,10 +53,10 @@ class VaryingProviders(Family):
         """Return where a statistic is that of the sums which it carries, and these are possible."""
         t = np.asarray(statistics, dtype=np.float64)
         with np.errstate(all="ignore"):
-            again, right = self._again(t)
-            return right & agree(t, again)
+            recomputed, valid = self._recomputed(t)
+            return valid & agree(t, recomputed)
 
-    def _again(self, statistics: Array) -> tuple[Array, NDArray[np.bool_]]:
+    def _recomputed(self, statistics: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Return statistics computed anew from the sums that they carry, and where data can have such sums."""
         return statistics, everywhere(statistics)
 
@@ -66,5 +66,5 @@ class VaryingProviders(Family):
 
     def _draw_spread(self, rng: Generator, shape: tuple[int, ...]) -> Array:
         low, high = np.log(self._spreads)
-        place, alike = rng.random(shape), rng.random(shape) < ALIKE
-        return np.where(alike, 0.0, np.exp(low + (high - low) * place))
+        uniform, alike = rng.random(shape), rng.random(shape) < ALIKE
+        return np.where(alike, 0.0, np.exp(low + (high - low) * uniform))

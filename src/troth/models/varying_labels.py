@@ -93,7 +93,7 @@ class VaryingLabels(CompleteEvidence, VaryingProviders):
         t = np.asarray(statistics, dtype=np.float64)
         return np.asarray(t[..., 0] + t[..., 1])
 
-    def _again(self, statistics: Array) -> tuple[Array, NDArray[np.bool_]]:
+    def _recomputed(self, statistics: Array) -> tuple[Array, NDArray[np.bool_]]:
         questions = self._by_question(statistics)
         counts = np.stack([*(t[..., 0] for t in questions), questions[-1][..., 1]], axis=-1)
         return self.from_summary(np.maximum(counts, 0.0)), none_negative(counts)

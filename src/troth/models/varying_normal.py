@@ -97,10 +97,10 @@ class VaryingNormal(RandomEffects):
         t = self._integrated(s[..., 0], unit[..., None, None], (unit * average / self.scale)[..., None])
         return self._limited(t, s)
 
-    def _again(self, statistics: Array) -> tuple[Array, NDArray[np.bool_]]:
-        again, right = super()._again(statistics)
+    def _recomputed(self, statistics: Array) -> tuple[Array, NDArray[np.bool_]]:
+        recomputed, valid = super()._recomputed(statistics)
         rows, precision = statistics[..., 0], self.design(statistics)[..., 1]
-        return again, right & (precision <= self._precision(rows, np.zeros(())) * self.scale**2 * (1 + SLACK))
+        return recomputed, valid & (precision <= self._precision(rows, np.zeros(())) * self.scale**2 * (1 + SLACK))
 
     def log_pmi_extremes(self, rows: int, peers: Peers, values: tuple[float, float] | None = None, /) -> Extremes:
         """Bounds over every report of up to ``rows`` rows within the declared values.

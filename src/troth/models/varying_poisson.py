@@ -92,7 +92,7 @@ class VaryingPoisson(CompleteEvidence, VaryingProviders):
         s = np.asarray(summary, dtype=np.float64)
         return summarise_counts(s[..., 0], s[..., 1], self.mean, self._spreads)
 
-    def _again(self, statistics: Array) -> tuple[Array, NDArray[np.bool_]]:
+    def _recomputed(self, statistics: Array) -> tuple[Array, NDArray[np.bool_]]:
         sums = statistics[..., :2]
         return self.from_summary(np.maximum(sums, 0.0)), none_negative(sums)
 
@@ -128,8 +128,8 @@ class VaryingPoisson(CompleteEvidence, VaryingProviders):
     def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
         """Draw (λ, spread) given statistics."""
         t = np.asarray(statistics, dtype=np.float64)
-        drawn = draw_mean(rng, t.reshape(-1, t.shape[-1]), *self._prior, self._spreads)
-        return np.stack(drawn, axis=-1).reshape(*t.shape[:-1], 2)
+        mean_and_spread = draw_mean(rng, t.reshape(-1, t.shape[-1]), *self._prior, self._spreads)
+        return np.stack(mean_and_spread, axis=-1).reshape(*t.shape[:-1], 2)
 
     @staticmethod
     def _draw_rates(rng: Generator, mean: Array, spread: Array) -> Array:

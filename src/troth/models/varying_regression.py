@@ -139,10 +139,11 @@ class VaryingLinearRegression(VaryingCoefficients):
     def _with_variance(statistics: Array, variance: Array) -> Array:
         return np.concatenate([statistics, np.where(statistics[..., :1] > 0, variance[..., None], 0.0)], axis=-1)
 
-    def _again(self, statistics: Array) -> tuple[Array, NDArray[np.bool_]]:
-        again, right = super()._again(statistics)
-        least = np.where(statistics[..., 0] > 0, self._variance(statistics[..., 0], np.zeros(()), np.zeros(())), 0.0)
-        return self._with_variance(again, statistics[..., -1]), right & (statistics[..., -1] >= least * (1 - SLACK))
+    def _recomputed(self, statistics: Array) -> tuple[Array, NDArray[np.bool_]]:
+        recomputed, valid = super()._recomputed(statistics)
+        rows, variance, none = statistics[..., 0], statistics[..., -1], np.zeros(())
+        least = np.where(rows > 0, self._variance(rows, none, none), 0.0)
+        return self._with_variance(recomputed, variance), valid & (variance >= least * (1 - SLACK))
 
     def design(self, statistics: Array, /) -> Array:
         """Return the number of rows, the precision that they give the provider's coefficients, and s²."""
@@ -156,8 +157,8 @@ class VaryingLinearRegression(VaryingCoefficients):
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw statistics for each (coefficients, τ) and precision."""
-        drawn = super().draw_statistics(rng, parameters, design)
-        return self._with_variance(drawn, np.broadcast_to(design[..., -1], drawn.shape[:-1]))
+        answers = super().draw_statistics(rng, parameters, design)
+        return self._with_variance(answers, np.broadcast_to(design[..., -1], answers.shape[:-1]))
 
     def _variance(self, rows: Array, rank: Array, squares: Array) -> Array:
         """Return s², the variance of a provider's answers with these squared residuals."""

@@ -256,11 +256,11 @@ def _result(
     }
     typical = float(np.sqrt(np.exp(state.centre) + between))
     population = family(state.mean, state.scale, float(np.sqrt(np.mean(data.spread**2))), 0.0, typical)
-    stated: dict[str, Any] = {"mean": float(errors[0]), "scale": float(errors[1]), "providers": {}}
+    standard_errors: dict[str, Any] = {"mean": float(errors[0]), "scale": float(errors[1]), "providers": {}}
     for i, name in enumerate(part.providers):
         of_dispersion = root_error(state.variance[i], errors[2 + people + i])
-        stated["providers"][name] = {"offset": float(errors[2 + i]), "dispersion": float(of_dispersion)}
+        standard_errors["providers"][name] = {"offset": float(errors[2 + i]), "dispersion": float(of_dispersion)}
     models = {name: own.get(name, population) for name in history.providers}
     return FittedOffsets(
-        models, population, stated, float(np.sqrt(between)), float(evidence.mean()), tuple(trace), tuple(notes)
+        models, population, standard_errors, float(np.sqrt(between)), float(evidence.mean()), tuple(trace), tuple(notes)
     )

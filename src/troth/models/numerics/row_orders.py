@@ -85,12 +85,12 @@ def _halves(
     for labels in (range(cut), range(cut, symbols)):
         counts = unordered_datasets(rows, len(labels) + 1)[:, :-1].astype(np.intp)  # the rest is the other half's
         sums = np.zeros((len(counts), len(p) + 1))
-        for place, label in enumerate(labels):
-            sums[:, :-1] += parts[:, label, counts[:, place]].T
+        for column, label in enumerate(labels):
+            sums[:, :-1] += parts[:, label, counts[:, column]].T
         sums[:, -1] = -counts.sum(axis=1)
-        shadow = sums @ _weights(sums.shape[1])
-        order = np.argsort(shadow, kind="stable")
-        halves.append((shadow[order], sums[order], log_factorials[counts].sum(axis=1)[order]))
+        projection = sums @ _weights(sums.shape[1])
+        order = np.argsort(projection, kind="stable")
+        halves.append((projection[order], sums[order], log_factorials[counts].sum(axis=1)[order]))
     return halves[0], halves[1]
 
 

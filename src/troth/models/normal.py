@@ -20,7 +20,7 @@ from troth.models.family import LARGEST_DRAW, Example, Family, moments, scalar_p
 from troth.models.first_guess import Column, FirstGuess, rough
 from troth.models.fitting.free_parameters import FreeParameters, Positive, Real
 from troth.models.fitting.moments import day_moments, normal_parameters
-from troth.models.numerics.dispersed import moments_around
+from troth.models.numerics.dispersed import dispersed_mean_log_density, moments_around
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.normal_extremes import Side, normal_extremes
 from troth.models.numerics.possible import SLACK
@@ -206,12 +206,7 @@ class Normal(ReferenceNoise, NormalMean):
 
     def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
         """Return −½ ln(2πσ²) − (x − mean)²/2σ² for each row; without squares a report is one value, its mean."""
-        s = moments_around(summaries, reduction, self.mean)
-        n, unit = s[..., 0], self.noise**2
-        if s.shape[-1] == 3:
-            return np.asarray(-n / 2 * np.log(2 * np.pi * unit) - s[..., 2] / (2 * unit))
-        rows = np.maximum(n, 1.0)
-        return np.asarray(0.5 * np.log(rows / (2 * np.pi * unit)) - s[..., 1] ** 2 / rows / (2 * unit))
+        return dispersed_mean_log_density(moments_around(summaries, reduction, self.mean), 0.0, self.noise)
 
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:

@@ -161,7 +161,7 @@ def moments_around(summaries: Array, reduction: Reduction, location: float) -> A
 
 
 def dispersed_mean_log_density(moments: Array, dispersion: float, noise: float) -> Array:
-    """Log-density of a report whose mean is N(location, τ² + σ²/n), rows included where there are squares.
+    """Log-density of a report whose mean is N(location, τ² + σ²/n), rows included where there are squares; 0 if empty.
 
     Examples
     --------
@@ -174,4 +174,4 @@ def dispersed_mean_log_density(moments: Array, dispersion: float, noise: float) 
     if moments.shape[-1] == 3:
         scatter = np.maximum(moments[..., 2] - moments[..., 1] ** 2 / n, 0.0)
         density = density - 0.5 * (n - 1) * np.log(2 * np.pi * noise**2) - scatter / (2 * noise**2) - 0.5 * np.log(n)
-    return np.asarray(density)
+    return np.where(moments[..., 0] > 0, density, 0.0)

@@ -14,7 +14,7 @@ from troth.core.contract import Array, Forecast, Generator, Model
 from troth.core.errors import DataError, MissingCapabilityError
 from troth.core.reductions import Counts, Reduction
 from troth.core.support import Support
-from troth.models.dirichlet import DirichletCounts
+from troth.models.categorical import DirichletCounts
 from troth.models.family import Example, scalar_parameters
 from troth.models.first_guess import Column, FirstGuess
 from troth.models.fitting.free_parameters import FreeParameters, Positive
@@ -46,7 +46,7 @@ class Bernoulli(DirichletCounts):
 
     @classmethod
     def suits(cls, column: Column, /) -> bool:
-        """Zeros and ones."""
+        """Return whether all values are 0 or 1."""
         return not column.has_text and bool(np.isin(column.numbers, (0.0, 1.0)).all())
 
     @classmethod
@@ -160,7 +160,7 @@ class Bernoulli(DirichletCounts):
 
     @classmethod
     def suits_reduction(cls, reduction: Reduction, /) -> bool:
-        """Two codes."""
+        """Return whether there are two codes."""
         return isinstance(reduction, Counts) and reduction.labels == 2
 
     @classmethod

@@ -90,6 +90,9 @@ class Family:
     own_likelihoods: ClassVar[bool] = False
     """Whether providers that share the prior may differ in the parameters of the likelihood."""
 
+    rows_entry: ClassVar[int] = 0
+    """Which number of a statistic is the number of rows."""
+
     row_axes: ClassVar[int] = 0
     """How many axes of an array belong to one row: 0 for rows of one value, 1 for rows that are vectors."""
 
@@ -171,7 +174,7 @@ class Family:
 
     def rows(self, statistics: Array, /) -> Array:
         """Count the rows behind each statistic."""
-        return np.asarray(statistics, dtype=np.float64)[..., 0]
+        return np.asarray(statistics, dtype=np.float64)[..., self.rows_entry]
 
     possible_statistics: ClassVar[str] = ""
     """What holds of all statistics of data, in words; empty where nothing is known beside limits of their size."""

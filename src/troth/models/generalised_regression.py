@@ -77,7 +77,7 @@ class ExpandedRegression(AnsweredRows, Regression):
 
     @classmethod
     def suits_target(cls, target: Column, /) -> bool:
-        """Answers of this family's kind."""
+        """Return whether answers are of this family's kind."""
         return answers_of(target) == cls.answers
 
     @classmethod

@@ -367,7 +367,7 @@ class LatentClass(FiniteStates):
 
     @classmethod
     def suits_reduction(cls, reduction: Reduction, /) -> bool:
-        """One column of labels or numbers."""
+        """Return whether there is one column of labels or numbers."""
         return isinstance(reduction, Counts) or (isinstance(reduction, Moments) and reduction.columns == 1)
 
     @classmethod

@@ -106,7 +106,7 @@ class NormalMean(Family):
 
     @classmethod
     def suits_reduction(cls, reduction: Reduction, /) -> bool:
-        """One column of numbers that need not be whole."""
+        """Return whether there is one column of numbers that need not be whole."""
         return isinstance(reduction, Moments) and reduction.columns == 1 and not reduction.support.integer
 
 
@@ -145,7 +145,7 @@ class Normal(ReferenceNoise, NormalMean):
 
     @classmethod
     def suits(cls, column: Column, /) -> bool:
-        """Numbers."""
+        """Return whether values are numbers."""
         return not column.has_text
 
     @classmethod

@@ -44,7 +44,7 @@ class Poisson(CountAndSum):
 
     @classmethod
     def suits(cls, column: Column, /) -> bool:
-        """Whole numbers from 0, whose variance within reports is about their mean."""
+        """Return whether values are whole numbers from 0, whose variance within reports is about their mean."""
         return looks_like_counts(column)
 
     @classmethod
@@ -114,7 +114,7 @@ class Poisson(CountAndSum):
 
     @classmethod
     def suits_reduction(cls, reduction: Reduction, /) -> bool:
-        """One column of whole numbers."""
+        """Return whether there is one column of whole numbers."""
         return isinstance(reduction, Moments) and reduction.columns == 1 and reduction.support.integer
 
     @classmethod

@@ -58,6 +58,7 @@ class Regression(Family):
     )
 
     explains_target: ClassVar[bool] = True
+    rows_entry: ClassVar[int] = -1
 
     @classmethod
     def standard_prior(cls, coefficients: int, given: Mapping[str, Any], /) -> dict[str, Any]:
@@ -67,7 +68,7 @@ class Regression(Family):
 
     @classmethod
     def suits_target(cls, target: Column, /) -> bool:
-        """Numbers, neither labels nor counts."""
+        """Return whether answers are numbers, neither labels nor counts."""
         return answers_of(target) == "numbers"
 
     @classmethod
@@ -141,10 +142,6 @@ class Regression(Family):
         matrix[..., :d, d] = matrix[..., d, :d] = self._product(t)
         matrix[..., d, d] = t[..., -2]
         return are_products(matrix, self.rows(t))
-
-    def rows(self, statistics: Array, /) -> Array:
-        """Count the rows behind each statistic."""
-        return np.asarray(statistics, dtype=np.float64)[..., -1]
 
     def design(self, statistics: Array, /) -> Array:
         """Gram matrix of the features (by rows) and number of rows: what was fixed before the answers."""

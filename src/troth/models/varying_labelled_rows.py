@@ -67,10 +67,6 @@ class VaryingExpandedRegression(ExpandedRegression, VaryingCoefficients):
         s = np.asarray(summary, dtype=np.float64)
         return self._integrated(s[..., 0], *self._in_units_of_prior(*self._expanded(s)))
 
-    def _in_units_of_prior(self, H: Array, product: Array) -> tuple[Array, Array]:
-        precision = self._prior_scale.T @ H @ self._prior_scale
-        return 0.5 * (precision + np.swapaxes(precision, -1, -2)), product @ self._prior_scale
-
     def _pooled_curvature(self, statistics: Array) -> Array:
         return np.asarray(self._unpack(statistics).precision[0])
 

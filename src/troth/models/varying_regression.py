@@ -29,6 +29,7 @@ from troth.models.spread import how_far
 class VaryingCoefficients(RandomEffects, Regression):
     """Coefficients β ~ N(mean, precision⁻¹) and of a provider βᵢ ~ N(β, τ²·precision⁻¹), β and τ unknown."""
 
+    rows_entry: ClassVar[int] = 0
     smallest_spread: ClassVar[float] = 0.01
     largest_spread: ClassVar[float] = 3.0
 
@@ -45,9 +46,11 @@ class VaryingCoefficients(RandomEffects, Regression):
         """L with LLᵀ = precision⁻¹: coefficients are mean + Lγ."""
         return np.asarray(np.linalg.inv(self._prior_root).T, dtype=np.float64)
 
-    def rows(self, statistics: Array, /) -> Array:
-        """Count the rows behind each statistic."""
-        return np.asarray(statistics, dtype=np.float64)[..., 0]
+    def _in_units_of_prior(self, gram: Array, product: Array, variance: Array | float = 1.0) -> tuple[Array, Array]:
+        """Return the precision and the product that rows of a variance give coefficients in units of the prior."""
+        root, unit = self._prior_scale, np.asarray(variance)[..., None]
+        precision = root.T @ gram @ root / unit[..., None]
+        return 0.5 * (precision + np.swapaxes(precision, -1, -2)), product @ root / unit
 
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
         """Return the precision that the features give the provider's coefficients."""
@@ -165,11 +168,6 @@ class VaryingLinearRegression(VaryingCoefficients):
         freedom = BORROWED_ROWS + np.maximum(rows - rank, 0)
         squares = np.where(rows > rank, np.maximum(squares, 0.0), 0.0)
         return np.asarray((BORROWED_ROWS * self.noise**2 + squares) / freedom)
-
-    def _in_units_of_prior(self, gram: Array, product: Array, variance: Array) -> tuple[Array, Array]:
-        root = self._prior_scale
-        precision = root.T @ gram @ root / variance[..., None, None]
-        return 0.5 * (precision + np.swapaxes(precision, -1, -2)), product @ root / variance[..., None]
 
     def plan(self, rows: Any, /) -> Array:
         """Return the design of a report with these features, ``(rows, d)``, and answers that scatter as declared."""

@@ -104,6 +104,7 @@ class OfLabels:
 
     classes: int
     answers: ClassVar[str] = "labels"
+    given_parameters: ClassVar[tuple[str, ...]] = ("classes",)
     good_within: ClassVar[float] = 5.0
 
     @classmethod

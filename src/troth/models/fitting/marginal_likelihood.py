@@ -44,6 +44,12 @@ def fit_prior(family: type[Family], history: History, fixed: Mapping[str, Any]) 
     DataError
         If there are too few days, or every value is the same.
     """
+    check_fixed(family, fixed)
+    return _MarginalLikelihood(family, history, fixed).maximise()
+
+
+def check_fixed(family: type[Family], fixed: Mapping[str, Any]) -> None:
+    """Refuse parameters that a family does not have, and those missing that no history determines."""
     names = {field.name for field in dataclasses.fields(family) if field.init}
     for name in fixed:
         if name not in names:
@@ -51,7 +57,6 @@ def fit_prior(family: type[Family], history: History, fixed: Mapping[str, Any]) 
     for name in family.given_parameters:
         if name not in fixed:
             raise ParameterError(f"{family.__name__}: the history does not determine {name}: give {name}=")
-    return _MarginalLikelihood(family, history, fixed).maximise()
 
 
 class _MarginalLikelihood:

@@ -313,8 +313,6 @@ def test_a_softmax_fit_asks_for_the_number_of_labels(with_rows: bool) -> None:
     reports = [(day, name, model.summary(data)) for (day, name), data in rows.items()]
     past = troth.History.from_reports(reports, model.reduction)
     history = replace(past, tables=tables) if with_rows else past
-    with pytest.raises(
-        ParameterError, match="the history does not determine classes: give classes="
-    ):
+    with pytest.raises(ParameterError, match="the history does not determine classes: give classes="):
         models.SoftmaxRegression.fit(history)
     assert models.SoftmaxRegression.fit(history, classes=3).model.classes == 3

@@ -124,7 +124,7 @@ def test_a_family_that_does_not_describe_itself_is_refused() -> None:
 
 def test_every_family_makes_its_example() -> None:
     for name, family in models.FAMILIES.items():
-        model = family.example_model()
+        model: Any = family.example_model()
         assert models.from_dict(json.loads(json.dumps(model.to_dict()))) == model, name
         for each in family.parameters():
             if each.example is not None:
@@ -132,4 +132,7 @@ def test_every_family_makes_its_example() -> None:
                 assert parsed == each.example, (name, each.name)
             assert each.meaning, (name, each.name)
         columns = [*family.example.columns, family.example.target]
-        assert isinstance(model, HasFiniteStates) or model.parameter_names(columns, family.example.labels), name
+        if not isinstance(model, HasFiniteStates):
+            names = model.parameter_names(columns, family.example.labels)
+            theta = model.draw_parameters(np.random.default_rng(1))
+            assert len(names) == theta.shape[-1] if family.explains_target else names, name

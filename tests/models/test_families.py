@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import troth
-from registry import EXAMPLES, MISSING, SOAK, generator
+from registry import EXAMPLES, MISSING, SOAK, VARYING, generator
 from troth import models
 from troth.core.contract import (
     Combinable,
@@ -22,6 +22,7 @@ from troth.core.contract import (
     SamplesData,
     SamplesStatistics,
 )
+from troth.core.reductions import Moments
 
 EYE = [[1.0, 0.0], [0.0, 1.0]]
 
@@ -290,3 +291,18 @@ def test_impossible_moments_are_refused() -> None:
     model = models.MultivariateNormalUnknownCovariance([0, 0], 1, 3, EYE)
     with pytest.raises(troth.DataError, match="contradict"):
         model.log_evidence(np.array([2.0, 50, 0, 1, 0, 0, 1]))
+
+
+@pytest.mark.parametrize("name", [*EXAMPLES, *VARYING])
+def test_an_empty_report_has_no_base_measure(name: str) -> None:
+    model: Any = {**EXAMPLES, **VARYING}[name]
+    assert not model.base_measure(np.zeros(model.reduction.width), model.reduction).any()
+
+
+def test_absent_providers_do_not_narrow_the_fitted_noise() -> None:
+    rng = generator(3)
+    values = rng.normal(20, 5, (400, 1, 1)) + rng.normal(0, 2, (400, 6, 4))
+    present = rng.random((400, 6)) < 0.4
+    reports = [(int(day), f"{who}", (4.0, values[day, who].sum())) for day, who in np.argwhere(present)]
+    fitted: Any = models.Normal.fit(troth.History.from_reports(reports, Moments()))
+    assert abs(fitted.model.noise - 2) < 4 * fitted.errors["noise"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -302,3 +303,16 @@ def test_a_poor_expansion_is_warned_of_and_a_good_one_is_not(
     wrong = family(mean.ravel(), 25.0, **more)
     assert wrong.doubt(np.zeros((2, wrong.width))) == ""
     assert "narrower prior" in troth.check_fit([model.with_features(z[0])] * 6, t, simulations=200).doubt
+
+
+@pytest.mark.parametrize("with_rows", [False, True])
+def test_a_softmax_fit_asks_for_the_number_of_labels(with_rows: bool) -> None:
+    model, rng = models.SoftmaxRegression([0.0] * 6, 4.0, classes=3), generator(5)
+    rows = {(day, name): model.draw_data(rng, model.draw_parameters(rng), 30) for day in range(8) for name in "ab"}
+    tables = {key: np.column_stack(data) for key, data in rows.items()}
+    reports = [(day, name, model.summary(data)) for (day, name), data in rows.items()]
+    past = troth.History.from_reports(reports, model.reduction)
+    history = replace(past, tables=tables) if with_rows else past
+    with pytest.raises(ParameterError, match="the history does not determine classes: give classes="):
+        models.SoftmaxRegression.fit(history)
+    assert models.SoftmaxRegression.fit(history, classes=3).model.classes == 3

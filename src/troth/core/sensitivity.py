@@ -8,18 +8,17 @@ family proves it for itself, in the docstring of its ``sensitivity``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from troth.core.contract import Model
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from troth.core.claims import Verdict
 
-    Peers: TypeAlias = Sequence[tuple[Any, int]]
-    """The peers' models, and how many rows each has."""
+Peers: TypeAlias = Sequence[tuple[Any, int]]
+"""The peers' models, and how many rows each has."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 from troth.core.errors import ParameterError
 from troth.core.registry import check_entry
@@ -11,9 +12,8 @@ from troth.core.settings import closest
 from troth.models.bernoulli import Bernoulli
 from troth.models.candidates import Candidates
 from troth.models.categorical import Categorical
-from troth.models.example import Example
 from troth.models.exponential import Exponential, Gamma
-from troth.models.family import Family
+from troth.models.family import Example, Family
 from troth.models.finite import Finite
 from troth.models.geometric import Geometric, NegativeBinomial
 from troth.models.labelled_candidates import LogisticCandidates, PoissonCandidates, SoftmaxCandidates
@@ -36,9 +36,6 @@ from troth.models.varying_labels import VaryingBernoulli, VaryingCategorical
 from troth.models.varying_normal import VaryingNormal
 from troth.models.varying_poisson import VaryingPoisson
 from troth.models.varying_regression import VaryingLinearRegression
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 F = TypeVar("F", bound=Family)
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from troth.core.contract import Array, Generator
 from troth.core.errors import DataError
 from troth.core.reductions.answer_likelihoods import Answer, Classes, CountAnswers, YesNo
 from troth.core.support import Support
-from troth.models.first_guess import log_mean, log_odds, log_shares
+from troth.models.first_guess import Column, log_mean, log_odds, log_shares
 
-if TYPE_CHECKING:
-    from troth.core.contract import Array
-    from troth.models.first_guess import Column
+_NOISE = 1e-14  # eigenvalues of a matrix with ones on its diagonal that are rounding
 
 
 class AnsweredRows:
@@ -52,6 +51,28 @@ class AnsweredRows:
         return np.asarray(means.argmax(axis=0) if self._answer.predictors > 1 else np.round(means[0]), dtype=np.float64)
 
 
+def planned_features(rows: Any, features: int) -> Array:
+    """Return the features of a planned report, ``(rows, feature)``; a number of rows does not say what they are."""
+    if np.ndim(rows) < 2:
+        raise DataError(f"a regression is planned by its features, of shape (rows, {features}), not by {rows!r}")
+    return Support().check(rows, "feature", columns=features)
+
+
+def draw_features(rng: Generator, rows: Any, features: int, leading: tuple[int, ...]) -> Array:
+    """Return the features ``rows`` as they are given, or draw ``rows`` rows of standard normal ones."""
+    if np.ndim(rows) == 0:
+        return rng.standard_normal((*leading, int(rows), features))
+    return np.asarray(rows, dtype=np.float64)
+
+
+def root_of_curvature(H: Array) -> tuple[Array, Array]:
+    """Return s and F with diag(s)FFᵀdiag(s) = H: features of all sizes keep their digits beside each other."""
+    scale = np.sqrt(np.maximum(np.diagonal(H, axis1=-2, axis2=-1), 0.0))
+    scale = np.where(scale > 0, scale, 1.0)
+    values, vectors = np.linalg.eigh(H / scale[..., None] / scale[..., None, :])
+    return scale, vectors * np.sqrt(np.where(values > _NOISE * H.shape[-1], values, 0.0))[..., None, :]
+
+
 def checked_rows(data: Any, features: int, support: Support) -> tuple[Array, Array]:
     """Return features ``(..., row, feature)`` and answers ``(..., row)``, or say what is wrong with them."""
     try:
@@ -75,9 +96,7 @@ class OfYesNo:
     def _guess_intercepts(cls, target: Column) -> list[float]:
         return [log_odds(target)]
 
-    @property
-    def _answer(self) -> Answer:
-        return YesNo()
+    _answer = YesNo()
 
 
 class OfLabels:
@@ -85,6 +104,7 @@ class OfLabels:
 
     classes: int
     answers: ClassVar[str] = "labels"
+    given_parameters: ClassVar[tuple[str, ...]] = ("classes",)
     good_within: ClassVar[float] = 5.0
 
     @classmethod
@@ -108,11 +128,6 @@ class OfCounts:
     def _guess_intercepts(cls, target: Column) -> list[float]:
         return [log_mean(target)]
 
-    @property
-    def _answer(self) -> Answer:
-        return CountAnswers()
+    _answer = CountAnswers()
 
-    @property
-    def score_measure(self) -> str | None:
-        """The factorial of each count, which no summary has."""
-        return "ln x!"
+    score_measure = "ln x!"  # the factorial of each count, which no summary has

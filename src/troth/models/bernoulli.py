@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import betaln, gammaln
 
 from troth.core.contract import Array, Forecast, Generator, Model
 from troth.core.errors import DataError, MissingCapabilityError
-from troth.core.reductions import Counts
+from troth.core.reductions import Counts, Reduction
 from troth.core.support import Support
-from troth.models.dirichlet import DirichletCounts
-from troth.models.example import Example
-from troth.models.family import scalar_parameters
+from troth.models.categorical import DirichletCounts
+from troth.models.family import Example, scalar_parameters
 from troth.models.first_guess import Column, FirstGuess
-from troth.models.fitting.free_parameters import Positive
+from troth.models.fitting.free_parameters import FreeParameters, Positive
 from troth.models.fitting.moments import dirichlet_moments
 from troth.models.parameters import parameter, positive
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from troth.core.reductions import Reduction
-    from troth.models.fitting.free_parameters import FreeParameters
 
 _ONE_BY_ONE = 2000  # counts at either end that are summed one by one
 
@@ -52,7 +46,7 @@ class Bernoulli(DirichletCounts):
 
     @classmethod
     def suits(cls, column: Column, /) -> bool:
-        """Zeros and ones."""
+        """Return whether all values are 0 or 1."""
         return not column.has_text and bool(np.isin(column.numbers, (0.0, 1.0)).all())
 
     @classmethod
@@ -60,10 +54,7 @@ class Bernoulli(DirichletCounts):
         """Every rate is equally likely."""
         return FirstGuess({"alpha": 1.0, "beta": 1.0}, column.labels)
 
-    @property
-    def support(self) -> Support:
-        """Zero and one."""
-        return Support(0, 1, integer=True)
+    support = Support(0, 1, integer=True)
 
     @cached_property
     def _pseudo_counts(self) -> Array:
@@ -75,10 +66,7 @@ class Bernoulli(DirichletCounts):
         ones = x.sum(axis=-1)
         return np.stack([ones, x.shape[-1] - ones], axis=-1)
 
-    @property
-    def reduction(self) -> Reduction:
-        """Counts of zeros and of ones."""
-        return Counts(2)
+    reduction = Counts(2)
 
     def summary(self, data: Any, /) -> Array:
         """Count zeros and ones along the last axis."""
@@ -172,7 +160,7 @@ class Bernoulli(DirichletCounts):
 
     @classmethod
     def suits_reduction(cls, reduction: Reduction, /) -> bool:
-        """Two codes."""
+        """Return whether there are two codes."""
         return isinstance(reduction, Counts) and reduction.labels == 2
 
     @classmethod

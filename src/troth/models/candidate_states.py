@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from troth.core.contract import Extremes
+from troth.core.contract import Array, Bounds, Extremes
 from troth.core.effective_candidates import EffectiveCandidates
 from troth.core.errors import DataError, ParameterError
-from troth.models.categorical import draw_codes
+from troth.core.past import History
+from troth.core.sensitivity import Peers
+from troth.models.family import CompleteEvidence, Vector
 from troth.models.finite_states import FiniteStates
+from troth.models.fitting.fitted import FittedPrior
 from troth.models.fitting.state_weights import fit_state_weights
 from troth.models.parameters import parameter, probabilities
-
-if TYPE_CHECKING:
-    from troth.core.contract import Array, Bounds, Generator
-    from troth.core.past import History
-    from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers
-    from troth.models.family import Vector
-    from troth.models.fitting.fitted import FittedPrior
 
 FEATURES_UNKNOWN = (
     "log-likelihoods do not say what features they are of, so nobody can see that peers have the same ones on days "
@@ -56,26 +51,38 @@ class CandidateStates(FiniteStates):
             )
         return EffectiveCandidates(np.asarray(each), float(together), len(self.prior))
 
-    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
-        """Draw candidates from the prior, shape ``(*shape, 1)``."""
-        return draw_codes(rng, np.broadcast_to(np.array(self.prior), (*shape, len(self.prior))), 1)
-
     def log_pmi_extremes(self, rows: int, peers: Peers, values: Bounds | None = None, /) -> Extremes:  # noqa: ARG002
         """PMI = Σ p(θ|a) p(θ|b)/p(θ) is at most 1/min p(θ), and may come as near to 0 as it likes."""
         self._in_one_space(peers)
         return Extremes(-np.inf, float(-np.log(min(self.prior))))
 
 
-class FittedCandidates(CandidateStates):
-    """Candidates whose probabilities can be fitted to past days; the candidates themselves are given."""
+@dataclass(frozen=True)
+class FittedCandidates(CompleteEvidence, CandidateStates):
+    """Candidates whose probabilities can be fitted to past days; the candidates themselves are given.
 
-    def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:  # noqa: ARG002
-        """Return zeros: the log-likelihoods are full ones."""
-        return np.zeros(np.shape(summaries)[:-1])
+    The first of ``given_parameters`` has a row for each of them.
+    """
+
+    prior: Vector | None = field(  # type: ignore[assignment]
+        default=None,
+        kw_only=True,
+        metadata=parameter("probabilities of the candidates; all the same if empty", probabilities),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        size = len(getattr(self, self.given_parameters[0]))
+        if self.prior is None:
+            object.__setattr__(self, "prior", (1 / size,) * size)
+        elif len(self.prior) != size:
+            raise ParameterError(
+                f"{type(self).__name__}: prior has {len(self.prior)} entries for {size} candidates", parameter="prior"
+            )
 
     @classmethod
     def fit(cls, history: History, **given: Any) -> FittedPrior:
-        """Fit the probabilities of the candidates to past days; the first of what is given has a row for each."""
+        """Fit the probabilities of the candidates to past days."""
         missing = [name for name in cls.given_parameters if name not in given]
         if missing:
             raise ParameterError(f"{cls.__name__}: give {missing[0]}=; the probabilities of candidates are fitted")
@@ -99,8 +106,8 @@ def draws_by_name(draws: Any, group: str, most: int) -> dict[str, Any]:
     if len(counts) != 1 or not min(counts):
         raise ParameterError(f"give as many draws of every variable, at least one, not {sorted(counts)}")
     (count,) = counts
-    places = np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(int))
-    return {name: values[places] for name, values in named.items()}
+    chosen = np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(int))
+    return {name: values[chosen] for name, values in named.items()}
 
 
 def _by_name(draws: Any, group: str) -> Mapping[str, Any]:
@@ -135,8 +142,3 @@ def summed_log_likelihoods(data: Any, most: int) -> Array:
     """Return the log-likelihood of a dataset under each draw, from the group of that name of its InferenceData."""
     named = draws_by_name(data, "log_likelihood", most)
     return np.asarray(np.sum([values.reshape(len(values), -1).sum(axis=1) for values in named.values()], axis=0))
-
-
-def equal_chances(prior: Any, size: int) -> Any:
-    """Return the prior, or the same probability for each of ``size`` candidates."""
-    return np.full(size, 1 / size) if prior is None else prior

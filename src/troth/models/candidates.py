@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from troth.core.contract import Array, ComparedDesign, Generator
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.models.candidate_states import (
     FEATURES_UNKNOWN,
     CandidateStates,
     draws_by_name,
-    equal_chances,
     refuse_alike,
     refuse_other_draws,
     summed_log_likelihoods,
@@ -20,13 +22,6 @@ from troth.models.candidate_states import (
 from troth.models.categorical import draw_codes
 from troth.models.features_at_hand import FeaturesAtHand
 from troth.models.numerics.designs import compare_rows_alone
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, ComparedDesign, Generator
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,27 +113,20 @@ class Candidates(CandidateStates):
             raise MissingCapabilityError(FEATURES_UNKNOWN)
         return compare_rows_alone(statistics)
 
-    def rows(self, statistics: Array, /) -> Array:
-        """Return 0 for empty reports; other log-likelihoods do not determine the number of rows."""
-        t = np.asarray(statistics, dtype=np.float64)
-        if t.any():
-            raise MissingCapabilityError("log-likelihoods do not determine numbers of rows: pass rows= beside them")
-        return np.zeros(t.shape[:-1])
-
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> Any:
         """Draw one dataset of a candidate, with these features, or with this number of rows."""
         if self.draw is None:
             raise MissingCapabilityError("these candidates cannot draw data: give draw=")
         if self.pairs and np.ndim(rows) == 0:
             raise MissingCapabilityError("these candidates answer features: draw with them, not with a number of rows")
-        drawn = self.draw(rng, int(np.asarray(parameters).ravel()[0]), rows)
-        return (rows, drawn) if self.pairs else drawn
+        answers = self.draw(rng, int(np.asarray(parameters).ravel()[0]), rows)
+        return (rows, answers) if self.pairs else answers
 
     def draw_with_features(self, rng: Generator, parameters: Array, features: Any, /) -> Array:
         """Draw statistics of fresh data with these features for each candidate."""
         chosen = np.asarray(parameters)[..., 0]
-        drawn = [self.statistics(self.draw_data(rng, np.array([k]), features)) for k in chosen.ravel()]
-        return np.reshape(drawn, (*chosen.shape, len(self.prior)))
+        fresh = [self.statistics(self.draw_data(rng, np.array([k]), features)) for k in chosen.ravel()]
+        return np.reshape(fresh, (*chosen.shape, len(self.prior)))
 
     def with_features(self, features: Any, /) -> FeaturesAtHand:
         """Return the model of a provider with these features, or this number of rows, whose decoys can be drawn.
@@ -162,10 +150,10 @@ class Candidates(CandidateStates):
         return FeaturesAtHand(self, features)
 
     def _of_states(self, possible: NDArray[np.bool_]) -> dict[str, Any]:
-        places = np.flatnonzero(possible)
-        whole, draw = self.log_likelihood, self.draw
-        some = None if draw is None else lambda rng, k, features: draw(rng, int(places[k]), features)
-        return {"log_likelihood": lambda data: np.asarray(whole(data))[places], "draw": some}
+        states = np.flatnonzero(possible)
+        log_likelihood, draw = self.log_likelihood, self.draw
+        draw_of_state = None if draw is None else lambda rng, k, features: draw(rng, int(states[k]), features)
+        return {"log_likelihood": lambda data: np.asarray(log_likelihood(data))[states], "draw": draw_of_state}
 
     @classmethod
     def from_estimators(cls, estimators: Sequence[Any], prior: Any = None) -> Candidates:
@@ -193,7 +181,7 @@ class Candidates(CandidateStates):
         classes = [list(each.classes_) for each in estimators]
         if any(each != classes[0] for each in classes):
             raise ParameterError("give estimators that were trained on the same classes")
-        code = {label: place for place, label in enumerate(classes[0])}
+        code = {label: k for k, label in enumerate(classes[0])}
 
         def log_chances(k: int, z: Any) -> Array:
             try:
@@ -207,13 +195,13 @@ class Candidates(CandidateStates):
         def log_likelihood(data: Any) -> Array:
             z, y = data
             try:
-                places = np.array([code[label] for label in np.asarray(y).tolist()], dtype=np.intp)
+                codes = np.array([code[label] for label in np.asarray(y).tolist()], dtype=np.intp)
             except KeyError as error:
                 raise DataError(f"the estimators do not know the label {error}") from None
-            if not len(places):
+            if not len(codes):
                 return np.zeros(len(estimators))
             with np.errstate(divide="ignore"):
-                logs = np.array([log_chances(k, z)[np.arange(len(places)), places] for k in range(len(estimators))])
+                logs = np.array([log_chances(k, z)[np.arange(len(codes)), codes] for k in range(len(estimators))])
             if np.isneginf(logs).any():
                 sure = np.flatnonzero(np.isneginf(logs).any(axis=1)).tolist()
                 row = int(np.argmax(np.isneginf(logs).any(axis=0)))
@@ -229,7 +217,8 @@ class Candidates(CandidateStates):
             chances = np.exp(log_chances(candidate, features))
             return np.array(classes[0])[draw_codes(rng, chances, 1)[:, 0].astype(int)]
 
-        return cls(equal_chances(prior, len(estimators)), log_likelihood, draw, pairs=True)
+        count = len(estimators)
+        return cls([1 / count] * count if prior is None else prior, log_likelihood, draw, pairs=True)
 
     @classmethod
     def from_draws(
@@ -270,8 +259,8 @@ class Candidates(CandidateStates):
         """
         named = draws_by_name(draws, group, most)
         count = len(next(iter(named.values())))
-        candidates = [{name: values[place] for name, values in named.items()} for place in range(count)]
-        some = None if draw is None else lambda rng, k, features: draw(rng, candidates[k], features)
+        candidates = [{name: values[k] for name, values in named.items()} for k in range(count)]
+        draw_of_candidate = None if draw is None else lambda rng, k, features: draw(rng, candidates[k], features)
 
         def of_data(data: Any) -> Array:
             if log_likelihood is None:
@@ -279,4 +268,4 @@ class Candidates(CandidateStates):
                 return summed_log_likelihoods(data, most)
             return np.array([log_likelihood(each, data) for each in candidates])
 
-        return cls(equal_chances(None, len(candidates)), of_data, some, pairs)
+        return cls([1 / count] * count, of_data, draw_of_candidate, pairs)

@@ -1,32 +1,84 @@
-"""One of K kinds: category probabilities with a Dirichlet prior."""
+"""Labels: counts whose probabilities have a Dirichlet prior."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from troth.core.errors import ParameterError
-from troth.core.reductions import Counts
+from troth.core.contract import Array, Extremes, Generator
+from troth.core.reductions import Counts, Reduction
+from troth.core.sensitivity import Peers, Sensitivity
 from troth.core.support import Support
-from troth.models.dirichlet import DirichletCounts
-from troth.models.example import Example
+from troth.models.family import CompleteEvidence, Example, Vector
 from troth.models.first_guess import Column, FirstGuess
-from troth.models.fitting.free_parameters import Positive
+from troth.models.fitting.free_parameters import FreeParameters, Positive
 from troth.models.fitting.moments import dirichlet_moments
+from troth.models.numerics.extremes import dirichlet_extremes
+from troth.models.numerics.identification import dirichlet_sensitivity
+from troth.models.numerics.possible import none_negative
+from troth.models.numerics.predictive import LARGEST_SUM, log_gamma_excess
+from troth.models.numerics.second_difference import dirichlet_log_pmi
 from troth.models.parameters import parameter, pseudo_counts
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
-    from troth.core.contract import Array, Generator
-    from troth.core.reductions import Reduction
-    from troth.models.family import Vector
-    from troth.models.fitting.free_parameters import FreeParameters
+@dataclass(frozen=True)
+class DirichletCounts(CompleteEvidence):
+    """A family whose statistic is the count of each label, with a Dirichlet prior on their probabilities."""
+
+    @property
+    def _pseudo_counts(self) -> Array:
+        """The prior's pseudo-counts, in the order of the statistic."""
+        raise NotImplementedError
+
+    def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
+        """Log PMI in a form that keeps its digits at any number of rows."""
+        return dirichlet_log_pmi(self._pseudo_counts, own, peers, both)
+
+    def rows(self, statistics: Array, /) -> Array:
+        """Sum the counts."""
+        return np.asarray(np.sum(statistics, axis=-1), dtype=np.float64)
+
+    possible_statistics: ClassVar[str] = "counts are at least 0"
+
+    def possible(self, statistics: Array, /) -> NDArray[np.bool_]:
+        """Return where no count is negative."""
+        return none_negative(np.asarray(statistics))
+
+    def log_pmi_extremes(self, rows: int, peers: Peers, _: tuple[float, float] | None = None, /) -> Extremes:
+        """Extremes over every report of up to ``rows`` rows."""
+        peer_rows = sum(count for _, count in self._in_one_space(peers))
+        return Extremes(*dirichlet_extremes(self._pseudo_counts, rows, peer_rows))
+
+    def expected_log_evidence(self, design: Array, /) -> Array | None:
+        """E[Σ_k S(α_k + t_k)] − S(Σα + n): each count is Beta-binomial, so one sum per label is exact."""
+        from scipy.stats import betabinom  # takes long to load
+
+        rows, total = int(np.asarray(design)[..., 0].item()), self._pseudo_counts.sum()
+        if rows > LARGEST_SUM:
+            return None
+        counts = np.arange(rows + 1)
+        expectation = -log_gamma_excess(total + rows)
+        for alpha in self._pseudo_counts:
+            weights = betabinom.pmf(counts, rows, alpha, total - alpha)
+            expectation += float(weights @ log_gamma_excess(alpha + counts)) / float(weights.sum())
+        return np.asarray(expectation)
+
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:
+        """Two peer rows suffice.
+
+        Proof. With posterior counts x and N = Σx, one row has the predictive x_k/N. Two rows both in category k have
+        x_k(x_k + 1)/(N(N + 1)); divided by the former, (x_k + 1)/(N + 1). From r = x_k/N and s = (x_k + 1)/(N + 1)
+        follows N = (1 − s)/(s − r), where s > r because N > x_k, and then x. With one row only the ratios x_k/N show,
+        so reports with proportional counts collide (erratum E3). ∎
+        """
+        return dirichlet_sensitivity(self, self._pseudo_counts, rows, peers)
 
 
 @dataclass(frozen=True)
@@ -50,7 +102,7 @@ class Categorical(DirichletCounts):
 
     @classmethod
     def suits(cls, column: Column, /) -> bool:
-        """Labels."""
+        """Return whether values are texts."""
         return column.has_text
 
     @classmethod
@@ -61,13 +113,6 @@ class Categorical(DirichletCounts):
     def parameter_names(self, _: Sequence[str | None], labels: Sequence[str] | None = None, /) -> list[str]:
         """Name the probability of each label."""
         return [f"probability of {label!r}" for label in labels or map(str, range(len(self.alpha)))]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if len(self.alpha) < 2:
-            raise ParameterError(
-                "Categorical: alpha must have at least two entries, one per category", parameter="alpha"
-            )
 
     @property
     def support(self) -> Support:
@@ -115,7 +160,7 @@ class Categorical(DirichletCounts):
 
     @classmethod
     def suits_reduction(cls, reduction: Reduction, /) -> bool:
-        """Codes, more or fewer than two of them."""
+        """Return whether there are codes, but not two of them."""
         return isinstance(reduction, Counts) and reduction.labels != 2
 
     @classmethod

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from troth.core.contract import Array, Extremes, Generator
-from troth.models.family import Family, moments
+from troth.core.sensitivity import Peers
+from troth.models.family import CompleteEvidence, moments
 from troth.models.numerics.extremes import count_ladder, ray_extremes
 from troth.models.numerics.possible import none_negative
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers
-
 
 @dataclass(frozen=True)
-class CountAndSum(Family):
+class CountAndSum(CompleteEvidence):
     """A family whose statistic is (n, Σx), and whose log PMI is extreme at the ends of the values."""
 
     def statistics(self, data: Any, /) -> Array:
@@ -46,10 +42,6 @@ class CountAndSum(Family):
         peer_rows = sum(count for _, count in self._in_one_space(peers))
         ends = self._declared(values)
         return Extremes(*ray_extremes(self.log_pmi, (count_ladder(rows), *ends), (count_ladder(peer_rows), *ends)))
-
-    def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
-        """Return zeros: what Λ leaves out, see `score_measure`, depends on no parameter that is fitted."""
-        return np.zeros(summaries.shape[:-1])
 
 
 def count_and_sum(data: Array, origin: float = 0.0) -> Array:

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import gammaln
 
-from troth.core.sensitivity import one_row_suffices
+from troth.core.contract import Array, Generator
+from troth.core.reductions import Reduction
+from troth.core.sensitivity import Peers, Sensitivity, one_row_suffices
 from troth.core.support import Support
 from troth.models.count_and_sum import CountAndSum
-from troth.models.example import Example
-from troth.models.family import LARGEST_DRAW, scalar_parameters
-from troth.models.fitting.free_parameters import Positive
+from troth.models.family import LARGEST_DRAW, Example, scalar_parameters
+from troth.models.fitting.free_parameters import FreeParameters, Positive
 from troth.models.fitting.moments import day_moments, gamma_moments
 from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.numerics.second_difference import gamma_log_pmi
 from troth.models.parameters import parameter, positive
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from troth.core.contract import Array, Generator
-    from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers, Sensitivity
-    from troth.models.fitting.free_parameters import FreeParameters
-    from troth.models.numerics.predictive import Exact
 
 
 @dataclass(frozen=True)
@@ -49,10 +42,7 @@ class Gamma(CountAndSum):
     example: ClassVar[Example] = Example("millimetres of rain on a wet day", ("rain",), "station")
     theta: ClassVar[tuple[str, ...]] = ("rate of {column}",)
 
-    @property
-    def support(self) -> Support:
-        """Above 0."""
-        return Support(0, open=True)
+    support = Support(0, open=True)
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """lnΓ(a + k·n) − (a + k·n) ln(b + Σx)."""
@@ -90,7 +80,7 @@ class Gamma(CountAndSum):
         rate, rows = scalar_parameters(parameters, design)
         return np.stack([rows, rng.standard_gamma(self.known_shape * rows) / rate], axis=-1)
 
-    def expected_log_evidence(self, design: Array, /) -> Exact:
+    def expected_log_evidence(self, design: Array, /) -> Array | None:
         """S(a + k·n): b / (b + Σx) is Beta(a, k·n), so E ln(b + Σx) = ln b + ψ(a + k·n) − ψ(a)."""
         return log_gamma_excess(self.shape + self.known_shape * design[..., 0])
 
@@ -137,9 +127,6 @@ class Exponential(Gamma):
     description: ClassVar[str] = "waiting times"
     example: ClassVar[Example] = Example("minutes between two calls", ("minutes",), "desk")
 
-    @property
-    def support(self) -> Support:
-        """Zero and above: a clock that rounds may show no wait at all."""
-        return Support(0)
+    support = Support(0)  # a clock that rounds may show no wait at all
 
     given_parameters: ClassVar[tuple[str, ...]] = ()

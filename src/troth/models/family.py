@@ -3,42 +3,63 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from troth.core.contract import Array, Model
 from troth.core.errors import DataError, IncompatibleModelsError, ParameterError, UnboundedRangeError
 from troth.core.limits import MOST_ROWS
-from troth.core.reductions import Moments
-from troth.core.sensitivity import unproved
+from troth.core.past import History, PastTasks
+from troth.core.reductions import Moments, Reduction
+from troth.core.sensitivity import Peers, Price, Sensitivity, unproved
 from troth.core.support import Support
-from troth.models.example import Example
-from troth.models.fitting.fitted import FittedPrior
+from troth.models.fitting.fitted import Fitted, FittedPrior
+from troth.models.fitting.free_parameters import FreeParameters
 from troth.models.fitting.marginal_likelihood import fit_prior
 from troth.models.numerics.possible import everywhere
 from troth.models.parameters import Kind, Parameter, declared_parameters
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, Model
-    from troth.core.past import History, PastTasks
-    from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers, Price, Sensitivity
-    from troth.models.fitting.fitted import Fitted
-    from troth.models.fitting.free_parameters import FreeParameters
-
-    # What a constructor takes for a hyper-parameter; it is stored as a (nested) tuple of floats.
-    Vector: TypeAlias = Sequence[float] | Array
-    Matrix: TypeAlias = Sequence[Sequence[float]] | Array
+# What a constructor takes for a hyper-parameter; it is stored as a (nested) tuple of floats.
+Vector: TypeAlias = Sequence[float] | Array
+Matrix: TypeAlias = Sequence[Sequence[float]] | Array
 
 LARGEST_STATISTIC = 1e290
 LARGEST_DRAW = 1e280
 """Draws of heavy-tailed priors stop here, so that sums of them are still statistics."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """What a family's example campaign is about; its hyper-parameters are declared with the fields.
+
+    Attributes
+    ----------
+    story
+        What is to be learned.
+    columns, target
+        The columns that the model reads, and the one that a regression explains.
+    provider
+        What a provider is called.
+    labels
+        What codes 0, 1, … are called in the data.
+    values
+        The least and the greatest value of a row, for rules that need them.
+    seed
+        Of the rows. Some seed draws rows that look as if the model were wrong, which an example should not show first.
+    """
+
+    story: str = "what several providers measure"
+    columns: tuple[str, ...] = ("value",)
+    provider: str = "provider"
+    target: str | None = None
+    labels: tuple[str, ...] | None = None
+    values: tuple[float, float] | None = None
+    seed: int = 20201206
 
 
 @dataclass(frozen=True)
@@ -65,6 +86,12 @@ class Family:
 
     explains_target: ClassVar[bool] = False
     """Whether a row is a pair of features and target: data are ``(z, y)``, and the last column is the target."""
+
+    own_likelihoods: ClassVar[bool] = False
+    """Whether providers that share the prior may differ in the parameters of the likelihood."""
+
+    rows_entry: ClassVar[int] = 0
+    """Which number of a statistic is the number of rows."""
 
     row_axes: ClassVar[int] = 0
     """How many axes of an array belong to one row: 0 for rows of one value, 1 for rows that are vectors."""
@@ -130,11 +157,7 @@ class Family:
     @cached_property
     def width(self) -> int:
         """How many numbers a statistic has: as many as that of no data at all."""
-        return int(self.statistics(self._nothing).shape[-1])
-
-    @property
-    def _nothing(self) -> Any:
-        return ()
+        return int(self.statistics(((), ()) if self.explains_target else ()).shape[-1])
 
     def summary(self, data: Any, /) -> Array:
         """Numbers that add over rows; rows are i.i.d. given θ, so these are the statistics."""
@@ -151,7 +174,7 @@ class Family:
 
     def rows(self, statistics: Array, /) -> Array:
         """Count the rows behind each statistic."""
-        return np.asarray(statistics, dtype=np.float64)[..., 0]
+        return np.asarray(statistics, dtype=np.float64)[..., self.rows_entry]
 
     possible_statistics: ClassVar[str] = ""
     """What holds of all statistics of data, in words; empty where nothing is known beside limits of their size."""
@@ -173,8 +196,8 @@ class Family:
 
     @property
     def space(self) -> Mapping[str, object]:
-        """What two models must agree on for their statistics to add: family and hyper-parameters."""
-        return self.to_dict()
+        """What two models must agree on for their statistics to add: family and hyper-parameters, or the prior's."""
+        return self._prior_space if self.own_likelihoods else self.to_dict()
 
     def in_space_of(self, reference: Model, /) -> Model:
         """Return this model with statistics in the space of ``reference``: impossible for most families."""
@@ -189,7 +212,7 @@ class Family:
 
     @property
     def _prior_space(self) -> dict[str, object]:
-        """Family and hyper-parameters of the prior: the `space` of a family whose providers may differ in the rest."""
+        """Family and hyper-parameters of the prior."""
         family = next(each.__name__ for each in type(self).__mro__ if "description" in vars(each))  # also of a subclass
         prior = (each.name for each in self.parameters() if not each.known)
         return {"family": family, **{name: getattr(self, name) for name in prior}}
@@ -332,6 +355,14 @@ class Family:
             )
         fitted = cls.fit(past.as_days(), **given)
         return dataclasses.replace(fitted, rounds="tasks") if isinstance(fitted, FittedPrior) else fitted
+
+
+class CompleteEvidence(Family):
+    """A family whose Λ leaves out nothing that depends on a parameter which is fitted."""
+
+    def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
+        """Return zeros: what Λ leaves out, if anything, is said by `score_measure`."""
+        return np.zeros(np.shape(summaries)[:-1])
 
 
 def moments(compute: Callable[..., Array], *data: Any) -> Array:

@@ -1,28 +1,35 @@
-"""A regression of a provider whose features are at hand, so that its decoys come from the likelihood itself."""
+"""A regression, or candidates, with the features of one provider, so that decoys come from the likelihood itself."""
 
 from __future__ import annotations
 
+from functools import cached_property
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from troth.core.errors import MissingCapabilityError
-from troth.core.information import line_log_pmi
+from troth.core.contract import Array, ComparedDesign, Generator, HasEvidenceCost, Model
+from troth.core.errors import DataError, MissingCapabilityError
+from troth.core.information import line_log_pmi, log_pmi
+from troth.core.support import Support
 from troth.models.numerics.designs import compare_rows_alone
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, ComparedDesign, Generator, Model
-
 
 _EXPANDED = (
     "the likelihood is expanded at a public point, which is exact in the limit of many rows; decoys are drawn from "
     "the likelihood itself, with "
 )
+_BLOCK = 1 << 21  # answers drawn at a time
+_ROWS_OF_A_CLOSED_FORM = 10  # about as many answers are drawn while the evidence of a report is computed
+
+
+class OfModel:
+    """An attribute or a method that is that of ``model``."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        return self if instance is None else getattr(instance.model, self._name)
 
 
 class FeaturesAtHand:
@@ -34,6 +41,21 @@ class FeaturesAtHand:
     """
 
     independent_rows: ClassVar[bool] = False
+    features_in_words: ClassVar[str] = "the peers' features"
+    draws_limit: ClassVar[str] = ""
+
+    width = OfModel()
+    space = OfModel()
+    assumption = OfModel()
+    evidence_limit = OfModel()
+    possible_statistics = OfModel()
+    statistics = OfModel()
+    log_evidence = OfModel()
+    log_pmi = OfModel()
+    rows = OfModel()
+    possible = OfModel()
+    design = OfModel()
+    draw_parameters = OfModel()
 
     def __init__(self, model: Any, features: Any) -> None:
         self.model, self.features = model, features
@@ -49,70 +71,17 @@ class FeaturesAtHand:
         return model
 
     @property
-    def width(self) -> int:
-        """How many numbers a statistic has."""
-        return int(self.model.width)
-
-    @property
     def approximation(self) -> str:
         """What is not exact: the evidence, if the model expands it."""
         return _EXPANDED + self.features_in_words if self.evidence_limit else ""
-
-    features_in_words: ClassVar[str] = "the peers' features"
-    draws_limit: ClassVar[str] = ""
-
-    @property
-    def evidence_limit(self) -> str:
-        """The limit in which the model's evidence is exact."""
-        return str(self.model.evidence_limit)
-
-    @property
-    def assumption(self) -> str:
-        """What the model assumes about θ beyond its prior."""
-        return str(self.model.assumption)
-
-    @property
-    def space(self) -> Mapping[str, object]:
-        """What two models must agree on for their statistics to add: that of the regression."""
-        space: Mapping[str, object] = self.model.space
-        return space
 
     def in_space_of(self, _: Model, /) -> Model:
         """Return this model: statistics do not depend on the features at hand."""
         return self
 
-    def statistics(self, data: Any, /) -> Array:
-        """Numbers for one provider's dataset, as the regression has them."""
-        return np.asarray(self.model.statistics(data))
-
-    def log_evidence(self, statistics: Array, /) -> Array:
-        """Λ(t) of the regression."""
-        return np.asarray(self.model.log_evidence(statistics))
-
-    def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
-        """Log PMI of the regression."""
-        return np.asarray(self.model.log_pmi(own, peers, both))
-
     def line_log_pmi(self, own: Array, line: Array, /) -> Array:
         """Log PMI with many peers that have the same features."""
         return line_log_pmi(self.model, own, line)
-
-    def rows(self, statistics: Array, /) -> Array:
-        """Count the rows behind each statistic."""
-        return np.asarray(self.model.rows(statistics))
-
-    @property
-    def possible_statistics(self) -> str:
-        """What holds of all statistics of data, in words."""
-        return str(self.model.possible_statistics)
-
-    def possible(self, statistics: Array, /) -> NDArray[np.bool_]:
-        """Return for each statistic whether some data can have it."""
-        return np.asarray(self.model.possible(statistics))
-
-    def design(self, statistics: Array, /) -> Array:
-        """Return the curvature and the number of rows."""
-        return np.asarray(self.model.design(statistics))
 
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
         """Return what statistics say of the design; the features at hand are those of every day."""
@@ -121,10 +90,6 @@ class FeaturesAtHand:
         except MissingCapabilityError:
             return compare_rows_alone(statistics)
         return compared
-
-    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
-        """Draw coefficients from the prior."""
-        return np.asarray(self.model.draw_parameters(rng, shape))
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> Any:
         """Draw (z, y): with the features at hand if there are `rows` of them, otherwise with others."""
@@ -135,5 +100,99 @@ class FeaturesAtHand:
         """Draw answers for the features at hand, and return their statistics; a report without rows keeps none."""
         leading = np.broadcast_shapes(parameters.shape[:-1], design.shape[:-1])
         theta = np.broadcast_to(parameters, (*leading, parameters.shape[-1]))
-        drawn = self.model.draw_with_features(rng, theta, self.features)
-        return np.where(design[..., -1:] > 0, drawn, 0.0)
+        fresh = self.model.draw_with_features(rng, theta, self.features)
+        return np.where(design[..., -1:] > 0, fresh, 0.0)
+
+
+class KeptFeatures(FeaturesAtHand):
+    """A regression with features ``(kept rows, d)`` of one provider, who has ``rows`` rows in all.
+
+    Where only a sample of the features was kept, each of them stands for rows/kept rows. Two are equal if the models
+    and the features are, so that equal reports have equal decoys.
+    """
+
+    reduction = OfModel()
+    summary = OfModel()
+    from_summary = OfModel()
+    answer_part = OfModel()
+    answer_scorer = OfModel()
+    doubt = OfModel()
+
+    def __init__(self, model: Any, features: Any, rows: int | None = None) -> None:
+        z = Support().check(features, "feature", columns=model.reduction.features)
+        super().__init__(model, np.ascontiguousarray(z))
+        self.total = len(z) if rows is None else int(rows)
+        if not 0 < len(z) <= self.total:
+            raise DataError(f"there are features of {len(z)} rows, and {self.total} rows")
+
+    @cached_property
+    def _counts(self) -> Array | None:
+        """How many rows each of the kept features stands for, or None if each is one row."""
+        size = len(self.features)
+        return None if size == self.total else np.diff(np.arange(size + 1) * self.total // size)
+
+    @property
+    def draws_limit(self) -> str:  # type: ignore[override]
+        """Nothing where all features were kept: their answers are drawn from the likelihood."""
+        return "" if self._counts is None else "many rows, of whose features a sample was kept"
+
+    @property
+    def features_in_words(self) -> str:  # type: ignore[override]
+        """The peers' features, or a sample of them."""
+        return "the peers' features" if self._counts is None else "a sample of the peers' features"
+
+    @cached_property
+    def _digest(self) -> str:
+        return sha256(self.features.tobytes()).hexdigest()
+
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        return self.model, self._digest, self.total
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, KeptFeatures) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        return f"{self.model!r} with features {self._digest} of {self.total} rows"
+
+    def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
+        """Log PMI of the regression, by its own formula or by its evidence."""
+        return log_pmi(self.model, own, peers, both)
+
+    @property
+    def evidence_cost(self) -> int:
+        """That of the regression, and of answers that are drawn row by row."""
+        of_model = self.model.evidence_cost if isinstance(self.model, HasEvidenceCost) else 1
+        return of_model + len(self.features) // _ROWS_OF_A_CLOSED_FORM
+
+    def plan(self, rows: Any, /) -> Array:
+        """Return the design of the features at hand for reports with as many rows, or that of given features."""
+        counts = np.asarray(rows, dtype=np.float64)
+        if counts.ndim > 1 or self._counts is not None or (counts != self.total).any():
+            return np.asarray(self.model.plan(rows))
+        design = np.asarray(self.model.plan(self.features))
+        return np.broadcast_to(design, (*counts.shape, *design.shape))
+
+    def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
+        """Draw answers for the kept features, and return their statistics, with the curvature of the design."""
+        fresh = self.model.from_slope(self._draw_slope(rng, parameters, design), design)
+        return np.where((design != 0).any(axis=-1, keepdims=True), fresh, 0.0)
+
+    def draw_answer_part(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
+        """Draw answers for the kept features, and return that part of their statistics."""
+        fresh = self.model.answers_of_slope(self._draw_slope(rng, parameters, design), design)
+        return np.where((design != 0).any(axis=-1, keepdims=True), fresh, 0.0)
+
+    def _draw_slope(self, rng: Generator, parameters: Array, design: Array) -> Array:
+        leading = np.broadcast_shapes(parameters.shape[:-1], design.shape[:-1])
+        own = self.model.draw_own_coefficients(rng, np.broadcast_to(parameters, (*leading, parameters.shape[-1])))
+        flat = own.reshape(-1, own.shape[-1])
+        step = max(1, _BLOCK // max(1, len(self.features)))
+        parts = [
+            self.model.draw_slope(rng, flat[start : start + step], self.features, self._counts)
+            for start in range(0, len(flat), step)
+        ]
+        return np.concatenate(parts).reshape(own.shape)

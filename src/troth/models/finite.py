@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import comb
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from troth.core.contract import Array, Extremes, Forecast, Generator, Model
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
+from troth.core.past import History, PastTasks
 from troth.core.reductions import Counts, Reduction
-from troth.core.sensitivity import Price, Sensitivity
+from troth.core.sensitivity import Peers, Price, Sensitivity
 from troth.core.support import Support
 from troth.models.categorical import count_codes, draw_codes, draw_counts
-from troth.models.example import Example
+from troth.models.family import CompleteEvidence, Example, Matrix, Vector
 from troth.models.finite_states import FiniteStates
 from troth.models.first_guess import FirstGuess
+from troth.models.fitting.fitted import FittedPrior
 from troth.models.fitting.state_weights import fit_state_weights
 from troth.models.numerics.collisions import log_same_sequence, log_same_type
 from troth.models.numerics.count_recovery import recover_counts
@@ -37,16 +41,7 @@ from troth.models.numerics.rank import (
 from troth.models.parameters import flag, matrix, parameter, probabilities
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from troth.core.past import History, PastTasks
-    from troth.core.sensitivity import Peers
-    from troth.models.family import Matrix, Vector
-    from troth.models.fitting.fitted import FittedPrior
     from troth.models.fitting.workers import FittedWorkers
-    from troth.models.numerics.predictive import Exact
 
 _LARGEST_ENUMERATION = 200_000
 _RIGHT = 0.7  # of an unknown worker's answers, until something better is known
@@ -55,7 +50,7 @@ _MOST_STATES = 12  # whose k-rank is quick to find
 
 
 @dataclass(frozen=True)
-class Finite(FiniteStates):
+class Finite(CompleteEvidence, FiniteStates):
     """Rows that are symbols 0 … K−1, whose distribution depends on one of m states θ.
 
     Statistic: Σ log p(d|θ), one entry per θ, −∞ allowed. Λ(t) = logsumexp(log p(θ) + t).
@@ -98,6 +93,8 @@ class Finite(FiniteStates):
     )
 
     recovers_rows: ClassVar[bool] = True
+    own_likelihoods: ClassVar[bool] = True
+    by_state: ClassVar[tuple[str, ...]] = ("likelihood",)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -210,14 +207,14 @@ class Finite(FiniteStates):
         """
         t, table = np.asarray(statistics, dtype=np.float64), self._log_table
         excluded = np.isneginf(t)
-        right = none_above(t, np.where(table.max(axis=0) <= 0, 0.0, np.inf))
-        right &= ~(excluded & ~np.isneginf(table).any(axis=0)).any(axis=-1)
+        valid = none_above(t, np.where(table.max(axis=0) <= 0, 0.0, np.inf))
+        valid &= ~(excluded & ~np.isneginf(table).any(axis=0)).any(axis=-1)
         if self._counts_of is None:
-            return right
+            return valid
         counts = t @ self._counts_of
         slack = SLACK * (1 + np.abs(t).max(axis=-1, keepdims=True)) * (1 + np.abs(self._counts_of).sum())
-        right &= (counts >= -slack).all(axis=-1) & (np.abs(counts @ table - t) <= slack).all(axis=-1)
-        return np.asarray(right)
+        valid &= (counts >= -slack).all(axis=-1) & (np.abs(counts @ table - t) <= slack).all(axis=-1)
+        return np.asarray(valid)
 
     @cached_property
     def _counts_of(self) -> Array | None:
@@ -307,14 +304,6 @@ class Finite(FiniteStates):
         collision_probability = _collision_probability(tables, sizes, np.exp(log_posterior), unordered)
         return Forecast(np.exp(log_chance).sum(axis=-1), collision_probability, log_outcomes)
 
-    @property
-    def space(self) -> Mapping[str, object]:
-        """Family and prior: providers may have different tables."""
-        return self._prior_space
-
-    def _of_states(self, possible: NDArray[np.bool_]) -> dict[str, Any]:
-        return {"likelihood": np.array(self.likelihood)[possible]}
-
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw states from the prior, as numbers of shape ``(*shape, 1)``."""
         prior = np.array(self.prior) / sum(self.prior)
@@ -338,7 +327,7 @@ class Finite(FiniteStates):
             )
         return np.array(self.likelihood)
 
-    def expected_log_evidence(self, design: Array, /) -> Exact:
+    def expected_log_evidence(self, design: Array, /) -> Array | None:
         """E[Λ] over all datasets of this many rows, up to their order, less what is linear in rows.
 
         E[Λ(t)] − E[Σ_θ p(θ|t) t_θ] = −E[KL(posterior ‖ prior)], and the second expectation is a sum over rows.
@@ -388,10 +377,6 @@ class Finite(FiniteStates):
             joint = np.array(model.prior)[:, None] * table
             total += (kruskal_rank((joint / joint.sum(axis=0)).T) - 1) * rows
         return bool(total >= len(self.prior))
-
-    def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
-        """Return zeros: the likelihood of symbols is a function of their counts."""
-        return np.zeros(summaries.shape[:-1])
 
     @property
     def score_measure(self) -> str | None:

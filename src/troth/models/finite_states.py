@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from troth.core.errors import DataError
+from troth.core.contract import Array, Generator
+from troth.core.errors import DataError, MissingCapabilityError
+from troth.core.reductions import Reduction
 from troth.models.categorical import draw_codes
-from troth.models.family import Family
+from troth.models.family import Family, Vector
 from troth.models.numerics.log_sum_exp import log_sum_exp
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, Generator
-    from troth.core.reductions import Reduction
-    from troth.models.family import Vector
-    from troth.models.parameters import Kind
+from troth.models.parameters import Kind
 
 
 @dataclass(frozen=True)
@@ -94,9 +89,25 @@ class FiniteStates(Family):
         prior = np.maximum(self.posterior_probabilities(t)[possible], np.finfo(float).tiny)
         return self._replace(prior=prior, **self._of_states(possible))
 
+    by_state: ClassVar[tuple[str, ...]] = ()
+    """The parameters beside the prior that have an entry for each state."""
+
     def _of_states(self, possible: NDArray[np.bool_]) -> dict[str, Any]:
-        """Return the parameters beside the prior that have an entry for each state, for some of the states."""
-        raise NotImplementedError
+        """Return the parameters beside the prior for the states that are still possible."""
+        return {name: np.array(getattr(self, name))[possible] for name in self.by_state}
+
+    def rows(self, statistics: Array, /) -> Array:
+        """Return 0 for empty reports; other log-likelihoods do not determine the number of rows."""
+        t = np.asarray(statistics, dtype=np.float64)
+        if t.any():
+            raise MissingCapabilityError(
+                "log-likelihoods do not determine numbers of rows: pass rows= beside the statistics"
+            )
+        return np.zeros(t.shape[:-1])
+
+    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
+        """Draw states from the prior, as numbers of shape ``(*shape, 1)``."""
+        return draw_codes(rng, np.broadcast_to(np.array(self.prior), (*shape, len(self.prior))), 1)
 
     def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
         """Draw a state given statistics."""

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil, floor, log10
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from troth.core.contract import Array
 from troth.core.errors import DataError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from troth.core.contract import Array
 
 _MOST_LABELS = 50
 _LEAST_DISPERSION, _MOST_DISPERSION = 0.8, 2.5  # variance over mean of what is taken for counts

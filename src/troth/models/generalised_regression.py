@@ -2,42 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
+from troth.core.contract import Array, Generator
 from troth.core.errors import DataError, ParameterError
-from troth.core.reductions import Expansion
-from troth.core.sensitivity import Sensitivity, refuted_without_data
-from troth.core.support import Support
-from troth.models.answered_rows import AnsweredRows
-from troth.models.family import moments
-from troth.models.first_guess import FirstGuess, answers_of, standardised
-from troth.models.fitting.free_parameters import Positive, Real
+from troth.core.reductions import Expansion, Reduction
+from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
+from troth.models.answered_rows import AnsweredRows, draw_features, planned_features, root_of_curvature
+from troth.models.family import Matrix, Vector, moments
+from troth.models.features_at_hand import KeptFeatures
+from troth.models.first_guess import Column, FirstGuess, answers_of, standardised
+from troth.models.fitting.free_parameters import FreeParameters, Positive, Real
 from troth.models.fitting.modes import fit_at_modes
-from troth.models.kept_features import KeptFeatures
-from troth.models.known_noise_regression import KnownNoiseRegression
+from troth.models.linear_regression import KnownNoiseRegression
 from troth.models.numerics.possible import are_products
-from troth.models.parameters import Precision, parameter, vector
+from troth.models.parameters import Numbers, Precision, parameter, vector
 from troth.models.regression import Regression
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, Generator
-    from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers
-    from troth.models.family import Matrix, Vector
-    from troth.models.first_guess import Column
-    from troth.models.fitting.free_parameters import FreeParameters
 
 _CLOSE = 1e-10  # of a Newton step to the mode, beside the coefficients
 _MOST_STEPS = 100
-_NOISE = 1e-14  # eigenvalues of a matrix with ones on its diagonal that are rounding
 
 
 @dataclass(frozen=True)
@@ -55,7 +44,9 @@ class ExpandedRegression(AnsweredRows, Regression):
     point: Vector | None = field(
         default=None,
         kw_only=True,
-        metadata=parameter("public coefficients at which the likelihood is expanded; the prior mean if empty", vector),
+        metadata=parameter(
+            "public coefficients at which the likelihood is expanded; the prior mean if empty", Numbers(beside="mean")
+        ),
     )
 
     evidence_limit: ClassVar[str] = "many rows with coefficients near the public point"
@@ -67,16 +58,11 @@ class ExpandedRegression(AnsweredRows, Regression):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if len(self.mean) % self._answer.predictors:
+        if len(self.mean) % self._classes:
             raise ParameterError(
-                f"{type(self).__name__}: mean must have as many entries for each of {self._answer.predictors} classes, "
+                f"{type(self).__name__}: mean must have as many entries for each of {self._classes} classes, "
                 f"not {len(self.mean)} in all",
                 parameter="mean",
-            )
-        if self.point is not None and len(self.point) != len(self.mean):
-            raise ParameterError(
-                f"{type(self).__name__}: point must have {len(self.mean)} entries, as mean has, not {len(self.point)}",
-                parameter="point",
             )
 
     answers: ClassVar[str] = ""
@@ -91,7 +77,7 @@ class ExpandedRegression(AnsweredRows, Regression):
 
     @classmethod
     def suits_target(cls, target: Column, /) -> bool:
-        """Answers of this family's kind."""
+        """Return whether answers are of this family's kind."""
         return answers_of(target) == cls.answers
 
     @classmethod
@@ -115,8 +101,12 @@ class ExpandedRegression(AnsweredRows, Regression):
         raise NotImplementedError
 
     @property
+    def _classes(self) -> int:
+        return self._answer.predictors
+
+    @property
     def _features_of_row(self) -> int:
-        return len(self.mean) // self._answer.predictors
+        return len(self.mean) // self._classes
 
     @property
     def reduction(self) -> Expansion:
@@ -155,14 +145,8 @@ class ExpandedRegression(AnsweredRows, Regression):
 
     def plan(self, rows: Any, /) -> Array:
         """Return the design of a report with these features, ``(rows, d)``."""
-        if np.ndim(rows) < 2:
-            d = self._features_of_row
-            raise DataError(f"a regression is planned by its features, of shape (rows, {d}), not by {rows!r}")
-        z = Support().check(rows, "feature", columns=self._features_of_row)
-        return self._plan(self._sums(z, np.zeros(z.shape[:-1])))
-
-    def _plan(self, summary: Array) -> Array:
-        return np.asarray(self.design(self.from_summary(summary)))
+        z = planned_features(rows, self._features_of_row)
+        return np.asarray(self.design(self.from_summary(self._sums(z, np.zeros(z.shape[:-1])))))
 
     def expanded_at_mode(self, data: Any, /) -> Self:
         """Return the model expanded at the most probable coefficients given public rows (z, y), with the same prior.
@@ -195,12 +179,16 @@ class ExpandedRegression(AnsweredRows, Regression):
                 break
         return self._replace(point=theta)
 
-    def _draw_answers(self, rng: Generator, theta: Array, noise: Array | float, rows: Any) -> tuple[Array, Array]:
-        del noise
-        d = self._features_of_row
-        z = rng.standard_normal((*theta.shape[:-1], int(rows), d)) if np.ndim(rows) == 0 else np.asarray(rows)
+    def draw_own_coefficients(self, rng: Generator, parameters: Array, /) -> Array:
+        """Draw the coefficients of a provider."""
+        raise NotImplementedError
+
+    def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:
+        """Draw (z, y) from the likelihood itself, for features ``rows`` or for ``rows`` standard normal ones."""
+        theta = self.draw_own_coefficients(rng, np.asarray(parameters))
+        z = draw_features(rng, rows, self._features_of_row, theta.shape[:-1])
         y = self._answer.draw(rng, self._predictors(theta, z))
-        return np.broadcast_to(z, (*y.shape, d)), y
+        return np.broadcast_to(z, (*y.shape, z.shape[-1])), y
 
     def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
         """Return the expanded log-likelihood at the prior mean."""
@@ -268,7 +256,7 @@ class ExpandedRegression(AnsweredRows, Regression):
         """
         t = np.asarray(statistics, dtype=np.float64)
         t = t.reshape(-1, t.shape[-1]).sum(axis=0)
-        mean = self._answer.means(self.public_coefficients.reshape(self._answer.predictors, -1)[:, :1])
+        mean = self._answer.means(self.public_coefficients.reshape(self._classes, -1)[:, :1])
         weight = float(self.rows(t) * (mean * (1 - mean) if self._answer.labels is not None else mean).sum())
         if not weight > 0:
             return ""
@@ -335,7 +323,7 @@ class GeneralisedRegression(ExpandedRegression, KnownNoiseRegression):
     def possible(self, statistics: Array, /) -> NDArray[np.bool_]:
         """Return where H is the curvature of as many rows."""
         t = np.asarray(statistics, dtype=np.float64)
-        return are_products(self._gram(t), self.rows(t) * self._answer.predictors)
+        return are_products(self._gram(t), self.rows(t) * self._classes)
 
     def _pooled_curvature(self, statistics: Array) -> Array:
         half = np.linalg.solve(self._prior_root, self._gram(statistics))
@@ -351,10 +339,6 @@ class GeneralisedRegression(ExpandedRegression, KnownNoiseRegression):
         """N(mean + Λ⁻¹h, Λ⁻¹), expanded at the same point."""
         return self._replace(**self._posterior_prior(np.asarray(statistics)), point=self.reduction.point)
 
-    def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:
-        """Draw (z, y) from the likelihood itself, for features ``rows`` or for ``rows`` standard normal ones."""
-        return self._draw_answers(rng, np.asarray(parameters), 0.0, rows)
-
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw statistics with the same curvature, in the limit of many rows: g ~ N(H(θ − mean), H)."""
         return self._with_answers(self.draw_answer_part(rng, parameters, design), design)
@@ -368,10 +352,7 @@ class GeneralisedRegression(ExpandedRegression, KnownNoiseRegression):
         size = len(self.mean)
         leading = np.broadcast_shapes(parameters.shape[:-1], design.shape[:-1])
         H = design[..., :-1].reshape(*design.shape[:-1], size, size)
-        scale = np.sqrt(np.maximum(np.diagonal(H, axis1=-2, axis2=-1), 0.0))
-        scale = np.where(scale > 0, scale, 1.0)  # features of all sizes keep their digits beside each other
-        values, vectors = np.linalg.eigh(H / scale[..., None] / scale[..., None, :])
-        root = vectors * np.sqrt(np.where(values > _NOISE * size, values, 0.0))[..., None, :]
+        scale, root = root_of_curvature(H)
         white = rng.standard_normal((*leading, size))
         shift = np.broadcast_to(parameters - np.array(self.mean), (*leading, size))
         return np.asarray(scale * _times(root, white) + _times(H, shift))
@@ -410,7 +391,7 @@ class GeneralisedRegression(ExpandedRegression, KnownNoiseRegression):
         d, count = self._features_of_row, sum(n for _, n in peers)
         if count >= d:
             reason = f"{count} peer rows see all {d} features, in general position, in the limit of many rows"
-            return Sensitivity("undecided" if self._answer.predictors > 1 else "proved", reason)
+            return Sensitivity("undecided" if self._classes > 1 else "proved", reason)
         if rows > 0:
             pair = ("a row whose features peers never see", "the same row with another answer")
             return Sensitivity("refuted", f"{count} peer rows cannot see all {d} features", 0.0, pair)

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import betaln
 
-from troth.core.sensitivity import one_row_suffices
+from troth.core.contract import Array, Generator
+from troth.core.reductions import Reduction
+from troth.core.sensitivity import Peers, Sensitivity, one_row_suffices
 from troth.core.support import Support
 from troth.models.count_and_sum import CountAndSum, draw_poisson
-from troth.models.example import Example
-from troth.models.family import LARGEST_DRAW, scalar_parameters
-from troth.models.fitting.free_parameters import Positive
+from troth.models.family import LARGEST_DRAW, Example, scalar_parameters
+from troth.models.fitting.free_parameters import FreeParameters, Positive
 from troth.models.fitting.moments import beta_moments, day_moments
 from troth.models.numerics.second_difference import dirichlet_log_pmi
 from troth.models.parameters import parameter, positive
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from troth.core.contract import Array, Generator
-    from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers, Sensitivity
-    from troth.models.fitting.free_parameters import FreeParameters
 
 
 @dataclass(frozen=True)
@@ -47,10 +41,7 @@ class NegativeBinomial(CountAndSum):
     example: ClassVar[Example] = Example("failures before the third success", ("failures",), "site", values=(0, 200))
     theta: ClassVar[tuple[str, ...]] = ("probability of success",)
 
-    @property
-    def support(self) -> Support:
-        """Counts from 0."""
-        return Support(0, integer=True)
+    support = Support(0, integer=True)
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """Ln B(α + r·n, β + Σx)."""

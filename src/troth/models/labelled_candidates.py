@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from troth.core.contract import ComparedDesign
+from troth.core.contract import Array, ComparedDesign, Generator
 from troth.core.errors import ParameterError
 from troth.core.reductions.expansions import Expansions
-from troth.models.answered_rows import AnsweredRows, OfCounts, OfLabels, OfYesNo
-from troth.models.example import Example
+from troth.models.answered_rows import AnsweredRows, OfCounts, OfLabels, OfYesNo, root_of_curvature
+from troth.models.family import Example, Matrix
 from troth.models.numerics.possible import are_products, none_above
 from troth.models.parameters import Whole, matrix, parameter
-from troth.models.regression_candidates import LARGEST_TABLE, RegressionCandidates
-from troth.models.trained_coefficients import trained_coefficients
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, Generator
-    from troth.models.family import Matrix
-
-_NOISE = 1e-14  # eigenvalues of a matrix with ones on its diagonal that are rounding
+from troth.models.regression_candidates import LARGEST_TABLE, RegressionCandidates, trained_coefficients
 
 
 @dataclass(frozen=True)
@@ -150,11 +141,7 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
 
     def _roots(self, halves: Array) -> Array:
         """Return F with FFᵀ = H from its halves ``(..., candidate, number)``, with features of any size."""
-        H = self.reduction.each[0].matrix(halves)
-        scale = np.sqrt(np.maximum(np.diagonal(H, axis1=-2, axis2=-1), 0.0))
-        scale = np.where(scale > 0, scale, 1.0)
-        values, vectors = np.linalg.eigh(H / scale[..., None] / scale[..., None, :])
-        root = vectors * np.sqrt(np.where(values > _NOISE * H.shape[-1], values, 0.0))[..., None, :]
+        scale, root = root_of_curvature(self.reduction.each[0].matrix(halves))
         return np.asarray(scale[..., None] * root)
 
     def _draw_answers(self, rng: Generator, chosen: NDArray[np.intp], z: Array) -> Array:
@@ -200,8 +187,8 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
 def _of_chosen(by_candidate: Array, chosen: NDArray[np.intp]) -> Array:
     """Return the entries of one candidate, ``(..., number…)`` of ``(..., candidate, number…)``."""
     after = by_candidate.ndim - chosen.ndim - 1
-    place = chosen.reshape(*chosen.shape, *[1] * (after + 1))
-    return np.take_along_axis(by_candidate, place, axis=chosen.ndim).squeeze(chosen.ndim)
+    index = chosen.reshape(*chosen.shape, *[1] * (after + 1))
+    return np.take_along_axis(by_candidate, index, axis=chosen.ndim).squeeze(chosen.ndim)
 
 
 @dataclass(frozen=True)

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from troth.models.answered_rows import OfCounts, OfLabels, OfYesNo
-from troth.models.example import Example
+from troth.models.family import Example, Matrix, Vector
 from troth.models.generalised_regression import GeneralisedRegression
 from troth.models.parameters import Precision, Whole, parameter, vector
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from troth.models.family import Matrix, Vector
 
 
 @dataclass(frozen=True)
@@ -72,11 +67,6 @@ class SoftmaxRegression(OfLabels, GeneralisedRegression):
 
     description: ClassVar[str] = "a label of several explained by numbers"
     example: ClassVar[Example] = Example("which crop grows", ("rain", "height"), "farm", target="crop", seed=20201207)
-
-    def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None, /) -> list[str]:
-        """Name the coefficient of each column but the last, the target, for each label."""
-        names = super().parameter_names(columns)
-        return [f"{name} for {each}" for each in labels or range(self.classes) for name in names]
 
 
 @dataclass(frozen=True)

@@ -3,45 +3,47 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from math import comb
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from troth.core.contract import Array, Extremes, Forecast, Generator
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
+from troth.core.past import History
 from troth.core.reductions import Counts, Moments, Reduction
-from troth.core.sensitivity import Sensitivity, refuted_without_data
+from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
 from troth.core.support import Support
-from troth.models.categorical import count_codes, draw_codes
+from troth.models.categorical import count_codes
 from troth.models.count_and_sum import count_and_sum
-from troth.models.example import Example
-from troth.models.family import moments, scalar_parameters
+from troth.models.family import Example, Matrix, Vector, moments, scalar_parameters
 from troth.models.finite_states import FiniteStates
-from troth.models.fitting.day_types.fit import fit_day_types
+from troth.models.fitting.day_types.fit import Watch, fit_day_types
+from troth.models.fitting.day_types.fitted import FittedDayTypes
 from troth.models.fitting.day_types.outcomes import outcome_of
 from troth.models.numerics.collisions import log_same_dispersed
-from troth.models.numerics.day_type_cosines import day_type_cosines
-from troth.models.numerics.day_type_ratios import log_likelihood_ratios
+from troth.models.numerics.day_types import day_type_cosines, log_likelihood_ratios, widest_spread
 from troth.models.numerics.dispersed import (
     LABELS,
     OUTCOMES,
     as_probabilities,
     count_log_likelihood,
+    dispersed_mean_log_density,
     draw_effect,
     draw_rows,
     draw_sums,
     labels_log_likelihood,
     log_likelihood,
+    moments_around,
 )
-from troth.models.numerics.dispersed_mean import dispersed_mean_log_density, moments_around
 from troth.models.numerics.extremes import unordered_datasets
 from troth.models.numerics.finite_extremes import finite_extremes_of
 from troth.models.numerics.identification import compare_predictions
-from troth.models.numerics.likelihood_gaps import widest_spread
 from troth.models.numerics.possible import none_above
 from troth.models.numerics.rank import FULL_RANK
 from troth.models.numerics.row_orders import log_orders
@@ -56,17 +58,6 @@ from troth.models.parameters import (
     probabilities,
     vector_or_matrix,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from troth.core.past import History
-    from troth.core.sensitivity import Peers
-    from troth.models.family import Matrix, Vector
-    from troth.models.fitting.day_types.fit import Watch
-    from troth.models.fitting.day_types.fitted import FittedDayTypes
 
 _ALL_REPORTS = 1_000_000  # pairs of own and peers' reports that are enumerated for an exact range
 _MOST_ROWS = 1_000_000  # of a report whose probability is added up over all its counts
@@ -134,6 +125,8 @@ class LatentClass(FiniteStates):
         "parcels that arrive late, on quiet, usual and stormy days", ("late",), "depot"
     )
     independent_rows: ClassVar[bool] = False
+    own_likelihoods: ClassVar[bool] = True
+    by_state: ClassVar[tuple[str, ...]] = ("means",)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -170,9 +163,9 @@ class LatentClass(FiniteStates):
         high = 1.0 if self.outcome in LABELS else np.inf
         outside = np.argwhere(~((means > 0) & (means < high)))
         if self.outcome != "real" and len(outside):
-            place = ", ".join(str(int(i)) for i in outside[0])
+            index = ", ".join(str(int(i)) for i in outside[0])
             where = "above 0" if self.outcome == "count" else "between 0 and 1; for certainties use Finite"
-            raise self._wrong("means", f"[{place}] must lie {where}, not {means[tuple(outside[0])]!r}")
+            raise self._wrong("means", f"[{index}] must lie {where}, not {means[tuple(outside[0])]!r}")
 
     @cached_property
     def _means(self) -> Array:
@@ -222,15 +215,6 @@ class LatentClass(FiniteStates):
     def possible(self, statistics: Array, /) -> NDArray[np.bool_]:
         """Return where no log-likelihood exceeds 0."""
         return none_above(np.asarray(statistics, dtype=np.float64))
-
-    def rows(self, statistics: Array, /) -> Array:
-        """Return 0 for empty reports; other log-likelihoods do not determine the number of rows."""
-        t = np.asarray(statistics, dtype=np.float64)
-        if t.any():
-            raise MissingCapabilityError(
-                "log-likelihoods of day types do not determine numbers of rows: pass rows= beside the statistics"
-            )
-        return np.zeros(t.shape[:-1])
 
     def log_pmi_extremes(self, rows: int, peers: Peers, values: tuple[float, float] | None = None, /) -> Extremes:
         """Extremes over every report of up to ``rows`` rows: exact for few reports of labels, otherwise a bound.
@@ -317,18 +301,6 @@ class LatentClass(FiniteStates):
         """Mean probabilities of labels, ``[type, code]``."""
         return as_probabilities(self.outcome, self._means)
 
-    @property
-    def space(self) -> Mapping[str, object]:
-        """Family and prior: providers may have different distributions on the same day types."""
-        return self._prior_space
-
-    def _of_states(self, possible: NDArray[np.bool_]) -> dict[str, Any]:
-        return {"means": np.array(self.means)[possible]}
-
-    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
-        """Draw types from the prior, shape ``(*shape, 1)``."""
-        return draw_codes(rng, np.broadcast_to(np.array(self.prior), (*shape, len(self.prior))), 1)
-
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw rows for each type; the rows of a dataset share one effect."""
         means = np.array(self.means)[parameters[..., 0].astype(np.intp)]
@@ -395,7 +367,7 @@ class LatentClass(FiniteStates):
 
     @classmethod
     def suits_reduction(cls, reduction: Reduction, /) -> bool:
-        """One column of labels or numbers."""
+        """Return whether there is one column of labels or numbers."""
         return isinstance(reduction, Counts) or (isinstance(reduction, Moments) and reduction.columns == 1)
 
     @classmethod

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from troth.models.example import Example
+from troth.core.contract import Array, ComparedDesign, Generator
+from troth.core.reductions import Reduction
+from troth.models.family import Example, Vector
 from troth.models.linear_regression import LinearRegression
 from troth.models.numerics.designs import compare_products
 from troth.models.numerics.possible import are_products, none_above
 from troth.models.parameters import Numbers, parameter
-from troth.models.regression_candidates import RegressionCandidates
-from troth.models.trained_coefficients import trained_coefficients
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, ComparedDesign, Generator
-    from troth.core.reductions import Reduction
-    from troth.models.family import Vector
+from troth.models.regression_candidates import RegressionCandidates, trained_coefficients
 
 
 @dataclass(frozen=True)
@@ -78,7 +72,7 @@ class LinearCandidates(RegressionCandidates):
         "what a dose and age do to a response", ("dose", "age"), "clinic", target="response"
     )
     given_parameters: ClassVar[tuple[str, ...]] = ("coefficients", "noise")
-    _by_candidate: ClassVar[tuple[str, ...]] = ("coefficients", "noise")
+    by_state: ClassVar[tuple[str, ...]] = ("coefficients", "noise")
 
     @cached_property
     def _noise(self) -> Array:

@@ -7,30 +7,77 @@ itself for the usual prior mean of zero.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import gammaln
 
-from troth.models.example import Example
-from troth.models.fitting.free_parameters import Positive, PositiveDefinite, Real
+from troth.core.contract import Array, Generator
+from troth.core.reductions import Reduction
+from troth.core.sensitivity import Peers, Sensitivity
+from troth.models.family import Example
+from troth.models.fitting.free_parameters import FreeParameters, Positive, PositiveDefinite, Real
 from troth.models.fitting.moments import regression_moments, regression_parameters
-from troth.models.known_noise_regression import KnownNoiseRegression
 from troth.models.normal import draw_variance, unknown_variance_log_pmi
 from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.parameters import parameter, positive
 from troth.models.reference_noise import ReferenceNoise
-from troth.models.regression import Posterior, Regression
+from troth.models.regression import ABOVE_ANY_FIT, Posterior, Regression
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
-    from troth.core.contract import Array, Generator
-    from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers, Sensitivity
-    from troth.models.fitting.free_parameters import FreeParameters
-    from troth.models.numerics.predictive import Exact
+@dataclass(frozen=True)
+class KnownNoiseRegression(Regression):
+    """Θ ~ N(mean, precision⁻¹), and Λ(t) = ½ hᵀΛ⁻¹h − ½ ln det Λ with Λ = precision + G/unit², h = g/unit²."""
+
+    @property
+    def _unit(self) -> float:
+        """The noise in whose units rows are counted."""
+        return 1.0
+
+    def log_evidence(self, statistics: Array, /) -> Array:
+        """½ hᵀΛ⁻¹h − ½ ln det Λ."""
+        t, unit = np.asarray(statistics, dtype=np.float64), self._unit**2
+        posterior = self._posterior(t, unit, self._product(t), ABOVE_ANY_FIT)
+        log_determinant = posterior.log_determinant - len(self.mean) * np.log(unit)
+        return np.asarray(0.5 * (posterior.whitened**2).sum(axis=-1) / unit - 0.5 * log_determinant)
+
+    def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
+        """Log PMI with quadratic forms that do not cancel, three factorisations at most."""
+
+        def kernel(own: Array, peers: Array, both: Array) -> Array:
+            information = self._information(own, peers, both, self._unit**2, None)
+            return np.asarray(0.5 * information.determinant - information.W)
+
+        return self._in_chunks(kernel, own, peers, both)
+
+    def line_log_pmi(self, own: Array, line: Array, /) -> Array:
+        """Log PMI with many peers that have the same features."""
+        return self.answer_scorer(own, line[0])(self._product(line))
+
+    def answer_scorer(self, own: Array, peers: Array, /) -> Callable[[Array], Array]:
+        """Return log PMI with peers that have the same features as a function of their h."""
+        unit = self._unit**2
+
+        def evidence(_: Array, quadratic: Array, log_determinant: Array) -> Array:
+            return np.asarray(0.5 * (quadratic / unit - log_determinant))
+
+        return lambda line: self._in_line(own, peers, line, np.zeros(2), unit, evidence)
+
+    def posterior(self, statistics: Array, /) -> Self:
+        """N(mean + Λ⁻¹h, Λ⁻¹)."""
+        return self._replace(**self._posterior_prior(np.asarray(statistics, dtype=np.float64) / self._unit**2))
+
+    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
+        """Draw coefficients from the prior, shape ``(*shape, d)``."""
+        noise = rng.standard_normal((*shape, len(self.mean)))
+        return np.array(self.mean) + noise @ np.linalg.inv(self._prior_root)
+
+    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
+        """Draw coefficients given statistics."""
+        t = np.asarray(statistics, dtype=np.float64) / self._unit**2
+        return self._draw_coefficients(rng, t, np.ones(t.shape[:-1]))
 
 
 @dataclass(frozen=True)
@@ -78,10 +125,10 @@ class LinearRegression(ReferenceNoise, KnownNoiseRegression):
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw statistics with the same features, from their Gram matrix alone."""
-        drawn = self._draw_from_design(rng, parameters, self.noise**2, design)
-        return drawn if self._weight == 1 else self._weight * drawn
+        statistics = self._draw_from_design(rng, parameters, self.noise**2, design)
+        return statistics if self._weight == 1 else self._weight * statistics
 
-    def expected_log_evidence(self, design: Array, /) -> Exact:
+    def expected_log_evidence(self, design: Array, /) -> Array | None:
         """−½ ln det(P + ZᵀZ/noise²): the quadratic form's expectation, ½ tr(P⁻¹ZᵀZ)/noise², is linear in the design."""
         added = self._gram(design) / self.noise**2
         return np.asarray(-0.5 * np.linalg.slogdet(self._prior_precision + added)[1])
@@ -199,7 +246,7 @@ class LinearRegressionUnknownNoise(Regression):
         """Draw statistics with the same features, from their Gram matrix alone."""
         return self._draw_from_design(rng, parameters[..., :-1], parameters[..., -1], design)
 
-    def expected_log_evidence(self, design: Array, /) -> Exact:
+    def expected_log_evidence(self, design: Array, /) -> Array | None:
         """S(A) − ½ ln det(P + ZᵀZ): scale/B is Beta(shape, n/2), whatever the features."""
         log_determinant = np.linalg.slogdet(self._prior_precision + self._gram(design))[1]
         return np.asarray(log_gamma_excess(self.shape + design[..., -1] / 2) - 0.5 * log_determinant)

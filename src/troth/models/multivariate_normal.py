@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import multigammaln, psi
 
+from troth.core.contract import Array, Generator, Model
 from troth.core.errors import DataError, ParameterError
-from troth.core.reductions import Moments
-from troth.core.sensitivity import one_row_suffices
-from troth.models.example import Example
-from troth.models.family import Family, moments
-from troth.models.first_guess import FirstGuess
-from troth.models.fitting.free_parameters import Positive, PositiveDefinite, Real
+from troth.core.reductions import Moments, Reduction
+from troth.core.sensitivity import Peers, Sensitivity, one_row_suffices
+from troth.models.family import Example, Family, Matrix, Vector, moments
+from troth.models.first_guess import Column, FirstGuess
+from troth.models.fitting.free_parameters import FreeParameters, Positive, PositiveDefinite, Real
 from troth.models.fitting.moments import day_moments
 from troth.models.normal import Normal, normal_log_pmi
 from troth.models.numerics.possible import are_products
@@ -23,19 +25,6 @@ from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.numerics.second_difference import minus_product
 from troth.models.parameters import number, parameter, positive, positive_definite, vector
 from troth.models.reference_noise import ReferenceNoise
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, Generator, Model
-    from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers, Sensitivity
-    from troth.models.family import Matrix, Vector
-    from troth.models.first_guess import Column
-    from troth.models.fitting.free_parameters import FreeParameters
-    from troth.models.numerics.predictive import Exact
 
 _LEAST_ROOT = 1e-5  # of a drawn precision: sums of products with a larger spread do not fit doubles
 
@@ -200,7 +189,7 @@ class MultivariateNormal(ReferenceNoise, NormalVectors):
         root = np.linalg.cholesky(np.array(self.noise))
         return self._weight * _draw_moments(rng, parameters - np.array(self.mean), root, design[..., 0])
 
-    def expected_log_evidence(self, design: Array, /) -> Exact:
+    def expected_log_evidence(self, design: Array, /) -> Array | None:
         """−½ ln(λ/λ₀), summed over independent coordinates."""
         return np.asarray(-0.5 * np.log1p(self._weight * design[..., :1] / self._coordinates[1]).sum(axis=-1))
 
@@ -320,7 +309,7 @@ class MultivariateNormalUnknownCovariance(NormalVectors):
         mean, root = self._split(parameters)
         return _draw_moments(rng, mean - np.array(self.mean), root, design[..., 0])
 
-    def expected_log_evidence(self, design: Array, /) -> Exact:
+    def expected_log_evidence(self, design: Array, /) -> Array | None:
         """Σ_j S(A_j) − (j/2)ψ(A_j) − ½ ln(κ/κ₀), A_j = (ν − j)/2: det scale/det Ψ is a product of d Beta variables."""
         steps = np.arange(len(self.mean))
         A = (self.dof + design - steps) / 2

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import floor, log10
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from troth.core.contract import Extremes
-from troth.core.reductions import Moments
-from troth.core.sensitivity import one_row_suffices
+from troth.core.contract import Array, Extremes, Generator
+from troth.core.reductions import Moments, Reduction
+from troth.core.sensitivity import Peers, Sensitivity, one_row_suffices
 from troth.models.count_and_sum import count_and_sum
-from troth.models.example import Example
-from troth.models.family import LARGEST_DRAW, Family, moments, scalar_parameters
+from troth.models.family import LARGEST_DRAW, Example, Family, moments, scalar_parameters
 from troth.models.first_guess import Column, FirstGuess, rough
-from troth.models.fitting.free_parameters import Positive, Real
+from troth.models.fitting.free_parameters import FreeParameters, Positive, Real
 from troth.models.fitting.moments import day_moments, normal_parameters
-from troth.models.numerics.dispersed_mean import moments_around
+from troth.models.numerics.dispersed import dispersed_mean_log_density, moments_around
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.normal_extremes import Side, normal_extremes
 from troth.models.numerics.possible import SLACK
@@ -27,17 +28,6 @@ from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.numerics.second_difference import binet_remainder, in_chunks, minus_product, weighted_excess
 from troth.models.parameters import number, parameter, positive
 from troth.models.reference_noise import ReferenceNoise
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, Generator
-    from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers, Sensitivity
-    from troth.models.fitting.free_parameters import FreeParameters
-    from troth.models.numerics.predictive import Exact
 
 
 @dataclass(frozen=True)
@@ -116,7 +106,7 @@ class NormalMean(Family):
 
     @classmethod
     def suits_reduction(cls, reduction: Reduction, /) -> bool:
-        """One column of numbers that need not be whole."""
+        """Return whether there is one column of numbers that need not be whole."""
         return isinstance(reduction, Moments) and reduction.columns == 1 and not reduction.support.integer
 
 
@@ -155,7 +145,7 @@ class Normal(ReferenceNoise, NormalMean):
 
     @classmethod
     def suits(cls, column: Column, /) -> bool:
-        """Numbers."""
+        """Return whether values are numbers."""
         return not column.has_text
 
     @classmethod
@@ -210,18 +200,13 @@ class Normal(ReferenceNoise, NormalMean):
         noise = self.noise * np.sqrt(rows) * rng.standard_normal(rows.shape)
         return self._weight * np.stack([rows, rows * (theta - self.mean) + noise], axis=-1)
 
-    def expected_log_evidence(self, design: Array, /) -> Exact:
+    def expected_log_evidence(self, design: Array, /) -> Array | None:
         """−½ ln(λ/λ₀): h has variance (λ − λ₀)λ/λ₀, so E[h²/2λ] = (λ/λ₀ − 1)/2 is linear in n."""
         return np.asarray(-0.5 * np.log1p(design[..., 0] * (self.scale / self.noise) ** 2))
 
     def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
         """Return −½ ln(2πσ²) − (x − mean)²/2σ² for each row; without squares a report is one value, its mean."""
-        s = moments_around(summaries, reduction, self.mean)
-        n, unit = s[..., 0], self.noise**2
-        if s.shape[-1] == 3:
-            return np.asarray(-n / 2 * np.log(2 * np.pi * unit) - s[..., 2] / (2 * unit))
-        rows = np.maximum(n, 1.0)
-        return np.asarray(0.5 * np.log(rows / (2 * np.pi * unit)) - s[..., 1] ** 2 / rows / (2 * unit))
+        return dispersed_mean_log_density(moments_around(summaries, reduction, self.mean), 0.0, self.noise)
 
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
@@ -343,7 +328,7 @@ class NormalUnknownVariance(Family):
         spread = 2 * variance * rng.standard_gamma(np.maximum(rows - 1, 0) / 2)
         return np.stack([rows, total, spread + total**2 / np.maximum(rows, 1)], axis=-1)
 
-    def expected_log_evidence(self, design: Array, /) -> Exact:
+    def expected_log_evidence(self, design: Array, /) -> Array | None:
         """S(A) − ½ ln(λ/λ₀): scale/B is Beta(shape, n/2), so E ln B = ln scale + ψ(A) − ψ(shape)."""
         rows = design[..., 0]
         return np.asarray(log_gamma_excess(self.shape + rows / 2) - 0.5 * np.log1p(rows / self.strength))

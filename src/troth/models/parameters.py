@@ -10,20 +10,17 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from troth.core.contract import Array
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import parse_number
 from troth.core.support import as_floats
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from troth.core.contract import Array
 
 LARGEST_PARAMETER = 1e100
 
@@ -139,10 +136,16 @@ class Numbers(Kind):
         How many axes there may be: 1 for a vector, 2 for a matrix.
     above_zero
         Whether every entry must be above 0.
+    fewest
+        How many entries there must be at least.
+    beside
+        The vector of the same family that it is as long as, if any.
     """
 
     axes: tuple[int, ...] = (1,)
     above_zero: bool = False
+    fewest: int = 1
+    beside: str = ""
 
     @property
     def hint(self) -> str:
@@ -160,7 +163,6 @@ class Numbers(Kind):
 
     def array(self, name: str, value: Any, owner: object) -> Array:
         """Return the numbers as an array."""
-        del owner
         try:
             array = as_floats(value, name)
         except DataError as error:
@@ -174,6 +176,10 @@ class Numbers(Kind):
             least = np.unravel_index(int(np.argmin(array)), array.shape)
             where = f"[{', '.join(map(str, least))}]" if array.ndim else ""
             raise ValueError(f"{name}{where} must be above 0, not {array.min()}")
+        if array.size < self.fewest:
+            raise ValueError(f"{name} must have at least {self.fewest} entries, not {array.size}")
+        if self.beside and array.ndim == 1 and len(array) != (size := len(getattr(owner, self.beside))):
+            raise ValueError(f"{name} must have {size} entries, as {self.beside} has, not {len(array)}")
         return array
 
     def parse(self, text: str) -> list[Any]:
@@ -236,11 +242,8 @@ class Precision(PositiveDefinite):
         """Return the matrix or, for one number too, the diagonal."""
         if np.ndim(value) == 2:
             return super().array(name, value, owner)
-        size = len(getattr(owner, self.beside))
-        entries = Numbers((0, 1), above_zero=True).array(name, value, owner)
-        if entries.ndim and len(entries) != size:
-            raise ValueError(f"{name} must have {size} entries, not {len(entries)}")
-        return np.broadcast_to(entries, (size,))
+        entries = Numbers((0, 1), above_zero=True, beside=self.beside).array(name, value, owner)
+        return np.broadcast_to(entries, (len(getattr(owner, self.beside)),))
 
     def parse(self, text: str) -> Any:
         """Read one number, a line of them, or a matrix."""
@@ -292,7 +295,8 @@ class Flag(Word):
 
 number, positive, non_negative, flag = Number(), Positive(), NonNegative(), Flag()
 vector, matrix, vector_or_matrix = Numbers((1,)), Numbers((2,)), Numbers((1, 2))
-pseudo_counts, probabilities, positive_definite = Numbers((1,), above_zero=True), Probabilities(), PositiveDefinite()
+pseudo_counts, probabilities = Numbers((1,), above_zero=True, fewest=2), Probabilities()
+positive_definite = PositiveDefinite()
 
 
 @dataclass(frozen=True)

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import gammaln
 
-from troth.core.reductions import Moments
-from troth.core.sensitivity import one_row_suffices
+from troth.core.contract import Array, Generator
+from troth.core.reductions import Moments, Reduction
+from troth.core.sensitivity import Peers, Sensitivity, one_row_suffices
 from troth.core.support import Support
 from troth.models.count_and_sum import CountAndSum, draw_poisson
-from troth.models.example import Example
-from troth.models.family import scalar_parameters
+from troth.models.family import Example, scalar_parameters
 from troth.models.first_guess import Column, FirstGuess, looks_like_counts, rough
-from troth.models.fitting.free_parameters import Positive
+from troth.models.fitting.free_parameters import FreeParameters, Positive
 from troth.models.fitting.moments import day_moments
 from troth.models.numerics.predictive import LARGEST_SUM, log_gamma_excess
 from troth.models.numerics.second_difference import gamma_log_pmi
 from troth.models.parameters import parameter, positive
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from troth.core.contract import Array, Generator
-    from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers, Sensitivity
-    from troth.models.fitting.free_parameters import FreeParameters
-    from troth.models.numerics.predictive import Exact
 
 
 @dataclass(frozen=True)
@@ -52,7 +44,7 @@ class Poisson(CountAndSum):
 
     @classmethod
     def suits(cls, column: Column, /) -> bool:
-        """Whole numbers from 0, whose variance within reports is about their mean."""
+        """Return whether values are whole numbers from 0, whose variance within reports is about their mean."""
         return looks_like_counts(column)
 
     @classmethod
@@ -61,10 +53,7 @@ class Poisson(CountAndSum):
         size = max(rough(float(column.numbers.mean())), 1e-9)
         return FirstGuess({"shape": 1.0, "rate": float(f"{1 / size:.3g}")}, from_data=True)
 
-    @property
-    def support(self) -> Support:
-        """Counts from 0."""
-        return Support(0, integer=True)
+    support = Support(0, integer=True)
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """lnΓ(a + Σx) − (a + Σx) ln(b + n)."""
@@ -100,7 +89,7 @@ class Poisson(CountAndSum):
         rate, rows = scalar_parameters(parameters, design)
         return np.stack([rows, np.asarray(draw_poisson(rng, rate * rows))], axis=-1)
 
-    def expected_log_evidence(self, design: Array, /) -> Exact:
+    def expected_log_evidence(self, design: Array, /) -> Array | None:
         """E[S(a + Σx)] over the negative binomial sum of that many rows, cut where 1e-18 of its mass is left."""
         from scipy.stats import nbinom  # takes long to load
 
@@ -121,14 +110,11 @@ class Poisson(CountAndSum):
         """
         return one_row_suffices(peers, "the predictive at 0, 1 and 2 determines the posterior")
 
-    @property
-    def score_measure(self) -> str | None:
-        """The factorial of each count, which no summary has."""
-        return "ln x!"
+    score_measure = "ln x!"  # the factorial of each count, which no summary has
 
     @classmethod
     def suits_reduction(cls, reduction: Reduction, /) -> bool:
-        """One column of whole numbers."""
+        """Return whether there is one column of whole numbers."""
         return isinstance(reduction, Moments) and reduction.columns == 1 and reduction.support.integer
 
     @classmethod

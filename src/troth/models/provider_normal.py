@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from troth.core.contract import Extremes
-from troth.models.example import Example
-from troth.models.family import scalar_parameters
-from troth.models.fitting.offsets import fit_offsets
+from troth.core.contract import Array, Extremes, Generator
+from troth.core.past import History
+from troth.core.reductions import Reduction
+from troth.core.sensitivity import Peers
+from troth.models.family import Example, scalar_parameters
+from troth.models.fitting.day_types.fit import Watch
+from troth.models.fitting.offsets import FittedOffsets, fit_offsets
 from troth.models.normal import NormalMean
-from troth.models.numerics.dispersed import real_weight
-from troth.models.numerics.dispersed_mean import dispersed_mean_log_density, moments_around
+from troth.models.numerics.dispersed import dispersed_mean_log_density, moments_around, real_weight
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.normal_extremes import Side, normal_extremes
 from troth.models.numerics.possible import SLACK
 from troth.models.parameters import Kind, Whole, non_negative, number, parameter, positive
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, Generator
-    from troth.core.past import History
-    from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers
-    from troth.models.fitting.day_types.fit import Watch
-    from troth.models.fitting.offsets import FittedOffsets
-    from troth.models.numerics.predictive import Exact
 
 
 @dataclass(frozen=True)
@@ -78,6 +69,7 @@ class ProviderNormal(NormalMean):
         values=(0, 200),
     )
     independent_rows: ClassVar[bool] = False
+    own_likelihoods: ClassVar[bool] = True
 
     def _weight(self, rows: Array) -> Array:
         return real_weight(rows, np.asarray(self.dispersion), np.asarray(self.noise))
@@ -109,11 +101,6 @@ class ProviderNormal(NormalMean):
         """Return the precision of the mean of ``rows`` rows."""
         return self._weight(super().plan(rows))
 
-    @property
-    def space(self) -> Mapping[str, object]:
-        """Family and prior: providers may differ in everything else."""
-        return self._prior_space
-
     def log_pmi_extremes(self, rows: int, peers: Peers, values: tuple[float, float] | None = None, /) -> Extremes:
         """Extremes over every report of up to ``rows`` rows within the declared values.
 
@@ -137,7 +124,7 @@ class ProviderNormal(NormalMean):
         noise = np.sqrt(weight) * rng.standard_normal(weight.shape)
         return np.stack([weight, weight * (theta - self.mean) + noise], axis=-1)
 
-    def expected_log_evidence(self, design: Array, /) -> Exact:
+    def expected_log_evidence(self, design: Array, /) -> Array | None:
         """−½ ln(λ/λ₀): h has variance (λ − λ₀)λ/λ₀, so E[h²/2λ] = (λ/λ₀ − 1)/2 is linear in the precision."""
         return np.asarray(-0.5 * np.log1p(design[..., 0] * self.scale**2))
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from troth.core.contract import Array, ComparedDesign, Generator
 from troth.core.limits import LARGEST_SUM
 from troth.models.numerics.designs import compare_rows_alone
 from troth.models.numerics.possible import are_products
@@ -19,13 +21,6 @@ from troth.models.numerics.random_effects import (
 )
 from troth.models.numerics.spread_grid import SpreadGrid, spread_grid
 from troth.models.spread import VaryingProviders
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, ComparedDesign, Generator
 
 BORROWED_ROWS = 3.0
 """How many rows the noise that was declared is worth beside a provider's own spread of rows."""
@@ -59,10 +54,6 @@ class RandomEffects(VaryingProviders):
         """A where a provider's coefficients are N(γ, τ²AAᵀ) in units of the prior; None for the identity."""
         return None
 
-    @property
-    def _nothing(self) -> Any:
-        return ()
-
     def _integrated(self, rows: Array, precision: Array, product: Array) -> Array:
         """Integrate over the effect: the statistics of products g with a precision H, which they may share."""
         effects = integrate_effects(precision, product, self._spreads_of_prior, self._scale_of_effects)
@@ -82,7 +73,7 @@ class RandomEffects(VaryingProviders):
         constant, product, precision, _ = np.split(statistics[..., 2:], ends, axis=-1)
         return Effects(constant, product.reshape(*leading, spreads, d), precision.reshape(*leading, spreads, d, d))
 
-    def _again(self, statistics: Array) -> tuple[Array, NDArray[np.bool_]]:
+    def _recomputed(self, statistics: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Integrate anew over the effect what the statistic says without spread: g and H, which is some ZᵀZ."""
         effects = self._unpack(statistics)
         product, precision = effects.product[..., 0, :], effects.precision[..., 0, :, :]
@@ -125,8 +116,7 @@ class RandomEffects(VaryingProviders):
     def design(self, statistics: Array, /) -> Array:
         """Return the number of rows, and the precision that they and their spread give the provider's coefficients."""
         t = np.asarray(statistics, dtype=np.float64)
-        precision = self._unpack(t).precision[..., 0, :, :]
-        return np.concatenate([t[..., :1], precision.reshape(*t.shape[:-1], -1)], axis=-1)
+        return self._design(t[..., 0], self._unpack(t).precision[..., 0, :, :])
 
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
         """Return nothing: how rows scatter is a part of the data, which differ from day to day like all data."""

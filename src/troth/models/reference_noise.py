@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
+from troth.core.contract import Array, Model
 from troth.models.family import Family
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from troth.core.contract import Array, Model
 
 
 class ReferenceNoise(Family):

@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from troth.core.blocks import for_each_chunk
+from troth.core.contract import Array, ComparedDesign, Generator
 from troth.core.errors import DataError
-from troth.core.reductions import Moments
-from troth.core.sensitivity import Sensitivity, refuted_without_data
+from troth.core.reductions import Moments, Reduction
+from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
 from troth.core.support import Support
-from troth.models.family import Family, moments
-from troth.models.first_guess import FirstGuess, answers_of, rough, rough_scale, standardised
+from troth.models.answered_rows import checked_rows, draw_features, planned_features
+from troth.models.family import Family, Matrix, Vector, moments
+from troth.models.first_guess import Column, FirstGuess, answers_of, rough, rough_scale, standardised
 from troth.models.normal import zero_where_empty
 from troth.models.numerics.designs import compare_products
 from troth.models.numerics.possible import are_products
 from troth.models.numerics.second_difference import in_chunks, peak_of, residual
 from troth.models.parameters import parameter, positive_definite, vector
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, ComparedDesign, Generator
-    from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers
-    from troth.models.family import Matrix, Vector
-    from troth.models.first_guess import Column
 
 ABOVE_ANY_FIT = 1e300  # a corner that keeps the augmented matrix positive definite where its value does not matter
 _CHUNK = 1 << 18  # entries of the matrices factored at a time
@@ -65,6 +58,7 @@ class Regression(Family):
     )
 
     explains_target: ClassVar[bool] = True
+    rows_entry: ClassVar[int] = -1
 
     @classmethod
     def standard_prior(cls, coefficients: int, given: Mapping[str, Any], /) -> dict[str, Any]:
@@ -74,7 +68,7 @@ class Regression(Family):
 
     @classmethod
     def suits_target(cls, target: Column, /) -> bool:
-        """Numbers, neither labels nor counts."""
+        """Return whether answers are numbers, neither labels nor counts."""
         return answers_of(target) == "numbers"
 
     @classmethod
@@ -92,26 +86,21 @@ class Regression(Family):
         """Return the parameters that say how far answers scatter."""
         return {"noise": noise}
 
-    def parameter_names(self, columns: Sequence[str | None], _: Sequence[str] | None = None, /) -> list[str]:
-        """Name the coefficient of each column but the last, the target."""
-        return ["intercept" if column is None else f"coefficient of {column}" for column in columns[:-1]]
+    def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None, /) -> list[str]:
+        """Name the coefficient of each column but the last, the target; of several labels, for each of them."""
+        names = ["intercept" if column is None else f"coefficient of {column}" for column in columns[:-1]]
+        if self._classes == 1:
+            return names
+        return [f"{name} for {each}" for each in labels or range(self._classes) for name in names]
+
+    @property
+    def _classes(self) -> int:
+        """How many vectors of coefficients there are."""
+        return 1
 
     def summary(self, data: Any, /) -> Array:
         """Count the rows, and multiply (z, r) with itself."""
-        d = len(self.mean)
-        try:
-            z, y = data
-        except (TypeError, ValueError):
-            raise DataError("regression data is a pair (z, y) of features, (rows, d), and answers, (rows,)") from None
-        features = Support().check(z, "feature", columns=d)
-        answers = Support().check(y, "answer")
-        if features.shape[-2] != answers.shape[-1]:
-            raise DataError(f"{features.shape[-2]} rows of features but {answers.shape[-1]} answers: they must match")
-        if features.shape[:-1] != answers.shape:
-            raise DataError(
-                f"features of shape {features.shape} need answers of shape {features.shape[:-1]}, not {answers.shape}"
-            )
-        return moments(self._products, features, answers)
+        return moments(self._products, *checked_rows(data, len(self.mean), Support()))
 
     def _products(self, features: Array, answers: Array) -> Array:
         d = len(self.mean)
@@ -136,10 +125,6 @@ class Regression(Family):
         matrix = s[..., 1:].reshape(*s.shape[:-1], d + 1, d + 1)
         return self._pack(matrix[..., :d, :d], matrix[..., :d, d], matrix[..., d, d], s[..., 0])
 
-    @property
-    def _nothing(self) -> Any:
-        return (), ()
-
     def _pack(self, gram: Array, product: Array, square: Array, rows: Array | float) -> Array:
         d = len(self.mean)
         tail = np.stack([square, np.broadcast_to(rows, square.shape)], axis=-1)
@@ -158,10 +143,6 @@ class Regression(Family):
         matrix[..., d, d] = t[..., -2]
         return are_products(matrix, self.rows(t))
 
-    def rows(self, statistics: Array, /) -> Array:
-        """Count the rows behind each statistic."""
-        return np.asarray(statistics, dtype=np.float64)[..., -1]
-
     def design(self, statistics: Array, /) -> Array:
         """Gram matrix of the features (by rows) and number of rows: what was fixed before the answers."""
         gram = np.asarray(statistics, dtype=np.float64)[..., : len(self.mean) ** 2]
@@ -173,11 +154,7 @@ class Regression(Family):
 
     def plan(self, rows: Any, /) -> Array:
         """Return the design of a report with these features, ``(rows, d)``."""
-        if np.ndim(rows) < 2:
-            raise DataError(
-                f"a regression is planned by its features, of shape (rows, {len(self.mean)}), not by {rows!r}"
-            )
-        z = Support().check(rows, "feature", columns=len(self.mean))
+        z = planned_features(rows, len(self.mean))
         gram = (np.swapaxes(z, -1, -2) @ z).reshape(*z.shape[:-2], -1)
         return np.concatenate([gram, np.full((*z.shape[:-2], 1), float(z.shape[-2]))], axis=-1)
 
@@ -316,14 +293,8 @@ class Regression(Family):
         whitened = np.linalg.solve(root, self._product(t)[..., None])[..., 0] + noise
         return np.asarray(self.mean + np.linalg.solve(np.swapaxes(root, -1, -2), whitened[..., None])[..., 0])
 
-    def _features(self, rng: Generator, parameters: Array, rows: Any) -> Array:
-        """Features as given, or ``rows`` rows of standard normal ones."""
-        if np.ndim(rows) == 0:
-            return rng.standard_normal((*parameters.shape[:-1], int(rows), len(self.mean)))
-        return np.asarray(rows, dtype=np.float64)
-
     def _draw_answers(self, rng: Generator, theta: Array, noise: Array | float, rows: Any) -> tuple[Array, Array]:
-        z = self._features(rng, theta, rows)
+        z = draw_features(rng, rows, len(self.mean), theta.shape[:-1])
         signal = np.einsum("...ij,...j->...i", z, theta)
         y = signal + noise * rng.standard_normal(signal.shape)
         return np.broadcast_to(z, (*y.shape, z.shape[-1])), y

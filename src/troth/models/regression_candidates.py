@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from troth.core.errors import DataError, ParameterError
-from troth.core.sensitivity import Sensitivity, refuted_without_data
+from troth.core.contract import Array, Generator
+from troth.core.errors import ParameterError
+from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
 from troth.core.support import Support
-from troth.models.answered_rows import checked_rows
-from troth.models.candidate_states import FittedCandidates, draws_by_name, equal_chances, refuse_alike
+from troth.models.answered_rows import checked_rows, draw_features, planned_features
+from troth.models.candidate_states import FittedCandidates, draws_by_name, refuse_alike
+from troth.models.family import Matrix
 from troth.models.features_at_hand import FeaturesAtHand
-from troth.models.parameters import matrix, parameter, probabilities
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, ComparedDesign, Generator
-    from troth.core.sensitivity import Peers
-    from troth.models.family import Matrix, Vector
+from troth.models.parameters import matrix, parameter
 
 LARGEST_TABLE = 1_000_000
 """The most numbers that a statistic may have."""
@@ -36,11 +31,6 @@ class RegressionCandidates(FittedCandidates):
     The statistic is the S log-likelihoods, the number of rows, and what fresh answers to the same features need.
     """
 
-    prior: Vector | None = field(  # type: ignore[assignment]
-        default=None,
-        kw_only=True,
-        metadata=parameter("probabilities of the candidates; all the same if empty", probabilities),
-    )
     coefficients: Matrix = field(
         metadata=parameter(
             "coefficients of each candidate, a row each", matrix, [[-1.0, 0.5], [0.0, 1.0], [1.0, -0.5], [0.5, 1.5]]
@@ -48,17 +38,11 @@ class RegressionCandidates(FittedCandidates):
     )
 
     explains_target: ClassVar[bool] = True
+    by_state: ClassVar[tuple[str, ...]] = ("coefficients",)
     given_parameters: ClassVar[tuple[str, ...]] = ("coefficients",)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.prior is None:
-            object.__setattr__(self, "prior", tuple(equal_chances(None, len(self.coefficients)).tolist()))
-        if len(self.prior) != len(self.coefficients):  # type: ignore[arg-type]
-            raise ParameterError(
-                f"{type(self).__name__}: prior has {len(self.prior)} entries for {len(self.coefficients)} candidates",  # type: ignore[arg-type]
-                parameter="prior",
-            )
         self._check_size()
         refuse_alike(type(self).__name__, self._likelihoods, "coefficients")
 
@@ -79,10 +63,6 @@ class RegressionCandidates(FittedCandidates):
         """What tells the likelihoods of candidates apart, a row each."""
         return self._points
 
-    @property
-    def _nothing(self) -> Any:
-        return (), ()
-
     @classmethod
     def standard_prior(cls, coefficients: int, given: Mapping[str, Any], /) -> dict[str, Any]:  # noqa: ARG003
         """Return nothing: coefficients are given, whatever the scales."""
@@ -97,29 +77,18 @@ class RegressionCandidates(FittedCandidates):
 
     def plan(self, rows: Any, /) -> Array:
         """Return the design of a report with these features, ``(rows, d)``."""
-        d = self._features_of_row
-        if np.ndim(rows) < 2:
-            raise DataError(f"a regression is planned by its features, of shape (rows, {d}), not by {rows!r}")
-        z = Support().check(rows, "feature", columns=d)
+        z = planned_features(rows, self._features_of_row)
         return np.asarray(self.design(self.statistics((z, np.zeros(z.shape[:-1])))))
-
-    def design(self, statistics: Array, /) -> Array:
-        """Return what was fixed before the answers, with the number of rows last."""
-        raise NotImplementedError
-
-    def compared_design(self, statistics: Array, /) -> ComparedDesign:
-        """Return what the features fix."""
-        raise NotImplementedError
 
     def _chosen(self, parameters: Array, leading: tuple[int, ...]) -> NDArray[np.intp]:
         return np.broadcast_to(np.asarray(parameters)[..., 0].astype(np.intp), leading)
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:
         """Draw (z, y): answers for features ``rows`` of shape (rows, d), or for ``rows`` standard normal ones."""
-        chosen, d = np.asarray(parameters)[..., 0].astype(np.intp), self._features_of_row
-        z = rng.standard_normal((*chosen.shape, int(rows), d)) if np.ndim(rows) == 0 else np.asarray(rows, dtype=float)
+        chosen = np.asarray(parameters)[..., 0].astype(np.intp)
+        z = draw_features(rng, rows, self._features_of_row, chosen.shape)
         y = self._draw_answers(rng, chosen, z)
-        return np.broadcast_to(z, (*y.shape, d)), y
+        return np.broadcast_to(z, (*y.shape, z.shape[-1])), y
 
     def _draw_answers(self, rng: Generator, chosen: NDArray[np.intp], z: Array) -> Array:
         raise NotImplementedError
@@ -140,11 +109,6 @@ class RegressionCandidates(FittedCandidates):
     def public_coefficients(self) -> Array:
         """The prior mean of the coefficients: what everybody knows."""
         return np.asarray(np.array(self.prior) @ self._points)
-
-    def _of_states(self, possible: NDArray[np.bool_]) -> dict[str, Any]:
-        return {name: np.array(getattr(self, name))[possible] for name in self._by_candidate}
-
-    _by_candidate: ClassVar[tuple[str, ...]] = ("coefficients",)
 
     def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
         """As many peer rows as there are other candidates suffice, for features in general position.
@@ -187,6 +151,32 @@ class RegressionCandidates(FittedCandidates):
         (0.0, 1.0, 2.0)
         """
         return cls(coefficients=_side_by_side(draws_by_name(draws, group, most), names), **given)
+
+
+def trained_coefficients(estimators: Sequence[Any]) -> tuple[Array, int]:
+    """Return a row of coefficients for each estimator, and how many classes they know (0 for counts and numbers).
+
+    With several classes the coefficients follow each other class by class. If any estimator has an intercept, it is the
+    first coefficient of each class.
+    """
+    if not estimators:
+        raise ParameterError("give at least one trained estimator")
+    for k, each in enumerate(estimators):
+        if not hasattr(each, "coef_"):
+            raise ParameterError(
+                f"estimator {k} ({type(each).__name__}) has no coef_: train a linear one. Where a pipeline "
+                "standardises columns, give the campaign [model.scales] and train on these"
+            )
+    classes = [[str(label) for label in getattr(each, "classes_", ())] for each in estimators]
+    if any(each != classes[0] for each in classes):
+        raise ParameterError("give estimators that were trained on the same classes")
+    slopes = [np.atleast_2d(np.asarray(each.coef_, dtype=np.float64)) for each in estimators]
+    if len({each.shape for each in slopes}) > 1:
+        raise ParameterError("give estimators that were trained on the same columns")
+    constants = [np.broadcast_to(np.ravel(getattr(each, "intercept_", 0.0)), len(slopes[0])) for each in estimators]
+    if any(np.any(each) for each in constants):
+        slopes = [np.column_stack([first, rest]) for first, rest in zip(constants, slopes, strict=True)]
+    return np.stack([each.ravel() for each in slopes]), len(classes[0])
 
 
 def _side_by_side(named: Mapping[str, Any], names: Sequence[str]) -> Array:

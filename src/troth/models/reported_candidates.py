@@ -4,24 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from troth.core.contract import Array, ComparedDesign, Generator
 from troth.core.errors import MissingCapabilityError, ParameterError
-from troth.core.reductions import Moments
+from troth.core.reductions import Moments, Reduction
 from troth.core.support import Support
-from troth.models.candidate_states import FEATURES_UNKNOWN, FittedCandidates, equal_chances, refuse_alike
-from troth.models.example import Example
-from troth.models.family import moments
-from troth.models.parameters import matrix, parameter, probabilities
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, ComparedDesign, Generator
-    from troth.core.reductions import Reduction
-    from troth.models.family import Matrix, Vector
+from troth.models.candidate_states import FEATURES_UNKNOWN, FittedCandidates, refuse_alike
+from troth.models.family import Example, Matrix, moments
+from troth.models.parameters import matrix, parameter
 
 
 @dataclass(frozen=True)
@@ -49,11 +42,6 @@ class ReportedCandidates(FittedCandidates):
     array([-1.8, -1.4, -1.8,  2. ])
     """
 
-    prior: Vector | None = field(  # type: ignore[assignment]
-        default=None,
-        kw_only=True,
-        metadata=parameter("probabilities of the candidates; all the same if empty", probabilities),
-    )
     means: Matrix = field(
         metadata=parameter(
             "mean log-likelihoods of a row under each candidate, if the row's candidate is the true one",
@@ -86,16 +74,12 @@ class ReportedCandidates(FittedCandidates):
     def __post_init__(self) -> None:
         super().__post_init__()
         size = len(self.means)
-        if self.prior is None:
-            object.__setattr__(self, "prior", tuple(equal_chances(None, size).tolist()))
         half = size * (size + 1) // 2
         for name, width in (("means", size), ("covariances", half)):
             shape = np.shape(getattr(self, name))
             if shape != (size, width):
                 message = f"ReportedCandidates: {name} of {size} candidates must be {size} by {width}, not {shape}"
                 raise ParameterError(message, parameter=name)
-        if len(self.prior) != size:  # type: ignore[arg-type]
-            raise ParameterError(f"ReportedCandidates: prior must have {size} entries", parameter="prior")
         refuse_alike("ReportedCandidates", np.array(self.means), "means")
 
     @classmethod
@@ -111,10 +95,6 @@ class ReportedCandidates(FittedCandidates):
         covariances = np.swapaxes(apart, 1, 2) @ apart / (rows.shape[1] - 1)
         upper = np.triu_indices(len(rows))
         return cls(means=rows.mean(axis=1), covariances=covariances[:, *upper], prior=prior)
-
-    @property
-    def _nothing(self) -> Any:
-        return np.zeros((0, len(self.means)))
 
     @property
     def reduction(self) -> Reduction:
@@ -168,6 +148,3 @@ class ReportedCandidates(FittedCandidates):
         white = rng.standard_normal((*leading, len(self.means)))
         noise = np.einsum("...ij,...j->...i", self._roots[chosen], white)
         return np.asarray(n * np.array(self.means)[chosen] + np.sqrt(n) * noise)
-
-    def _of_states(self, possible: NDArray[np.bool_]) -> dict[str, Any]:  # noqa: ARG002
-        return {}

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from troth.core.contract import Array, Generator
 from troth.models.family import Family
 from troth.models.numerics.possible import agree, everywhere
 from troth.models.numerics.spread_grid import ALIKE
 from troth.models.parameters import Word, parameter
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, Generator
 
 _LARGEST = {"little": 0.1, "some": 0.3}  # "any" is up to the family
 
@@ -56,10 +53,10 @@ class VaryingProviders(Family):
         """Return where a statistic is that of the sums which it carries, and these are possible."""
         t = np.asarray(statistics, dtype=np.float64)
         with np.errstate(all="ignore"):
-            again, right = self._again(t)
-            return right & agree(t, again)
+            recomputed, valid = self._recomputed(t)
+            return valid & agree(t, recomputed)
 
-    def _again(self, statistics: Array) -> tuple[Array, NDArray[np.bool_]]:
+    def _recomputed(self, statistics: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Return statistics computed anew from the sums that they carry, and where data can have such sums."""
         return statistics, everywhere(statistics)
 
@@ -69,5 +66,5 @@ class VaryingProviders(Family):
 
     def _draw_spread(self, rng: Generator, shape: tuple[int, ...]) -> Array:
         low, high = np.log(self._spreads)
-        place, alike = rng.random(shape), rng.random(shape) < ALIKE
-        return np.where(alike, 0.0, np.exp(low + (high - low) * place))
+        uniform, alike = rng.random(shape), rng.random(shape) < ALIKE
+        return np.where(alike, 0.0, np.exp(low + (high - low) * uniform))

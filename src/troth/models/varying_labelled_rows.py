@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from troth.core.errors import ParameterError
+from troth.core.contract import Array, Generator
 from troth.models.answered_rows import OfCounts, OfLabels, OfYesNo
-from troth.models.example import Example
+from troth.models.family import Example, Matrix, Vector
+from troth.models.first_guess import Column, FirstGuess
 from troth.models.generalised_regression import ExpandedRegression
 from troth.models.parameters import Numbers, Precision, Whole, parameter, vector
 from troth.models.spread import how_far
-from troth.models.varying_coefficients import VaryingCoefficients
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from troth.core.contract import Array, Generator
-    from troth.models.family import Matrix, Vector
-    from troth.models.first_guess import Column, FirstGuess
+from troth.models.varying_regression import VaryingCoefficients
 
 
 @dataclass(frozen=True)
@@ -42,22 +37,13 @@ class VaryingExpandedRegression(ExpandedRegression, VaryingCoefficients):
         metadata=parameter(
             "how far each coefficient differs between providers beside the others, relative to the prior's standard "
             "deviation; all alike if empty",
-            Numbers((1,), above_zero=True),
+            Numbers(above_zero=True, beside="mean"),
         ),
     )
 
     smallest_spread: ClassVar[float] = 0.1
     spread_of_slopes: ClassVar[float] = 0.1
     """How far slopes differ beside intercepts, in a first guess."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.relative_spread is not None and len(self.relative_spread) != len(self.mean):
-            raise ParameterError(
-                f"{type(self).__name__}: relative_spread must have {len(self.mean)} entries, as mean has, not "
-                f"{len(self.relative_spread)}",
-                parameter="relative_spread",
-            )
 
     @classmethod
     def first_guess_of(cls, columns: Sequence[Column], target: Column, /) -> FirstGuess:
@@ -80,14 +66,6 @@ class VaryingExpandedRegression(ExpandedRegression, VaryingCoefficients):
         """Map sums over a provider's rows to a normal log-likelihood of the coefficients for each spread."""
         s = np.asarray(summary, dtype=np.float64)
         return self._integrated(s[..., 0], *self._in_units_of_prior(*self._expanded(s)))
-
-    def _in_units_of_prior(self, H: Array, product: Array) -> tuple[Array, Array]:
-        precision = self._prior_scale.T @ H @ self._prior_scale
-        return 0.5 * (precision + np.swapaxes(precision, -1, -2)), product @ self._prior_scale
-
-    def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:
-        """Draw a provider's coefficients, then (z, y) from the likelihood itself."""
-        return self._draw_answers(rng, self.draw_own_coefficients(rng, parameters), 0.0, rows)
 
     def _pooled_curvature(self, statistics: Array) -> Array:
         return np.asarray(self._unpack(statistics).precision[0])

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaln, xlogy
 
 from troth.core.contract import Array, Extremes, Generator
-from troth.core.errors import ParameterError
-from troth.core.reductions import Counts
+from troth.core.reductions import Counts, Reduction
+from troth.core.sensitivity import Peers, Sensitivity
 from troth.core.support import Support
 from troth.models.bernoulli import Bernoulli
 from troth.models.categorical import Categorical, count_codes, draw_codes
-from troth.models.example import Example
-from troth.models.fitting.free_parameters import Positive
+from troth.models.family import CompleteEvidence, Example, Vector
+from troth.models.fitting.free_parameters import FreeParameters, Positive
 from troth.models.fitting.moments import dirichlet_moments
-from troth.models.numerics.beta_binomial import draw_rate, log_evidence, report_width, summarise_report
+from troth.models.numerics.beta_binomial import draw_rate, log_evidence, summarise_report
 from troth.models.numerics.dispersed import draw_dirichlet
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.identification import compare_log_pmi
@@ -26,22 +28,11 @@ from troth.models.numerics.spread_grid import ALIKE
 from troth.models.parameters import parameter, positive, pseudo_counts
 from troth.models.spread import VaryingProviders, how_far
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers, Sensitivity
-    from troth.models.family import Vector
-    from troth.models.first_guess import Column, FirstGuess
-    from troth.models.fitting.free_parameters import FreeParameters
-
 _MARGIN = 0.01  # nats that the greatest log PMI may exceed what was found on a ladder of counts
 
 
 @dataclass(frozen=True)
-class VaryingLabels(VaryingProviders):
+class VaryingLabels(CompleteEvidence, VaryingProviders):
     """Labels that are decided one after the other: is it the first, if not is it the second, and so on.
 
     Each of the K − 1 questions has a common rate m and a spread: a provider's rate is Beta with mean m and intra-class
@@ -97,17 +88,12 @@ class VaryingLabels(VaryingProviders):
             total += log_evidence(t, yes, no, self._spreads)
         return total
 
-    @property
-    def width(self) -> int:
-        """How many numbers a statistic has."""
-        return len(self._questions) * report_width(self._spreads)
-
     def rows(self, statistics: Array, /) -> Array:
         """Count the rows behind each statistic."""
         t = np.asarray(statistics, dtype=np.float64)
         return np.asarray(t[..., 0] + t[..., 1])
 
-    def _again(self, statistics: Array) -> tuple[Array, NDArray[np.bool_]]:
+    def _recomputed(self, statistics: Array) -> tuple[Array, NDArray[np.bool_]]:
         questions = self._by_question(statistics)
         counts = np.stack([*(t[..., 0] for t in questions), questions[-1][..., 1]], axis=-1)
         return self.from_summary(np.maximum(counts, 0.0)), none_negative(counts)
@@ -130,46 +116,53 @@ class VaryingLabels(VaryingProviders):
         least = labels * gammaln(total / labels) - gammaln(total) - (gammaln(alpha).sum() - gammaln(alpha.sum()))
         return Extremes(float(least + (labels - 1) * np.log(ALIKE)), high)
 
-    def _draw_common(self, rng: Generator, shape: tuple[int, ...]) -> tuple[Array, Array]:
-        """Draw rates and spreads of the questions from the prior, ``(*shape, question)``."""
+    def _parameters(self, rates: Array, spreads: Array) -> Array:
+        """Return θ of the rates and the spreads of the questions."""
+        return np.concatenate([_probabilities(rates), spreads], axis=-1)
+
+    def _split(self, parameters: Array) -> tuple[Array, Array]:
+        """Return the rates and the spreads of the questions, which are θ."""
+        labels = len(self._pseudo_counts)
+        return _rates(parameters[..., :labels]), parameters[..., labels:]
+
+    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
+        """Draw θ from the prior: probabilities of the labels, then spreads."""
         rates = np.stack([rng.beta(*question, size=shape) for question in self._questions], axis=-1)
-        return rates, self._draw_spread(rng, rates.shape)
+        return self._parameters(rates, self._draw_spread(rng, rates.shape))
 
-    def _draw_common_posterior(self, rng: Generator, statistics: Array) -> tuple[Array, Array]:
-        drawn, leading = [], np.shape(statistics)[:-1]
+    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
+        """Draw θ given statistics."""
+        draws, leading = [], np.shape(statistics)[:-1]
         for t, (yes, no) in zip(self._by_question(statistics), self._questions, strict=True):
-            drawn.append(np.stack(draw_rate(rng, t.reshape(-1, t.shape[-1]), yes, no, self._spreads)))
-        rates, spreads = np.stack(drawn, axis=-1).reshape(2, *leading, len(drawn))
-        return rates, spreads
+            draws.append(np.stack(draw_rate(rng, t.reshape(-1, t.shape[-1]), yes, no, self._spreads)))
+        return self._parameters(*np.stack(draws, axis=-1).reshape(2, *leading, len(draws)))
 
-    def _draw_answers(self, rng: Generator, rates: Array, spreads: Array) -> Array:
+    def _draw_own_rates(self, rng: Generator, rates: Array, spreads: Array) -> Array:
         """Draw a provider's own rates of the questions."""
         strength = np.where(spreads > 0, spreads, 1.0) ** -2.0
         pseudo = np.stack([rates, 1 - rates], axis=-1) * strength[..., None]
         own = draw_dirichlet(rng, np.maximum(pseudo, np.finfo(float).tiny))[..., 0]
         return np.where(spreads > 0, own, rates)
 
-    def _draw_counts(self, rng: Generator, rates: Array, spreads: Array, rows: Array) -> Array:
-        """Draw counts of labels, question by question."""
-        leading = np.broadcast_shapes(rates.shape[:-1], rows.shape)
+    def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
+        """Draw rows of codes for each θ; the rows of a dataset share the provider's rates."""
+        return draw_codes(rng, _probabilities(self._draw_own_rates(rng, *self._split(parameters))), rows)
+
+    def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
+        """Draw statistics for each θ and number of rows: counts of labels, question by question."""
+        rates, spreads = self._split(parameters)
+        leading = np.broadcast_shapes(rates.shape[:-1], design.shape[:-1])
         shape = (*leading, rates.shape[-1])
-        own = self._draw_answers(rng, np.broadcast_to(rates, shape), np.broadcast_to(spreads, shape))
-        left, counts = np.broadcast_to(rows, leading).astype(np.int64), []
+        own = self._draw_own_rates(rng, np.broadcast_to(rates, shape), np.broadcast_to(spreads, shape))
+        left, counts = np.broadcast_to(design[..., 0], leading).astype(np.int64), []
         for rate in np.moveaxis(own, -1, 0):
             counts.append(rng.binomial(left, rate))
             left = left - counts[-1]
-        return np.stack([*counts, left], axis=-1).astype(np.float64)
-
-    def _draw_codes(self, rng: Generator, rates: Array, spreads: Array, rows: int) -> Array:
-        return draw_codes(rng, _probabilities(self._draw_answers(rng, rates, spreads)), rows)
+        return self.from_summary(np.stack([*counts, left], axis=-1).astype(np.float64))
 
     def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:
         """Compare what all admissible reports predict of the first three rows of a peer."""
         return compare_log_pmi(self, rows, peers)
-
-    def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
-        """Return zeros: the likelihood of labels is a function of their counts."""
-        return np.zeros(summaries.shape[:-1])
 
 
 def _probabilities(rates: Array) -> Array:
@@ -220,43 +213,19 @@ class VaryingBernoulli(VaryingLabels):
     theta: ClassVar[tuple[str, ...]] = ("rate of {column}", "spread of providers' rates")
     _row: ClassVar[str] = "value"
 
-    @classmethod
-    def suits(cls, column: Column, /) -> bool:
-        """Zeros and ones."""
-        return Bernoulli.suits(column)
-
-    @classmethod
-    def first_guess(cls, column: Column, /) -> FirstGuess:
-        """Every rate is equally likely."""
-        return Bernoulli.first_guess(column)
+    suits = Bernoulli.suits
+    first_guess = Bernoulli.first_guess
+    initial_parameters = Bernoulli.initial_parameters
 
     @property
     def _pseudo_counts(self) -> Array:
         return np.array([self.beta, self.alpha])
 
-    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
-        """Draw (rate, spread) from the prior, shape ``(*shape, 2)``."""
-        rates, spreads = self._draw_common(rng, shape)
+    def _parameters(self, rates: Array, spreads: Array) -> Array:
         return np.concatenate([1 - rates, spreads], axis=-1)
 
-    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
-        """Draw (rate, spread) given statistics."""
-        rates, spreads = self._draw_common_posterior(rng, statistics)
-        return np.concatenate([1 - rates, spreads], axis=-1)
-
-    def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
-        """Draw rows of 0 and 1 for each rate and spread."""
-        return self._draw_codes(rng, 1 - parameters[..., :1], parameters[..., 1:], rows)
-
-    def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
-        """Draw statistics for each rate, spread and number of rows."""
-        counts = self._draw_counts(rng, 1 - parameters[..., :1], parameters[..., 1:], design[..., 0])
-        return self.from_summary(counts)
-
-    @classmethod
-    def initial_parameters(cls, summaries: Array, reduction: Reduction, fixed: Mapping[str, Any], /) -> FreeParameters:
-        """Match how the days' rates vary."""
-        return Bernoulli.initial_parameters(summaries, reduction, fixed)
+    def _split(self, parameters: Array) -> tuple[Array, Array]:
+        return 1 - parameters[..., :1], parameters[..., 1:]
 
 
 @dataclass(frozen=True)
@@ -295,22 +264,8 @@ class VaryingCategorical(VaryingLabels):
         "how annotators label pictures", ("label",), "annotator", labels=("cat", "dog", "other")
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if len(self.alpha) < 2:
-            raise ParameterError(
-                "VaryingCategorical: alpha must have at least two entries, one per category", parameter="alpha"
-            )
-
-    @classmethod
-    def suits(cls, column: Column, /) -> bool:
-        """Labels."""
-        return Categorical.suits(column)
-
-    @classmethod
-    def first_guess(cls, column: Column, /) -> FirstGuess:
-        """All probabilities are equally likely."""
-        return Categorical.first_guess(column)
+    suits = Categorical.suits
+    first_guess = Categorical.first_guess
 
     def parameter_names(self, _: Sequence[str | None], labels: Sequence[str] | None = None, /) -> list[str]:
         """Name the probability of each label, and the spread of each but the last."""
@@ -321,28 +276,6 @@ class VaryingCategorical(VaryingLabels):
     @property
     def _pseudo_counts(self) -> Array:
         return np.array(self.alpha)
-
-    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
-        """Draw (probabilities, spreads) from the prior, shape ``(*shape, 2K − 1)``."""
-        rates, spreads = self._draw_common(rng, shape)
-        return np.concatenate([_probabilities(rates), spreads], axis=-1)
-
-    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
-        """Draw (probabilities, spreads) given statistics."""
-        rates, spreads = self._draw_common_posterior(rng, statistics)
-        return np.concatenate([_probabilities(rates), spreads], axis=-1)
-
-    def _split(self, parameters: Array) -> tuple[Array, Array]:
-        labels = len(self.alpha)
-        return _rates(parameters[..., :labels]), parameters[..., labels:]
-
-    def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
-        """Draw rows of codes for each θ."""
-        return self._draw_codes(rng, *self._split(parameters), rows)
-
-    def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
-        """Draw statistics for each θ and number of rows."""
-        return self.from_summary(self._draw_counts(rng, *self._split(parameters), design[..., 0]))
 
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:

@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from troth.core.contract import Extremes
-from troth.core.reductions import Moments
-from troth.core.sensitivity import one_row_suffices
-from troth.models.example import Example
-from troth.models.family import moments
+from troth.core.contract import Array, Extremes, Generator
+from troth.core.reductions import Moments, Reduction
+from troth.core.sensitivity import Peers, Sensitivity, one_row_suffices
+from troth.models.family import Example, moments
+from troth.models.fitting.free_parameters import FreeParameters
 from troth.models.fitting.moments import normal_parameters
 from troth.models.normal import Normal, count_sum_and_square
-from troth.models.numerics.dispersed_mean import moments_around
+from troth.models.numerics.dispersed import moments_around
 from troth.models.numerics.possible import SLACK
 from troth.models.numerics.spread_grid import ALIKE
 from troth.models.parameters import number, parameter, positive
 from troth.models.random_effects import BORROWED_ROWS, RandomEffects
 from troth.models.spread import how_far
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, Generator
-    from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers, Sensitivity
-    from troth.models.first_guess import Column, FirstGuess
-    from troth.models.fitting.free_parameters import FreeParameters
 
 
 @dataclass(frozen=True)
@@ -74,19 +65,10 @@ class VaryingNormal(RandomEffects):
     smallest_spread: ClassVar[float] = 0.1
     largest_spread: ClassVar[float] = 30.0
 
-    @classmethod
-    def suits(cls, column: Column, /) -> bool:
-        """Numbers."""
-        return Normal.suits(column)
+    suits = Normal.suits
+    first_guess = Normal.first_guess
 
-    @classmethod
-    def first_guess(cls, column: Column, /) -> FirstGuess:
-        """Take centre and spread from the data, and the noise from the spread within reports."""
-        return Normal.first_guess(column)
-
-    @property
-    def _coefficients(self) -> int:
-        return 1
+    _coefficients = 1
 
     @property
     def _spreads_of_prior(self) -> Array:
@@ -115,10 +97,10 @@ class VaryingNormal(RandomEffects):
         t = self._integrated(s[..., 0], unit[..., None, None], (unit * average / self.scale)[..., None])
         return self._limited(t, s)
 
-    def _again(self, statistics: Array) -> tuple[Array, NDArray[np.bool_]]:
-        again, right = super()._again(statistics)
+    def _recomputed(self, statistics: Array) -> tuple[Array, NDArray[np.bool_]]:
+        recomputed, valid = super()._recomputed(statistics)
         rows, precision = statistics[..., 0], self.design(statistics)[..., 1]
-        return again, right & (precision <= self._precision(rows, np.zeros(())) * self.scale**2 * (1 + SLACK))
+        return recomputed, valid & (precision <= self._precision(rows, np.zeros(())) * self.scale**2 * (1 + SLACK))
 
     def log_pmi_extremes(self, rows: int, peers: Peers, values: tuple[float, float] | None = None, /) -> Extremes:
         """Bounds over every report of up to ``rows`` rows within the declared values.

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaln, xlogy
 
-from troth.core.contract import Extremes
-from troth.core.sensitivity import one_row_suffices
+from troth.core.contract import Array, Extremes, Generator
+from troth.core.reductions import Reduction
+from troth.core.sensitivity import Peers, Sensitivity, one_row_suffices
 from troth.core.support import Support
 from troth.models.count_and_sum import count_and_sum, draw_poisson
-from troth.models.example import Example
-from troth.models.family import moments
-from troth.models.first_guess import FirstGuess, rough
-from troth.models.fitting.free_parameters import Positive
+from troth.models.family import CompleteEvidence, Example, moments
+from troth.models.first_guess import Column, FirstGuess, rough
+from troth.models.fitting.free_parameters import FreeParameters, Positive
 from troth.models.fitting.moments import day_moments
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.gamma_poisson import draw_mean, log_evidence, summarise_counts
@@ -25,23 +27,12 @@ from troth.models.parameters import parameter, positive
 from troth.models.poisson import Poisson
 from troth.models.spread import VaryingProviders, how_far
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, Generator
-    from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers, Sensitivity
-    from troth.models.first_guess import Column
-    from troth.models.fitting.free_parameters import FreeParameters
-
 _MARGIN = 0.01  # nats that the greatest log PMI may exceed what was found on a ladder of counts
 _LARGEST_RATE = 1e15
 
 
 @dataclass(frozen=True)
-class VaryingPoisson(VaryingProviders):
+class VaryingPoisson(CompleteEvidence, VaryingProviders):
     """Counts of providers whose rates differ: a provider's is λ times a Gamma factor of mean 1, with unknown spread.
 
     λ ~ Gamma with this mean and scale; the factor's standard deviation is 0 or up to 2. A provider's sum is then
@@ -77,10 +68,7 @@ class VaryingPoisson(VaryingProviders):
     smallest_spread: ClassVar[float] = 0.02
     largest_spread: ClassVar[float] = 2.0
 
-    @classmethod
-    def suits(cls, column: Column, /) -> bool:
-        """Whole numbers from 0."""
-        return Poisson.suits(column)
+    suits = Poisson.suits
 
     @classmethod
     def first_guess(cls, column: Column, /) -> FirstGuess:
@@ -88,10 +76,7 @@ class VaryingPoisson(VaryingProviders):
         size = max(rough(float(column.numbers.mean())), 1e-9)
         return FirstGuess({"mean": size, "scale": size}, from_data=True)
 
-    @property
-    def support(self) -> Support:
-        """Counts from 0."""
-        return Support(0, integer=True)
+    support = Support(0, integer=True)
 
     @property
     def _prior(self) -> tuple[float, float]:
@@ -107,7 +92,7 @@ class VaryingPoisson(VaryingProviders):
         s = np.asarray(summary, dtype=np.float64)
         return summarise_counts(s[..., 0], s[..., 1], self.mean, self._spreads)
 
-    def _again(self, statistics: Array) -> tuple[Array, NDArray[np.bool_]]:
+    def _recomputed(self, statistics: Array) -> tuple[Array, NDArray[np.bool_]]:
         sums = statistics[..., :2]
         return self.from_summary(np.maximum(sums, 0.0)), none_negative(sums)
 
@@ -143,8 +128,8 @@ class VaryingPoisson(VaryingProviders):
     def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
         """Draw (λ, spread) given statistics."""
         t = np.asarray(statistics, dtype=np.float64)
-        drawn = draw_mean(rng, t.reshape(-1, t.shape[-1]), *self._prior, self._spreads)
-        return np.stack(drawn, axis=-1).reshape(*t.shape[:-1], 2)
+        mean_and_spread = draw_mean(rng, t.reshape(-1, t.shape[-1]), *self._prior, self._spreads)
+        return np.stack(mean_and_spread, axis=-1).reshape(*t.shape[:-1], 2)
 
     @staticmethod
     def _draw_rates(rng: Generator, mean: Array, spread: Array) -> Array:
@@ -175,14 +160,7 @@ class VaryingPoisson(VaryingProviders):
             peers, "the transform of a peer's rate has one singularity, at rows and sum of the report"
         )
 
-    def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
-        """Return zeros: what Λ leaves out, see `score_measure`, depends on no parameter that is fitted."""
-        return np.zeros(summaries.shape[:-1])
-
-    @property
-    def score_measure(self) -> str | None:
-        """The factorial of each count, which no summary has."""
-        return "ln x!"
+    score_measure = "ln x!"  # the factorial of each count, which no summary has
 
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:

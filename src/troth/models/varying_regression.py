@@ -2,30 +2,83 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from troth.models.example import Example
+from troth.core.contract import Array, ComparedDesign, Generator
+from troth.core.reductions import Reduction
+from troth.core.sensitivity import Peers, Sensitivity
+from troth.models.answered_rows import draw_features
+from troth.models.family import Example
+from troth.models.fitting.free_parameters import FreeParameters
 from troth.models.fitting.moments import regression_parameters
 from troth.models.numerics.designs import compare_products
 from troth.models.numerics.possible import SLACK
 from troth.models.parameters import parameter, positive
-from troth.models.random_effects import BORROWED_ROWS
+from troth.models.random_effects import BORROWED_ROWS, RandomEffects
 from troth.models.regression import Regression
 from troth.models.spread import how_far
-from troth.models.varying_coefficients import VaryingCoefficients
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
-    from numpy.typing import NDArray
+@dataclass(frozen=True)
+class VaryingCoefficients(RandomEffects, Regression):
+    """Coefficients β ~ N(mean, precision⁻¹) and of a provider βᵢ ~ N(β, τ²·precision⁻¹), β and τ unknown."""
 
-    from troth.core.contract import Array, ComparedDesign, Generator
-    from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers, Sensitivity
-    from troth.models.fitting.free_parameters import FreeParameters
+    rows_entry: ClassVar[int] = 0
+    smallest_spread: ClassVar[float] = 0.01
+    largest_spread: ClassVar[float] = 3.0
+
+    def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None, /) -> list[str]:
+        """Name the coefficients and their spread."""
+        return [*super().parameter_names(columns, labels), "spread of providers' coefficients"]
+
+    @property
+    def _coefficients(self) -> int:
+        return len(self.mean)
+
+    @cached_property
+    def _prior_scale(self) -> Array:
+        """L with LLᵀ = precision⁻¹: coefficients are mean + Lγ."""
+        return np.asarray(np.linalg.inv(self._prior_root).T, dtype=np.float64)
+
+    def _in_units_of_prior(self, gram: Array, product: Array, variance: Array | float = 1.0) -> tuple[Array, Array]:
+        """Return the precision and the product that rows of a variance give coefficients in units of the prior."""
+        root, unit = self._prior_scale, np.asarray(variance)[..., None]
+        precision = root.T @ gram @ root / unit[..., None]
+        return 0.5 * (precision + np.swapaxes(precision, -1, -2)), product @ root / unit
+
+    def compared_design(self, statistics: Array, /) -> ComparedDesign:
+        """Return the precision that the features give the provider's coefficients."""
+        return compare_products(self._unpack(np.asarray(statistics, dtype=np.float64)).precision[..., 0, :, :])
+
+    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
+        """Draw (coefficients, τ) from the prior, shape ``(*shape, d + 1)``."""
+        gamma = rng.standard_normal((*shape, len(self.mean)))
+        return self._parameters(gamma, self._draw_spread(rng, shape))
+
+    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
+        """Draw (coefficients, τ) given statistics."""
+        return self._parameters(*self._draw_posterior(rng, statistics))
+
+    def _parameters(self, gamma: Array, spread: Array) -> Array:
+        return np.concatenate([np.array(self.mean) + gamma @ self._prior_scale.T, spread[..., None]], axis=-1)
+
+    def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
+        """Draw statistics for each (coefficients, τ) and precision."""
+        return self._draw_statistics(rng, *self._in_units(parameters), design)
+
+    def draw_answer_part(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
+        """Draw c and h for each (coefficients, τ) and precision."""
+        return self._answers(*self._draw_product(rng, *self._in_units(parameters), design))
+
+    def _in_units(self, parameters: Array) -> tuple[Array, Array]:
+        """Return coefficients and spread in units of the prior."""
+        return (parameters[..., :-1] - np.array(self.mean)) @ self._prior_root, parameters[..., -1]
 
 
 @dataclass(frozen=True)
@@ -71,23 +124,29 @@ class VaryingLinearRegression(VaryingCoefficients):
         """Map sums over a provider's rows to a normal log-likelihood of the coefficients for each spread."""
         s, d = np.asarray(summary, dtype=np.float64), len(self.mean)
         matrix = s[..., 1:].reshape(*s.shape[:-1], d + 1, d + 1)
-        gram, product = matrix[..., :d, :d], matrix[..., :d, d]
-        values, vectors = np.linalg.eigh(gram)
-        seen = values > 1e-12 * np.maximum(values[..., -1:], np.finfo(float).tiny)
-        rotated = np.einsum("...ik,...i->...k", vectors, product)
-        fit = np.where(seen, rotated**2 / np.where(seen, values, 1.0), 0.0).sum(axis=-1)
-        variance = self._variance(s[..., 0], seen.sum(axis=-1), matrix[..., d, d] - fit)
-        precision, product = self._in_units_of_prior(gram, product, variance)
+        rank, fit = self._explained(matrix)
+        variance = self._variance(s[..., 0], rank, matrix[..., d, d] - fit)
+        precision, product = self._in_units_of_prior(matrix[..., :d, :d], matrix[..., :d, d], variance)
         return self._limited(self._with_variance(self._integrated(s[..., 0], precision, product), variance), s)
+
+    def _explained(self, matrix: Array) -> tuple[Array, Array]:
+        """Return the rank of ZᵀZ, and the squares that least squares explain, of products of (z, r)."""
+        d = len(self.mean)
+        values, vectors = np.linalg.eigh(matrix[..., :d, :d])
+        seen = values > 1e-12 * np.maximum(values[..., -1:], np.finfo(float).tiny)
+        rotated = np.einsum("...ik,...i->...k", vectors, matrix[..., :d, d])
+        fit = np.where(seen, rotated**2 / np.where(seen, values, 1.0), 0.0).sum(axis=-1)
+        return seen.sum(axis=-1), fit
 
     @staticmethod
     def _with_variance(statistics: Array, variance: Array) -> Array:
         return np.concatenate([statistics, np.where(statistics[..., :1] > 0, variance[..., None], 0.0)], axis=-1)
 
-    def _again(self, statistics: Array) -> tuple[Array, NDArray[np.bool_]]:
-        again, right = super()._again(statistics)
-        least = np.where(statistics[..., 0] > 0, self._variance(statistics[..., 0], np.zeros(()), np.zeros(())), 0.0)
-        return self._with_variance(again, statistics[..., -1]), right & (statistics[..., -1] >= least * (1 - SLACK))
+    def _recomputed(self, statistics: Array) -> tuple[Array, NDArray[np.bool_]]:
+        recomputed, valid = super()._recomputed(statistics)
+        rows, variance, none = statistics[..., 0], statistics[..., -1], np.zeros(())
+        least = np.where(rows > 0, self._variance(rows, none, none), 0.0)
+        return self._with_variance(recomputed, variance), valid & (variance >= least * (1 - SLACK))
 
     def design(self, statistics: Array, /) -> Array:
         """Return the number of rows, the precision that they give the provider's coefficients, and s²."""
@@ -101,19 +160,14 @@ class VaryingLinearRegression(VaryingCoefficients):
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw statistics for each (coefficients, τ) and precision."""
-        drawn = super().draw_statistics(rng, parameters, design)
-        return self._with_variance(drawn, np.broadcast_to(design[..., -1], drawn.shape[:-1]))
+        answers = super().draw_statistics(rng, parameters, design)
+        return self._with_variance(answers, np.broadcast_to(design[..., -1], answers.shape[:-1]))
 
     def _variance(self, rows: Array, rank: Array, squares: Array) -> Array:
         """Return s², the variance of a provider's answers with these squared residuals."""
         freedom = BORROWED_ROWS + np.maximum(rows - rank, 0)
         squares = np.where(rows > rank, np.maximum(squares, 0.0), 0.0)
         return np.asarray((BORROWED_ROWS * self.noise**2 + squares) / freedom)
-
-    def _in_units_of_prior(self, gram: Array, product: Array, variance: Array) -> tuple[Array, Array]:
-        root = self._prior_scale
-        precision = root.T @ gram @ root / variance[..., None, None]
-        return 0.5 * (precision + np.swapaxes(precision, -1, -2)), product @ root / variance[..., None]
 
     def plan(self, rows: Any, /) -> Array:
         """Return the design of a report with these features, ``(rows, d)``, and answers that scatter as declared."""
@@ -125,8 +179,8 @@ class VaryingLinearRegression(VaryingCoefficients):
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:
         """Draw (z, y): answers for features ``rows`` of shape (rows, d), or for ``rows`` standard normal ones."""
-        z = self._features(rng, parameters, rows)
         leading = parameters.shape[:-1]
+        z = draw_features(rng, rows, len(self.mean), leading)
         z = np.broadcast_to(z, (*leading, *z.shape[-2:]))
         effect = parameters[..., -1:] * rng.standard_normal((*leading, len(self.mean))) @ self._prior_scale.T
         seen, around = rng.standard_normal((2, *leading, z.shape[-2]))
@@ -151,11 +205,8 @@ class VaryingLinearRegression(VaryingCoefficients):
         """Return the log-density of a report at β = mean and τ = 0."""
         s, d = reduction.convert(summaries, self.reduction), len(self.mean)
         n, matrix = s[..., 0], s[..., 1:].reshape(*s.shape[:-1], d + 1, d + 1)
-        values, vectors = np.linalg.eigh(matrix[..., :d, :d])
-        seen = values > 1e-12 * np.maximum(values[..., -1:], np.finfo(float).tiny)
-        rotated = np.einsum("...ik,...i->...k", vectors, matrix[..., :d, d])
-        fit = np.where(seen, rotated**2 / np.where(seen, values, 1.0), 0.0).sum(axis=-1)
-        rank, squares = seen.sum(axis=-1), np.maximum(matrix[..., d, d] - fit, 0.0)
+        rank, fit = self._explained(matrix)
+        squares = np.maximum(matrix[..., d, d] - fit, 0.0)
         variance, unit = self._variance(n, rank, squares), self.noise**2
         of_fit = -rank / 2 * np.log(2 * np.pi * variance) - fit / (2 * variance)
         return np.asarray(of_fit - np.maximum(n - rank, 0) / 2 * np.log(2 * np.pi * unit) - squares / (2 * unit))

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
+from troth.core.contract import Array
 from troth.core.notebook import html_table
+from troth.core.past import History
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from troth.core.contract import Array
-    from troth.core.past import History
     from troth.models.family import Family
 
 M = TypeVar("M", bound="Family")

@@ -12,21 +12,18 @@ noise of a normal, or the mean around which its values are taken). All providers
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.core.contract import HasBaseMeasure
+from troth.core.contract import Array, HasBaseMeasure
 from troth.core.errors import DataError, ParameterError
-from troth.core.past import statistics_of
+from troth.core.past import History, statistics_of
 from troth.models.fitting.fitted import FittedPrior
 from troth.models.fitting.free_parameters import Positive, Real
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from troth.core.contract import Array
-    from troth.core.past import History
     from troth.models.family import Family
 
 _WIDEST = 16.0  # how far from its start the logarithm of a parameter may move
@@ -47,6 +44,12 @@ def fit_prior(family: type[Family], history: History, fixed: Mapping[str, Any]) 
     DataError
         If there are too few days, or every value is the same.
     """
+    check_fixed(family, fixed)
+    return _MarginalLikelihood(family, history, fixed).maximise()
+
+
+def check_fixed(family: type[Family], fixed: Mapping[str, Any]) -> None:
+    """Refuse parameters that a family does not have, and those missing that no history determines."""
     names = {field.name for field in dataclasses.fields(family) if field.init}
     for name in fixed:
         if name not in names:
@@ -54,7 +57,6 @@ def fit_prior(family: type[Family], history: History, fixed: Mapping[str, Any]) 
     for name in family.given_parameters:
         if name not in fixed:
             raise ParameterError(f"{family.__name__}: the history does not determine {name}: give {name}=")
-    return _MarginalLikelihood(family, history, fixed).maximise()
 
 
 class _MarginalLikelihood:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.models.fitting.marginal_likelihood import fit_prior
+from troth.core.contract import Array
+from troth.core.past import History
+from troth.core.reductions import Expansion
+from troth.models.fitting.fitted import FittedPrior
+from troth.models.fitting.marginal_likelihood import check_fixed, fit_prior
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from troth.core.contract import Array
-    from troth.core.past import History
-    from troth.core.reductions import Expansion
-    from troth.models.fitting.fitted import FittedPrior
     from troth.models.generalised_regression import ExpandedRegression
 
 _ROUNDS = 8
@@ -28,6 +27,7 @@ def fit_at_modes(family: type[ExpandedRegression], history: History, fixed: Mapp
     That is Laplace's approximation of every day's evidence. Modes are found by Newton's method under a prior, which is
     then learnt from them by expectation and maximisation, until its mean settles. The model is expanded at its mean.
     """
+    check_fixed(family, fixed)
     expansion: Any = history.reduction
     days = [_rows_of(history, day) for day in range(len(history.days))]
     used = [day for day, (_, y) in enumerate(days) if len(y)]

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from troth.core.contract import Array
 from troth.core.errors import DataError
-from troth.core.reductions import Counts, Moments
+from troth.core.reductions import Counts, Moments, Reduction
 from troth.models.fitting.free_parameters import FreeParameters, Positive, PositiveDefinite, Real
-
-if TYPE_CHECKING:
-    from troth.core.contract import Array
-    from troth.core.reductions import Reduction
 
 
 class DayMoments(NamedTuple):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from troth.core.contract import Array
 from troth.core.errors import DataError, ParameterError
+from troth.core.past import History
 from troth.core.reductions import Moments
 from troth.models.fitting.day_types.fit import FEWEST_DAYS, Watch, usable_providers
 from troth.models.fitting.day_types.outcomes import root_error, spreads
@@ -17,10 +20,6 @@ from troth.models.fitting.walking_offsets import walk_of
 from troth.models.numerics.dispersed import real_weight
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from troth.core.contract import Array
-    from troth.core.past import History
     from troth.models.provider_normal import ProviderNormal
 
 _ALIKE = 2.0  # standard deviation of the logarithms of providers' variances
@@ -257,11 +256,11 @@ def _result(
     }
     typical = float(np.sqrt(np.exp(state.centre) + between))
     population = family(state.mean, state.scale, float(np.sqrt(np.mean(data.spread**2))), 0.0, typical)
-    stated: dict[str, Any] = {"mean": float(errors[0]), "scale": float(errors[1]), "providers": {}}
+    standard_errors: dict[str, Any] = {"mean": float(errors[0]), "scale": float(errors[1]), "providers": {}}
     for i, name in enumerate(part.providers):
         of_dispersion = root_error(state.variance[i], errors[2 + people + i])
-        stated["providers"][name] = {"offset": float(errors[2 + i]), "dispersion": float(of_dispersion)}
+        standard_errors["providers"][name] = {"offset": float(errors[2 + i]), "dispersion": float(of_dispersion)}
     models = {name: own.get(name, population) for name in history.providers}
     return FittedOffsets(
-        models, population, stated, float(np.sqrt(between)), float(evidence.mean()), tuple(trace), tuple(notes)
+        models, population, standard_errors, float(np.sqrt(between)), float(evidence.mean()), tuple(trace), tuple(notes)
     )

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from troth.core.errors import DataError
-from troth.core.past import statistics_of
+from troth.core.past import History, statistics_of
+from troth.core.support import Array
 from troth.models.fitting.fitted import FittedPrior
 from troth.models.fitting.marginal_likelihood import LEAST_DAYS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from troth.core.past import History
-    from troth.core.support import Array
     from troth.models.finite_states import FiniteStates
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from troth.core.contract import Array
+from troth.core.contract import Array
 
 _STEPS = np.concatenate([[0.0], 10.0 ** np.arange(-5.0, 0.6, 0.5)])  # variances of a day's step, of one residual's
 _PARTS = np.array([0.05, 0.2, 0.4, 0.6, 0.8, 1.0])  # of the dispersion's variance that is not the walk's

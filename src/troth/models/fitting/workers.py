@@ -15,24 +15,20 @@ likelihood of a fifth of the tasks, which are held out.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import digamma, logsumexp
 
+from troth.core.contract import Array
 from troth.core.errors import DataError
 from troth.models.finite import Finite
 from troth.models.fitting.fitted import FittedProviders
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array
-
-    Places = NDArray[np.intp]
+Indices: TypeAlias = NDArray[np.intp]
 
 _PRIOR_TASKS = 0.5  # tasks that every class has before any is seen
 _POOLINGS, _GUESS = (2.0, 5.0, 10.0, 20.0, 50.0, 200.0), 10.0  # κ that are tried, and where tasks are few
@@ -101,11 +97,11 @@ class FittedWorkers(FittedProviders[Finite]):
 
 
 def fit_workers(
-    task: Places,
-    worker: Places,
+    task: Indices,
+    worker: Indices,
     counts: Array,
     names: Sequence[str],
-    gold: Places | None = None,
+    gold: Indices | None = None,
     *,
     pooling: float | None = None,
 ) -> FittedWorkers:
@@ -159,10 +155,10 @@ def fit_workers(
 class _Answers(NamedTuple):
     """Past answers: task, worker, counts of labels, the class of each task or −1, and how many workers there are."""
 
-    task: Places
-    worker: Places
+    task: Indices
+    worker: Indices
     counts: Array
-    classes: Places
+    classes: Indices
     workers: int
 
     def log_joint(self, estimate: _Estimate) -> Array:
@@ -243,8 +239,8 @@ def _choose_pooling(answers: _Answers) -> float:
     return chosen
 
 
-def _sums(places: Places, entries: Array, size: int) -> Array:
-    return np.stack([np.bincount(places, column, size) for column in entries.T], axis=1)
+def _sums(groups: Indices, entries: Array, size: int) -> Array:
+    return np.stack([np.bincount(groups, column, size) for column in entries.T], axis=1)
 
 
 def _pooled(expected: Array, pooling: float, population: Array) -> Array:

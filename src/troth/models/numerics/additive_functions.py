@@ -7,16 +7,12 @@ them, by polynomials through 14 of them, to 1e-12 of the singularity's strength;
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array
+from troth.core.contract import Array
 
 _SPACING = 0.2
 _STENCIL = 14
@@ -35,15 +31,15 @@ class LogScale:
     def __init__(self, lowest: float, highest: float, origin: float) -> None:
         self.origin, self._low = origin, np.log(origin + lowest)
         self.cells = int(np.ceil((np.log(origin + highest) - self._low) / _SPACING))
-        places = np.arange(self.cells + _STENCIL - 1) - (_STENCIL // 2 - 1)
-        self.nodes = np.exp(self._low + _SPACING * places) - origin
+        steps = np.arange(self.cells + _STENCIL - 1) - (_STENCIL // 2 - 1)
+        self.nodes = np.exp(self._low + _SPACING * steps) - origin
 
     @property
     def size(self) -> int:
         """How many values a function has."""
         return len(self.nodes)
 
-    def place(self, logarithm: Array) -> Array:
+    def position(self, logarithm: Array) -> Array:
         """Where a with this ln(origin + a) lies on the scale, in cells."""
         return np.asarray((logarithm - self._low) / _SPACING)
 
@@ -80,7 +76,7 @@ class Tables:
         self._coefficients, self._cells, self._functions = coefficients, cells, functions
 
     def _local(self, which: NDArray[np.intp], at: Array) -> tuple[NDArray[np.intp], Array]:
-        """Return the cells, and the place in them from −1 to 1 or beyond the last."""
+        """Return the cells, and the position in them from −1 to 1 or beyond the last."""
         cell = np.clip(at, 0.0, self._cells - 1.0).astype(np.intp)
         u = at - cell
         u += u
@@ -90,7 +86,7 @@ class Tables:
         return cell, u
 
     def value(self, which: NDArray[np.intp], at: Array) -> Array:
-        """Evaluate functions ``which`` at places in cells."""
+        """Evaluate functions ``which`` at positions in cells."""
         cell, u = self._local(which, at)
         beyond = np.maximum(u - 1.0, 0.0) if u.max(initial=0.0) > 1.0 else None
         u = u if beyond is None else u - beyond

@@ -8,17 +8,13 @@ down to a = 0. So what adds over providers are counts and three functions of one
 from __future__ import annotations
 
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import betaln, expit, logit
 
+from troth.core.contract import Array, Generator
 from troth.models.numerics.additive_functions import LogScale, by_count
-from troth.models.numerics.spread_integral import draw, integrate
-
-if TYPE_CHECKING:
-    from troth.core.contract import Array, Generator
-    from troth.models.numerics.spread_integral import Places
+from troth.models.numerics.spread_integral import Indices, draw, integrate
 
 _COUNTS = 7  # ones, zeros, providers with rows, with ones, with zeros, squared rows, orders of rows
 
@@ -28,18 +24,13 @@ def _scale(smallest: float) -> LogScale:
     return LogScale(0.0, smallest**-2.0, 1.0)
 
 
-def report_width(spreads: tuple[float, float]) -> int:
-    """How many numbers `summarise_report` returns."""
-    return _COUNTS + 3 * _scale(spreads[0]).size
-
-
 def summarise_report(ones: Array, zeros: Array, spreads: tuple[float, float]) -> Array:
     """Return what adds over providers, for spreads (s = spread⁻²) between two ends."""
     rows, nodes = ones + zeros, _scale(spreads[0]).nodes
     mixed = (ones > 0) & (zeros > 0)
     orders = np.where(mixed, betaln(np.where(mixed, ones, 1.0), np.where(mixed, zeros, 1.0)), 0.0)
-    some = [(n > 0).astype(np.float64) for n in (rows, ones, zeros)]
-    counts = np.stack([ones, zeros, *some, rows**2, orders], axis=-1)
+    present = [(n > 0).astype(np.float64) for n in (rows, ones, zeros)]
+    counts = np.stack([ones, zeros, *present, rows**2, orders], axis=-1)
 
     def rising(n: Array) -> Array:
         return np.where(n > 0, -betaln(np.maximum(n, 1.0), nodes + 1) - np.log(nodes + np.maximum(n, 1.0)), 0.0)
@@ -71,12 +62,12 @@ class _Rate:
         self.start = logit((alpha + t[:, 0]) / (alpha + beta + t[:, 0] + t[:, 1]))
         self.resolution, self.providers = 1 / np.sqrt(1 + t[:, 5]), t[:, 2]
 
-    def constant(self, delta: Array, report: Places) -> Array:
+    def constant(self, delta: Array, report: Indices) -> Array:
         """Return what does not depend on m."""
-        of_rows = self._rows.value(report, self._scale.place(np.log1p(1 / delta)))
+        of_rows = self._rows.value(report, self._scale.position(np.log1p(1 / delta)))
         return np.asarray(self._orders[report] - self._powers[report] * np.log(delta) - of_rows)
 
-    def slopes(self, x: Array, delta: Array, report: Places) -> tuple[Array, Array, Array]:
+    def slopes(self, x: Array, delta: Array, report: Indices) -> tuple[Array, Array, Array]:
         """Return the log-likelihood and its first two derivatives; d ln(1 + a)/dm = s/(1 + a)."""
         odds, a, b, s = np.exp(x), self._a[report], self._b[report], 1 / delta
         both = 1 + odds
@@ -86,18 +77,18 @@ class _Rate:
         value, first, second = a * x - (a + b) * log_both, a * w - b * m, -(a + b) * v
         for tables, rate, sign in ((self._ones, m, 1.0), (self._zeros, w, -1.0)):
             more = 1 + rate * s
-            of_rate, slope, bend = tables.value_and_slopes(report, self._scale.place(np.log(more)))
+            of_rate, slope, bend = tables.value_and_slopes(report, self._scale.position(np.log(more)))
             chain = s / more
             once, twice = sign * slope * chain, (bend - slope) * chain**2
             value, first, second = value + of_rate, first + v * once, second + v * v * twice + v * (w - m) * once
         return value, first, second
 
-    def values(self, x: Array, delta: Array, report: Places) -> Array:
+    def values(self, x: Array, delta: Array, report: Indices) -> Array:
         """Return the log-likelihood plus the log prior of x."""
         odds, s = np.exp(x), 1 / delta
         both = 1 + odds
         log_both = np.log(both)
         value = self._a[report] * x - (self._a + self._b)[report] * log_both
-        value += self._ones.value(report, self._scale.place(np.log(both + odds * s) - log_both))
-        value += self._zeros.value(report, self._scale.place(np.log(both + s) - log_both))
+        value += self._ones.value(report, self._scale.position(np.log(both + odds * s) - log_both))
+        value += self._zeros.value(report, self._scale.position(np.log(both + s) - log_both))
         return np.asarray(value)

@@ -17,16 +17,12 @@ size for anything but logarithms.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from scipy.special import gammaln, ive, xlogy
 
+from troth.core.contract import Array
 from troth.models.numerics.dispersed import log_rising, pseudo_counts
 from troth.models.numerics.log_sum_exp import log_sum_exp
-
-if TYPE_CHECKING:
-    from troth.core.contract import Array
 
 
 def log_same_sequence(table: Array, rows: int) -> Array:

@@ -8,15 +8,13 @@ bounds are tried, up to the order of rows. It is an error if different counts ex
 from __future__ import annotations
 
 from math import comb
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from troth.core.contract import Array
 from troth.core.errors import DataError, MissingCapabilityError
 from troth.models.numerics.extremes import unordered_datasets
-
-if TYPE_CHECKING:
-    from troth.core.contract import Array
 
 _LARGEST_SEARCH = 2_000_000
 _CLOSE = 1e-9
@@ -72,11 +70,11 @@ def _search(table: Array, t: Array, ruling_out: Any, only_rows: bool) -> Array:
         )
     candidates = np.concatenate([unordered_datasets(rows, len(table)) for rows in range(low, int(high) + 1)])
     weights = np.sqrt(np.arange(2.0, 2.0 + t.shape[1]))  # a projection on which distinct datasets rarely meet
-    shadows = candidates @ (table @ weights)
-    order = np.argsort(shadows, kind="stable")
+    projections = candidates @ (table @ weights)
+    order = np.argsort(projections, kind="stable")
     slack = _CLOSE * (1 + np.abs(t) @ weights) * 10
-    first = np.searchsorted(shadows[order], t @ weights - slack)
-    last = np.searchsorted(shadows[order], t @ weights + slack)
+    first = np.searchsorted(projections[order], t @ weights - slack)
+    last = np.searchsorted(projections[order], t @ weights + slack)
     counts = np.empty((len(t), len(table)))
     for i in range(len(t)):
         near = candidates[order[first[i] : last[i]]]

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from troth.core.contract import ComparedDesign
-
-if TYPE_CHECKING:
-    from troth.core.contract import Array
+from troth.core.contract import Array, ComparedDesign
 
 
 def compare_products(products: Array) -> ComparedDesign:

@@ -8,18 +8,14 @@ range, and the best answer to given peers is known.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations
 from math import comb
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from troth.core.contract import Array
 from troth.models.numerics.second_difference import dirichlet_log_pmi
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from troth.core.contract import Array
 
 _ALL_TYPES = 5000  # own reports up to this many are all tried
 _EXHAUSTIVE = 64  # counts up to this are all tried; beyond, a ladder of them is, and the best is refined

@@ -6,22 +6,19 @@ with the same table are another. A further symbol, no row, makes shorter reports
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from itertools import pairwise, product
 from math import comb, prod
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 import numpy as np
 
+from troth.core.contract import Array
 from troth.models.numerics.extremes import unordered_datasets
 from troth.models.numerics.log_sum_exp import log_sum_exp
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from troth.core.contract import Array
-
-    Block = tuple[Array, int]
+Block: TypeAlias = tuple[Array, int]
 
 _ALL_PAIRS = 3_000_000
 _BEAM = 40

@@ -8,18 +8,14 @@ functions of v, and one of δ.
 from __future__ import annotations
 
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import gammaln
 
+from troth.core.contract import Array, Generator
 from troth.models.numerics.additive_functions import LogScale, by_count
 from troth.models.numerics.dispersed import log_rising
-from troth.models.numerics.spread_integral import draw, integrate
-
-if TYPE_CHECKING:
-    from troth.core.contract import Array, Generator
-    from troth.models.numerics.spread_integral import Places
+from troth.models.numerics.spread_integral import Indices, draw, integrate
 
 _COUNTS = 4  # rows, their sum, providers with rows, squared sums
 _ORIGIN = 1e-6  # 1/rows of the largest report
@@ -74,20 +70,20 @@ class _LogMean:
         self.start = np.log(self._shape / (rate + t[:, 0]))
         self.resolution, self.providers = 1 / np.sqrt(1 + t[:, 3]), t[:, 2]
 
-    def constant(self, delta: Array, report: Places) -> Array:
+    def constant(self, delta: Array, report: Indices) -> Array:
         """Return what does not depend on λ."""
-        return np.asarray(self._prior + self._rising.value(report, self._scale_of_delta.place(np.log(delta))))
+        return np.asarray(self._prior + self._rising.value(report, self._scale_of_delta.position(np.log(delta))))
 
-    def slopes(self, x: Array, delta: Array, report: Places) -> tuple[Array, Array, Array]:
+    def slopes(self, x: Array, delta: Array, report: Indices) -> tuple[Array, Array, Array]:
         """Return the log-likelihood and its first two derivatives; d ln(origin + v)/dx = v/(origin + v)."""
         mean = np.exp(x)
         v = mean * delta
         log_v = np.log(_ORIGIN + v)
-        place, chain = self._scale.place(log_v), v / (_ORIGIN + v)
+        position, chain = self._scale.position(log_v), v / (_ORIGIN + v)
         bent = chain * (1 - chain)
-        logs, log_slope, log_bend = self._logs.value_and_slopes(report, place)
-        inside = place < self._scale.cells
-        share, slope, bend = self._shares.value_and_slopes(report, np.minimum(place, self._scale.cells))
+        logs, log_slope, log_bend = self._logs.value_and_slopes(report, position)
+        inside = position < self._scale.cells
+        share, slope, bend = self._shares.value_and_slopes(report, np.minimum(position, self._scale.cells))
         slope, bend, share = slope * inside, bend * inside, share + self._rate
         share_slope, share_bend = slope * chain, bend * chain**2 + slope * bent
         value = self._shape[report] * x - logs - mean * share
@@ -95,10 +91,10 @@ class _LogMean:
         second = -(log_bend * chain**2 + log_slope * bent) - mean * (share + 2 * share_slope + share_bend)
         return value, first, second
 
-    def values(self, x: Array, delta: Array, report: Places) -> Array:
+    def values(self, x: Array, delta: Array, report: Indices) -> Array:
         """Return the log-likelihood plus the log prior of x."""
         mean = np.exp(x)
-        place = self._scale.place(np.log(_ORIGIN + mean * delta))
-        value = self._shape[report] * x - self._logs.value(report, place)
-        share = self._shares.value(report, np.minimum(place, self._scale.cells))
+        position = self._scale.position(np.log(_ORIGIN + mean * delta))
+        value = self._shape[report] * x - self._logs.value(report, position)
+        share = self._shares.value(report, np.minimum(position, self._scale.cells))
         return np.asarray(value - mean * (self._rate + share))

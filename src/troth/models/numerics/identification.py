@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from itertools import combinations
 from math import comb
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from troth.core.contract import Array
 from troth.core.information import second_difference
-from troth.core.sensitivity import Sensitivity, refuted_without_data
+from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
 from troth.models.numerics.reports import enumerate_reports
-
-if TYPE_CHECKING:
-    from troth.core.contract import Array
-    from troth.core.sensitivity import Peers
 
 _MOST_REPORTS = 360_000
 _MOST_PAIRED_REPORTS = 600

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-if TYPE_CHECKING:
-    from troth.core.support import Array
+from troth.core.support import Array
 
 
 def log_sum_exp(x: Array) -> Array:

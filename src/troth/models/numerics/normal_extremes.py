@@ -8,19 +8,15 @@ to it answers h₂, or the reverse. Corners do not suffice: providers with diffe
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from troth.core.contract import Array
 from troth.models.numerics.extremes import around, coarse
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array
 
 _ALL_PAIRS = 1 << 18  # combinations of precisions up to this many are all tried
 _STEPS = 65  # precisions of peers tried at a time, where they are not all tried

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array
+from troth.core.contract import Array
 
 SLACK = 1e-9
 """How far, relatively, rounding may push honest sums beyond what data can have."""
@@ -49,25 +47,25 @@ def are_products(matrix: Array, rows: Array) -> NDArray[np.bool_]:
     scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
     unit = matrix / scale[..., :, None] / scale[..., None, :]
     symmetric = (np.abs(unit - np.swapaxes(unit, -1, -2)) <= SLACK).all(axis=(-2, -1))
-    right = np.array((diagonal >= 0).all(axis=-1) & symmetric)
+    valid = np.array((diagonal >= 0).all(axis=-1) & symmetric)
     room = np.eye(size) * (SLACK * size)
-    doubtful = right & (rows < size)
+    doubtful = valid & (rows < size)
     try:
-        np.linalg.cholesky(np.where(right[..., None, None], unit, 0.0) + room)
+        np.linalg.cholesky(np.where(valid[..., None, None], unit, 0.0) + room)
     except np.linalg.LinAlgError:
-        doubtful = right
+        doubtful = valid
     if doubtful.any():
         values = np.linalg.eigvalsh(unit[doubtful])
         rank = (values > _SEEN).sum(axis=-1)
-        right[doubtful] = (values[..., 0] >= -SLACK * size) & (rank <= np.ceil(rows[doubtful]))
-    return right
+        valid[doubtful] = (values[..., 0] >= -SLACK * size) & (rank <= np.ceil(rows[doubtful]))
+    return valid
 
 
-def agree(statistics: Array, again: Array) -> NDArray[np.bool_]:
+def agree(statistics: Array, recomputed: Array) -> NDArray[np.bool_]:
     """Return where a statistic agrees with one computed anew, up to rounding beside the largest entry of that."""
-    largest = np.abs(again).max(axis=-1, keepdims=True, initial=0.0)
+    largest = np.abs(recomputed).max(axis=-1, keepdims=True, initial=0.0)
     slack = SLACK * (1 + largest) + (1e-3 * SLACK * largest) ** 2
-    return np.asarray((np.abs(statistics - again) <= slack).all(axis=-1))
+    return np.asarray((np.abs(statistics - recomputed) <= slack).all(axis=-1))
 
 
 def none_above(statistics: Array, most: Any = 0.0) -> NDArray[np.bool_]:

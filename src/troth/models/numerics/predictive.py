@@ -10,14 +10,10 @@ which grows like −½ ln x, so that no size costs digits.
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
 from scipy.special import gammaln, psi
 
 from troth.core.contract import Array
-
-Exact: TypeAlias = Array | None
 
 LARGEST_SUM = 2_000_000
 """Terms beyond which a full sum is left to simulation."""
@@ -41,19 +37,3 @@ def log_gamma_excess(x: Array | float) -> Array:
     below = gammaln(small) - small * psi(small) + small
     above = 0.5 * (np.log(2 * np.pi) + 1 + np.log(inverse)) + powers @ np.array(_ASYMPTOTIC)
     return np.asarray(np.where(x < _ASYMPTOTIC_FROM, below, above))
-
-
-def expected_log_evidence_of_counts(prior: Array, design: Array) -> Exact:
-    """E[Σ_k S(α_k + t_k)] − S(Σα + n): each count is Beta-binomial, so one sum per category is exact."""
-    from scipy.stats import betabinom  # takes long to load
-
-    rows = int(np.asarray(design)[..., 0].item())
-    if rows > LARGEST_SUM:
-        return None
-    counts = np.arange(rows + 1)
-    total = prior.sum()
-    expectation = -log_gamma_excess(total + rows)
-    for alpha in prior:
-        weights = betabinom.pmf(counts, rows, alpha, total - alpha)
-        expectation += float(weights @ log_gamma_excess(alpha + counts)) / float(weights.sum())
-    return np.asarray(expectation)

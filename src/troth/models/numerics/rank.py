@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from itertools import combinations
 from math import comb
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from troth.core.contract import Array
+from troth.core.sensitivity import Peers
 from troth.models.numerics.collisions import log_same_type
 from troth.models.numerics.reports import enumerate_reports
-
-if TYPE_CHECKING:
-    from troth.core.contract import Array
-    from troth.core.sensitivity import Peers
 
 _LARGEST_COMPARISON = 2_000_000
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import comb
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
@@ -12,9 +13,6 @@ from troth.core.contract import Array, HasSummary, HasSupport, explains_target
 from troth.core.errors import MissingCapabilityError
 from troth.core.support import Support
 from troth.models.numerics.extremes import unordered_datasets
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def enumerate_reports(model: Any, sizes: Sequence[int]) -> tuple[Array, Array, Array]:

@@ -10,17 +10,15 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import comb
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from scipy.special import gammaln, xlogy
 
+from troth.core.contract import Array
 from troth.core.errors import MissingCapabilityError
 from troth.models.numerics.dispersed import log_rising, pseudo_counts
 from troth.models.numerics.extremes import unordered_datasets
-
-if TYPE_CHECKING:
-    from troth.core.contract import Array
 
 Table: TypeAlias = tuple[tuple[float, ...], ...]
 
@@ -87,12 +85,12 @@ def _halves(
     for labels in (range(cut), range(cut, symbols)):
         counts = unordered_datasets(rows, len(labels) + 1)[:, :-1].astype(np.intp)  # the rest is the other half's
         sums = np.zeros((len(counts), len(p) + 1))
-        for place, label in enumerate(labels):
-            sums[:, :-1] += parts[:, label, counts[:, place]].T
+        for column, label in enumerate(labels):
+            sums[:, :-1] += parts[:, label, counts[:, column]].T
         sums[:, -1] = -counts.sum(axis=1)
-        shadow = sums @ _weights(sums.shape[1])
-        order = np.argsort(shadow, kind="stable")
-        halves.append((shadow[order], sums[order], log_factorials[counts].sum(axis=1)[order]))
+        projection = sums @ _weights(sums.shape[1])
+        order = np.argsort(projection, kind="stable")
+        halves.append((projection[order], sums[order], log_factorials[counts].sum(axis=1)[order]))
     return halves[0], halves[1]
 
 

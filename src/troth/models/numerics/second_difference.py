@@ -16,19 +16,16 @@ and each part has a form without cancellation:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 from scipy.special import gammaln
 
 from troth.core.blocks import for_each_chunk
+from troth.core.contract import Array
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from troth.core.contract import Array
-
-    Columns: TypeAlias = tuple[Array, Array, Array, Array]  # prior, own, peers' and both counts: (statistic, row)
+Columns: TypeAlias = tuple[Array, Array, Array, Array]  # prior, own, peers' and both counts: (statistic, row)
 
 _CHUNK = 3 << 15  # numbers in an intermediate array: few enough for the cache, enough to keep all cores busy
 _STIRLING_FROM = 16.0

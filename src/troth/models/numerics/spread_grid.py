@@ -3,31 +3,27 @@
 The log evidence given the spread is a smooth function of ln spread², with the nearest singularity at a distance of π.
 Its values at nodes 0.4 apart determine it to 1e-8, by polynomials through 16 of them, and the integral of its
 exponential is then taken by Gauss and Legendre. N effects, one of each provider and coefficient, leave ln spread² open
-by √(2/N) or more, which is the distance of the places at which the integral is taken.
+by √(2/N) or more, which is the distance of the points at which the integral is taken.
 """
 
 from __future__ import annotations
 
 from functools import cached_property, lru_cache
 from math import ceil, comb, log
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from troth.core.blocks import for_each_chunk
+from troth.core.contract import Array, Generator
 from troth.models.numerics.log_sum_exp import log_sum_exp
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, Generator
 
 ALIKE = 0.1
 """Prior probability that providers do not differ at all."""
 
 _SPACING = 0.4
 _STENCIL = 16
-_COARSEST = 0.32  # between places of the quadrature, for up to 16 effects; half of it for four times as many
+_COARSEST = 0.32  # between points of the quadrature, for up to 16 effects; half of it for four times as many
 _CHUNK = 1 << 15
 
 
@@ -56,17 +52,17 @@ class SpreadGrid:
         quadrature = self.quadrature(float(np.max(effects, initial=0.0)))
         weights = quadrature.posterior(evidence)
         below = np.cumsum(np.exp(weights - weights.max(axis=-1, keepdims=True)), axis=-1)
-        place = (below < rng.random((*below.shape[:-1], 1)) * below[..., -1:]).sum(axis=-1)
-        places = 2 * np.log(quadrature.spreads[1:])
-        ends = np.concatenate([[self._low] * 2, (places[1:] + places[:-1]) / 2, [self._high]])
-        low, high = ends[place], ends[np.minimum(place + 1, len(ends) - 1)]
-        return np.where(place > 0, np.exp((low + (high - low) * rng.random(place.shape)) / 2), 0.0)
+        index = (below < rng.random((*below.shape[:-1], 1)) * below[..., -1:]).sum(axis=-1)
+        points = 2 * np.log(quadrature.spreads[1:])
+        ends = np.concatenate([[self._low] * 2, (points[1:] + points[:-1]) / 2, [self._high]])
+        low, high = ends[index], ends[np.minimum(index + 1, len(ends) - 1)]
+        return np.where(index > 0, np.exp((low + (high - low) * rng.random(index.shape)) / 2), 0.0)
 
     def between(self, values: Array, spreads: Array) -> Array:
         """Return what stands at the nodes, along an axis after those of the spreads, at spreads between them."""
-        place = 1 + (2 * np.log(np.maximum(spreads, self.nodes[1])) - self._nodes[0]) / _SPACING
-        low = np.where(spreads > 0, np.minimum(place.astype(np.intp), len(self.nodes) - 2), 0)
-        part = np.where(spreads > 0, place - low, 0.0)
+        position = 1 + (2 * np.log(np.maximum(spreads, self.nodes[1])) - self._nodes[0]) / _SPACING
+        low = np.where(spreads > 0, np.minimum(position.astype(np.intp), len(self.nodes) - 2), 0)
+        part = np.where(spreads > 0, position - low, 0.0)
         axis, more = spreads.ndim, (...,) + (None,) * (values.ndim - spreads.ndim - 1)
         low = low[(..., None, *more[1:])]
         below, above = (np.take_along_axis(values, low + k, axis).squeeze(axis) for k in (0, 1))
@@ -98,18 +94,18 @@ class _Quadrature:
     """Places between the nodes, and what each counts."""
 
     def __init__(self, nodes: Array, low: float, high: float, spacing: float) -> None:
-        places, weights = np.polynomial.legendre.leggauss(ceil(np.pi / 2 * (high - low) / spacing))
-        places = 0.5 * (low + high) + 0.5 * (high - low) * places
-        self.spreads = np.concatenate([[0.0], np.exp(places / 2)])
+        points, weights = np.polynomial.legendre.leggauss(ceil(np.pi / 2 * (high - low) / spacing))
+        points = 0.5 * (low + high) + 0.5 * (high - low) * points
+        self.spreads = np.concatenate([[0.0], np.exp(points / 2)])
         self._log_weights = np.log(np.concatenate([[ALIKE], (1 - ALIKE) * weights / 2]))
-        self._first = np.searchsorted(nodes, places) - _STENCIL // 2
-        gaps = places[:, None] - nodes[self._first[:, None] + np.arange(_STENCIL)]
+        self._first = np.searchsorted(nodes, points) - _STENCIL // 2
+        gaps = points[:, None] - nodes[self._first[:, None] + np.arange(_STENCIL)]
         signs = np.array([(-1.0) ** i * comb(_STENCIL - 1, i) for i in range(_STENCIL)])
         terms = signs / np.where(gaps == 0, 1e-200, gaps)
         self._lagrange = terms / terms.sum(axis=1, keepdims=True)
 
     def posterior(self, evidence: Array) -> Array:
-        """Log of prior times evidence for spread 0 and for each place, given the values at the nodes.
+        """Log of prior times evidence for spread 0 and for each point, given the values at the nodes.
 
         A sum of products in a fixed order: the result for one report does not depend on what else is in the batch.
         """

@@ -8,30 +8,27 @@ over the location each, and the integral of its exponential over the spread is t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from troth.core.blocks import for_each_chunk
+from troth.core.contract import Array, Generator
 from troth.models.numerics.spread_grid import ALIKE
 from troth.models.numerics.unimodal_integral import Peaks, draw_points, find_peaks, find_tails, log_integral
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from troth.core.contract import Array, Generator
 
 _COARSE = 10
 _NEGLIGIBLE = 17.0  # nats below the best spread
 _DIGITS = 14.0  # nats to which L is exact
 _MOST = 64  # Chebyshev points
-_PLACES = 256  # between which a spread is drawn
+_CELLS = 256  # from one of which a spread is drawn
 _CHUNK = 256
 _DRAWS = 1024
 
-Places: TypeAlias = NDArray[np.intp]
+Indices: TypeAlias = NDArray[np.intp]
 
 
 class Location(Protocol):
@@ -49,20 +46,20 @@ class Location(Protocol):
     providers: Array
     """How many providers each report sums up."""
 
-    def constant(self, delta: Array, report: Places) -> Array:
+    def constant(self, delta: Array, report: Indices) -> Array:
         """Return what does not depend on the location."""
 
-    def slopes(self, x: Array, delta: Array, report: Places) -> tuple[Array, Array, Array]:
+    def slopes(self, x: Array, delta: Array, report: Indices) -> tuple[Array, Array, Array]:
         """Return the function, but for what is constant, and its first and second derivative."""
 
-    def values(self, x: Array, delta: Array, report: Places) -> Array:
+    def values(self, x: Array, delta: Array, report: Indices) -> Array:
         """Return the function alone; points are on the last axis."""
 
 
 class BySpread(NamedTuple):
     """L at Chebyshev points of an interval of w, ``(report, point)``, for reports that need as many points."""
 
-    report: Places
+    report: Indices
     evidence: Array
     low: Array
     high: Array
@@ -77,20 +74,20 @@ class BySpread(NamedTuple):
         """
         total = np.empty(len(self.report))
         widths = (self.high - self.low) * np.sqrt(1 + self.providers / 16)
-        steep = np.sqrt(self.evidence.max(axis=1) - self.evidence.min(axis=1))  # near an end, where places are dense
+        steep = np.sqrt(self.evidence.max(axis=1) - self.evidence.min(axis=1))  # near an end, where nodes are dense
         finer = np.ceil(np.log2(np.maximum(widths / 5, steep / 12)))
         levels = np.clip(np.nan_to_num(finer), 0, 5).astype(int)  # of what is not a number the result is none either
         for level in np.unique(levels).tolist():
             rows = levels == level
-            matrix, places, weights = _quadrature(self.evidence.shape[1], 32 << level)
+            matrix, nodes, weights = _quadrature(self.evidence.shape[1], 32 << level)
             known, half = self.resolution[rows, None], 0.5 * (self.high - self.low)[rows, None]
             values, alike = self.evidence[rows], self.alike[rows, None]
             top = np.maximum(values.max(axis=1, keepdims=True), alike)
             values, ratio = values - top, np.exp(alike - top)
-            between = np.zeros((len(values), len(places)))
+            between = np.zeros((len(values), len(nodes)))
             for point, row in enumerate(matrix):
                 between += values[:, point, None] * row
-            outer = np.exp(self.low[rows, None] + half * (1 + places))
+            outer = np.exp(self.low[rows, None] + half * (1 + nodes))
             excess = (np.exp(between) * outer - ratio * known) / (outer - known)
             ends = np.log(-np.expm1(np.log(known) - np.stack([self.low[rows, None], self.high[rows, None]])))
             spread = half[:, 0] * (excess * weights).sum(axis=1) + (ratio * (ends[1] - ends[0]))[:, 0]
@@ -98,11 +95,11 @@ class BySpread(NamedTuple):
             total[rows] = np.log(mixed) + top[:, 0]
         return total
 
-    def draw(self, which: Places, uniform: Array, low: float, high: float) -> Array:
+    def draw(self, which: Indices, uniform: Array, low: float, high: float) -> Array:
         """Turn two uniform numbers for each draw, ``(2, draw)``, into a spread of the report ``which``; 0 is none."""
         first, last = (np.log(np.exp(end) - self.resolution)[:, None] for end in (self.low, self.high))
-        step = (last - first) / _PLACES
-        v = first + step * (np.arange(_PLACES) + 0.5)
+        step = (last - first) / _CELLS
+        v = first + step * (np.arange(_CELLS) + 0.5)
         u = (np.log(np.exp(v) + self.resolution[:, None]) - self.low[:, None]) / (self.high - self.low)[:, None]
         points = self.evidence.shape[1]
         angles = np.pi * (np.arange(points) + 0.5) / points
@@ -116,15 +113,15 @@ class BySpread(NamedTuple):
         weights = (1 - ALIKE) / (2 * np.log(high / low)) * step * np.exp(between - top)
         alike = ALIKE * np.exp(self.alike[:, None] - top)
         summed = np.cumsum(np.concatenate([alike, weights], axis=1), axis=1)
-        place = (summed[which] < (uniform[0] * summed[which, -1])[:, None]).sum(axis=1)
-        inside = v[which, np.maximum(place - 1, 0)] + step[which, 0] * (uniform[1] - 0.5)
-        return np.where(place == 0, 0.0, np.exp(0.5 * inside))
+        cell = (summed[which] < (uniform[0] * summed[which, -1])[:, None]).sum(axis=1)
+        inside = v[which, np.maximum(cell - 1, 0)] + step[which, 0] * (uniform[1] - 0.5)
+        return np.where(cell == 0, 0.0, np.exp(0.5 * inside))
 
 
 @lru_cache(maxsize=64)
-def _quadrature(points: int, places: int) -> tuple[Array, Array, Array]:
+def _quadrature(points: int, nodes: int) -> tuple[Array, Array, Array]:
     """Return what values at Chebyshev points count at Gauss and Legendre's, these in [−1, 1], and their weights."""
-    x, weights = np.polynomial.legendre.leggauss(places)
+    x, weights = np.polynomial.legendre.leggauss(nodes)
     angles = np.pi * (np.arange(points) + 0.5) / points
     powers = np.cos(np.arange(points)[:, None] * angles) * np.where(np.arange(points) > 0, 2.0, 1.0)[:, None] / points
     return np.asarray(powers.T @ np.cos(np.arange(points)[:, None] * np.arccos(x))), x, weights
@@ -139,7 +136,7 @@ def evidence_by_spread(location: Location, low: float, high: float) -> list[BySp
     steps = np.tile(np.arange(_COARSE), reports)
     delta = np.exp(first[everyone] + step[everyone] * steps) - location.resolution[everyone]
 
-    def slopes(x: Array, which: Places) -> tuple[Array, Array, Array]:
+    def slopes(x: Array, which: Indices) -> tuple[Array, Array, Array]:
         return location.slopes(x, delta[which], everyone[which])
 
     coarse = find_tails(slopes, *find_peaks(slopes, location.start[everyone], 0.3))
@@ -156,19 +153,19 @@ def evidence_by_spread(location: Location, low: float, high: float) -> list[BySp
     number = np.arange(len(report)) - np.repeat(np.cumsum(points) - points, points)
     u = 0.5 * (1 + np.cos(np.pi * (number + 0.5) / points[report]))
     given = np.exp(ends[0][report] + length[report] * u) - location.resolution[report]
-    place = left[report] + (right - left)[report] * u
-    before = np.minimum(place.astype(np.intp), _COARSE - 2)
-    part = place - before
+    position = left[report] + (right - left)[report] * u
+    before = np.minimum(position.astype(np.intp), _COARSE - 2)
+    part = position - before
 
     before += _COARSE * report
 
     def between(values: Array) -> Array:
         return np.asarray((1 - part) * values[before] + part * values[before + 1])
 
-    def slopes_given(x: Array, which: Places) -> tuple[Array, Array, Array]:
+    def slopes_given(x: Array, which: Indices) -> tuple[Array, Array, Array]:
         return location.slopes(x, given[which], report[which])
 
-    peak, value, width = find_peaks(slopes_given, between(coarse.place), 0.15)
+    peak, value, width = find_peaks(slopes_given, between(coarse.mode), 0.15)
     tails = (1.05 * width * between(tail / coarse.width) for tail in (coarse.left, coarse.right))
     evidence = log_integral(
         lambda x, function: location.values(x, given[function], report[function]), Peaks(peak, value, width, *tails)
@@ -206,35 +203,35 @@ def draw(
     order = np.argsort(which, kind="stable")
     ends = np.searchsorted(which[order], np.arange(len(distinct) + 1))
     uniform = rng.random((4, len(statistics)))
-    drawn = np.empty((2, len(statistics)))
+    samples = np.empty((2, len(statistics)))
 
     def work(reports: slice) -> None:
         of_reports = location(distinct[reports])
         groups = evidence_by_spread(of_reports, low, high)
         for first in range(ends[reports.start], ends[reports.stop], _DRAWS):
-            places = order[first : min(first + _DRAWS, ends[reports.stop])]
-            report, spread = which[places] - reports.start, np.empty(len(places))
+            chosen = order[first : min(first + _DRAWS, ends[reports.stop])]
+            report, spread = which[chosen] - reports.start, np.empty(len(chosen))
             for group in groups:
                 rows = np.flatnonzero(np.isin(report, group.report))
                 within = np.searchsorted(group.report, report[rows])
-                spread[rows] = group.draw(within, uniform[:2, places[rows]], low, high)
-            drawn[:, places] = _draw_location(of_reports, report, spread, uniform[2:, places], low), spread
+                spread[rows] = group.draw(within, uniform[:2, chosen[rows]], low, high)
+            samples[:, chosen] = _draw_location(of_reports, report, spread, uniform[2:, chosen], low), spread
 
     for_each_chunk(len(distinct), _CHUNK, work)
-    return drawn[0], drawn[1]
+    return samples[0], samples[1]
 
 
-def _draw_location(location: Location, report: Places, spread: Array, uniform: Array, low: float) -> Array:
+def _draw_location(location: Location, report: Indices, spread: Array, uniform: Array, low: float) -> Array:
     delta = np.where(spread > 0, spread, low) ** 2
 
-    def slopes(x: Array, some: Places) -> tuple[Array, Array, Array]:
+    def slopes(x: Array, some: Indices) -> tuple[Array, Array, Array]:
         return location.slopes(x, delta[some], report[some])
 
     peaks = find_tails(slopes, *find_peaks(slopes, location.start[report], 0.1))
     return draw_points(uniform, lambda x: location.values(x, delta[:, None], report[:, None]), peaks)
 
 
-def _distinct(statistics: Array) -> tuple[Array, Places]:
+def _distinct(statistics: Array) -> tuple[Array, Indices]:
     """Return the different rows of a table, and which of them each row is."""
     flat = np.ascontiguousarray(statistics) + 0.0
     _, first, which = np.unique(flat.view(np.dtype((np.void, flat.itemsize * flat.shape[1]))), True, True)

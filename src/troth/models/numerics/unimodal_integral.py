@@ -6,18 +6,15 @@ rule with steps of width/(1 + width), and at most 0.5, is exact to 1e-7. What di
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from troth.core.contract import Array
 
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array
-
-    Slopes: TypeAlias = Callable[[Array, NDArray[np.intp]], tuple[Array, Array, Array]]
+Slopes: TypeAlias = Callable[[Array, NDArray[np.intp]], tuple[Array, Array, Array]]
 
 _ITERATIONS = 100
 _DROP = 16.0
@@ -31,7 +28,7 @@ _CELLS = 96
 class Peaks(NamedTuple):
     """Where functions peak, the value and the width there, and how far it is to 16 nats below, left and right."""
 
-    place: Array
+    mode: Array
     value: Array
     width: Array
     left: Array
@@ -44,10 +41,10 @@ def find_peaks(slopes: Slopes, start: Array, close: float) -> tuple[Array, Array
     ``slopes`` returns some functions and their first two derivatives. The peak is found to a fraction ``close`` of its
     width: the rule is as exact a little off the peak.
     """
-    place, top, width = np.array(start), np.empty(len(start)), np.empty(len(start))
+    mode, top, width = np.array(start), np.empty(len(start)), np.empty(len(start))
     which = np.arange(len(start))
     for _ in range(_ITERATIONS):
-        x = place[which]
+        x = mode[which]
         value, slope, bend = slopes(x, which)
         curvature = np.where(-bend > 1e-8, -bend, np.abs(slope) + 1e-8)
         top[which], width[which] = value, 1 / np.sqrt(curvature)
@@ -55,26 +52,26 @@ def find_peaks(slopes: Slopes, start: Array, close: float) -> tuple[Array, Array
         if len(still) == 0:
             break
         which = which[still]
-        place[which] = x[still] + np.clip(slope[still] / curvature[still], -2.0, 2.0)
-    return place, top, width
+        mode[which] = x[still] + np.clip(slope[still] / curvature[still], -2.0, 2.0)
+    return mode, top, width
 
 
-def find_tails(slopes: Slopes, place: Array, value: Array, width: Array) -> Peaks:
+def find_tails(slopes: Slopes, mode: Array, value: Array, width: Array) -> Peaks:
     """Find how long the tails are, roughly: tangents to a concave function cross a level beyond it."""
-    ends, everyone = [], np.arange(len(place))
+    ends, everyone = [], np.arange(len(mode))
     for side in (-1.0, 1.0):
         distance = 5.0 * width
         for _ in range(2):
-            at, slope, _ = slopes(place + side * distance, everyone)
+            at, slope, _ = slopes(mode + side * distance, everyone)
             missing = at - (value - _DROP)
             distance = np.clip(distance + missing / np.maximum(-side * slope, 1e-3), 4.0 * width, _FARTHEST)
         ends.append(distance)
-    return Peaks(place, value, width, *ends)
+    return Peaks(mode, value, width, *ends)
 
 
 def log_integral(values: Callable[[Array, NDArray[np.intp]], Array], peaks: Peaks) -> Array:
     """Ln ∫ exp f dx for ``values`` of points, each of one function."""
-    integral = np.empty(len(peaks.place))
+    integral = np.empty(len(peaks.mode))
     step = np.minimum(peaks.width / (1 + peaks.width), _LONGEST_STEP)
     growing = np.maximum(peaks.left, peaks.right) > _LONG * step
     for which, grows in ((~growing, False), (growing, True)):
@@ -91,7 +88,7 @@ def log_integral(values: Callable[[Array, NDArray[np.intp]], Array], peaks: Peak
         function = np.repeat(rows, count)
         steps = (np.arange(ends[-1]) - np.repeat(ends - count + before, count)).astype(np.float64)
         steps = _GROWING_STEP * steps if grows else steps
-        x = peaks.place[function] + np.repeat(unit, count) * (np.sinh(steps) if grows else steps)
+        x = peaks.mode[function] + np.repeat(unit, count) * (np.sinh(steps) if grows else steps)
         terms = np.exp(values(x, function) - peaks.value[function])
         if grows:
             terms *= _GROWING_STEP * np.cosh(steps)
@@ -105,7 +102,7 @@ def draw_points(uniform: Array, values: Callable[[Array], Array], peaks: Peaks) 
     One of many narrow cells is drawn, and a point in it: the density is taken to be constant within a cell.
     """
     cell = (peaks.left + peaks.right) / _CELLS
-    middles = peaks.place[:, None] - peaks.left[:, None] + cell[:, None] * (np.arange(_CELLS) + 0.5)
+    middles = peaks.mode[:, None] - peaks.left[:, None] + cell[:, None] * (np.arange(_CELLS) + 0.5)
     below = np.cumsum(np.exp(values(middles) - peaks.value[:, None]), axis=-1)
-    place = (below < uniform[0][:, None] * below[:, -1:]).sum(axis=-1)
-    return np.asarray(peaks.place - peaks.left + cell * (place + uniform[1]))
+    index = (below < uniform[0][:, None] * below[:, -1:]).sum(axis=-1)
+    return np.asarray(peaks.mode - peaks.left + cell * (index + uniform[1]))

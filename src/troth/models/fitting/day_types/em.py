@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array
-    from troth.models.fitting.day_types.outcomes import OutcomeData, Who
+from troth.core.contract import Array
+from troth.models.fitting.day_types.outcomes import OutcomeData, Who
 
 _PRIOR_DAYS = 0.5  # days that every type has before any is seen
 _ALIKE = 2.0  # standard deviation of the logarithms of providers' dispersions

@@ -7,8 +7,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from troth.core.contract import Array
 from troth.core.errors import DataError, ParameterError
+from troth.core.past import History
 from troth.core.reductions import Moments
 from troth.models.fitting.day_types.em import State, day_log_likelihoods, maximise
 from troth.models.fitting.day_types.fitted import FittedDayTypes
@@ -18,10 +21,6 @@ from troth.models.fitting.day_types.starts import climb
 from troth.models.numerics.dispersed import LABELS, OUTCOMES
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array
-    from troth.core.past import History
     from troth.models.latent_class import LatentClass
 
 Watch: TypeAlias = Callable[[float, str], None]

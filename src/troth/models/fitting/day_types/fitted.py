@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.core.contract import combine
+from troth.core.contract import Array, combine
 from troth.core.information import leave_one_out
-from troth.core.past import statistics_of
+from troth.core.past import History, statistics_of
+from troth.models.fitting.day_types.standard_errors import Errors
 from troth.models.fitting.fitted import BLUE, MOST_PROVIDERS, FittedProviders, name_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from troth.core.contract import Array
-    from troth.core.past import History
-    from troth.models.fitting.day_types.standard_errors import Errors
     from troth.models.latent_class import LatentClass
 
 

@@ -8,14 +8,16 @@ geometric one of its providers (the arithmetic one of values).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma, xlogy
 
+from troth.core.contract import Array
 from troth.core.errors import DataError, ParameterError
-from troth.core.reductions import Counts, Moments
+from troth.core.past import History
+from troth.core.reductions import Counts, Moments, Reduction
 from troth.models.numerics.dispersed import (
     LABELS,
     count_log_likelihood,
@@ -23,11 +25,6 @@ from troth.models.numerics.dispersed import (
     real_log_likelihood,
     real_weight,
 )
-
-if TYPE_CHECKING:
-    from troth.core.contract import Array
-    from troth.core.past import History
-    from troth.core.reductions import Reduction
 
 _ANCHOR = 0.5
 _REACH = 1.0  # the longest step of a logarithm

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from troth.core.contract import Array
 from troth.core.errors import DataError
-from troth.models.fitting.day_types.em import day_log_likelihoods
-from troth.models.fitting.day_types.outcomes import softmax_variance
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from troth.core.contract import Array
-    from troth.models.fitting.day_types.em import State
-    from troth.models.fitting.day_types.outcomes import OutcomeData
+from troth.models.fitting.day_types.em import State, day_log_likelihoods
+from troth.models.fitting.day_types.outcomes import OutcomeData, softmax_variance
 
 _DAYS_PER_PARAMETER = 3
 

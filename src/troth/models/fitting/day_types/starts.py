@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from troth.core.contract import Array, Generator
 from troth.models.fitting.day_types.em import State, day_log_likelihoods, maximise
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from troth.core.contract import Array, Generator
-    from troth.models.fitting.day_types.outcomes import OutcomeData
+from troth.models.fitting.day_types.outcomes import OutcomeData
 
 _CLUSTERINGS = 12  # of which the tightest is a start
 _BURN = 12
@@ -25,15 +21,15 @@ _TRIED = 2  # pairs to merge, and types to split
 def climb(data: OutcomeData, types: int, rng: Generator, starts: int, steps: int, tolerance: float) -> State:
     """Take some steps from every start and all the others from the best; then merge and split types while it helps."""
     points = unusualness(data)
-    begun = [maximise(data, _start(data, points, types, rng, k), _BURN) for k in range(1 if types == 1 else starts)]
-    state = max(begun, key=lambda climb: climb[1][-1])[0]
+    climbs = [maximise(data, _start(data, points, types, rng, k), _BURN) for k in range(1 if types == 1 else starts)]
+    state = max(climbs, key=lambda climb: climb[1][-1])[0]
     state, trace = maximise(data, state, steps, tolerance)
     reached = trace[-1]
     for _ in range(_ROUNDS if types > 2 else 0):
-        tried = [maximise(data, candidate, _BURN) for candidate in _rearranged(data, points, state)]
-        if not tried:
+        climbs = [maximise(data, candidate, _BURN) for candidate in _rearranged(data, points, state)]
+        if not climbs:
             break
-        best = max(tried, key=lambda climb: climb[1][-1])
+        best = max(climbs, key=lambda climb: climb[1][-1])
         if not best[1][-1] > reached:
             break
         state, trace = maximise(data, best[0], steps, tolerance)

@@ -1,0 +1,214 @@
+"""What day types say about a provider's data: ratios of likelihoods, how large they get, and how alike data are.
+
+At a billion rows a log-likelihood has ten digits before the decimal point, most of which all types share. What
+distinguishes them is computed as a difference from the start, so it keeps its digits at any number of rows.
+"""
+
+from __future__ import annotations
+
+from math import comb
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import gammaln
+
+from troth.core.contract import Array
+from troth.models.numerics.dispersed import (
+    LABELS,
+    as_probabilities,
+    count_log_likelihood,
+    log_likelihood,
+    log_rising,
+    pseudo_counts,
+    real_weight,
+)
+from troth.models.numerics.extremes import unordered_datasets
+from troth.models.numerics.second_difference import binet_remainder, minus_product
+
+if TYPE_CHECKING:
+    from troth.models.latent_class import LatentClass
+
+_ONE_BY_ONE = 4000  # rows up to which the best report of labels is found row by row
+_MOST_REPORTS = 200_000  # that are listed
+
+
+def log_likelihood_ratios(outcome: str, sums: Array, means: Array, dispersion: float, spread: float) -> Array:
+    """Ln p(data|type)/p(data|likeliest type) of sums ``(..., sum)``, shape ``(..., type)``; 0 for empty reports.
+
+    Examples
+    --------
+    >>> log_likelihood_ratios("count", np.array([2.0, 6.0]), np.array([1.0, 3.0]), 0.0, 0.0).round(3)
+    array([-2.592,  0.   ])
+    """
+    best = log_likelihood(outcome, sums, means, dispersion, spread).argmax(axis=-1)
+    if outcome == "real":
+        return _real_ratios(sums, means, means[best], dispersion, spread)
+    if outcome == "count":
+        return _count_ratios(sums, means, means[best], dispersion)
+    p = as_probabilities(outcome, means)
+    gaps = means - means[best][..., None] if outcome == "binary" else p - p[best][..., None, :]
+    return _label_ratios(
+        sums, p, p[best], np.stack([-gaps, gaps], axis=-1) if outcome == "binary" else gaps, dispersion
+    )
+
+
+def _real_ratios(sums: Array, means: Array, reference: Array, dispersion: float, spread: float) -> Array:
+    """(μ − μ′)(Σ(x − μ) + Σ(x − μ′))/2(nτ² + σ²)."""
+    n, total, other = sums[..., None, 0], sums[..., None, 1], reference[..., None]
+    gaps = minus_product(total, means, n) + minus_product(total, other, n)
+    return np.asarray((means - other) * gaps / (2 * (n * dispersion**2 + spread**2)))
+
+
+def _count_ratios(sums: Array, means: Array, reference: Array, dispersion: float) -> Array:
+    """S ln λ(1 + u′)/λ′(1 + u) − (1/δ) ln (1 + u)/(1 + u′) with u = nλδ; at δ = 0 the last term is n(λ − λ′).
+
+    It is S ln λ − (S + 1/δ) log1p(u) less the same for λ′. With many rows the first ratio tends to 1.
+    """
+    n, total, other = sums[..., None, 0], sums[..., None, 1], reference[..., None]
+    gap = means - other
+    own, theirs = 1 + n * means * dispersion, 1 + n * other * dispersion
+    v = n * dispersion * gap / theirs
+    share = np.divide(_log_ratio(own, theirs, n * dispersion * gap), v, out=np.ones(v.shape), where=v != 0)
+    return np.asarray(total * _log_ratio(means * theirs, other * own, gap) - n * gap / theirs * share)
+
+
+def _label_ratios(counts: Array, p: Array, reference: Array, gaps: Array, dispersion: float) -> Array:
+    """Σ_c [lnΓ(a_c + n_c) − lnΓ(a_c)] less the same for a′, where Σa = Σa′; Σ_c n_c ln p_c/p′_c without dispersion.
+
+    Up to Σa rows the report is nearly what it is without dispersion, and the rest small. From there on, with
+    d = a − a′, lnΓ(x + d) − lnΓ(x) is d ln x − d + (x + d − ½) ln (x + d)/x + R(x + d) − R(x), at x = a′ + n and at
+    x = a′. As Σd = 0, nothing grows with the number of rows.
+    """
+    c, other = counts[..., None, :], reference[..., None, :]
+    chances = c * _log_ratio(p, other, gaps)
+    if dispersion == 0:
+        return np.asarray(chances.sum(axis=-1))
+    strength = float(pseudo_counts(np.ones(()), np.asarray(dispersion)))
+    a, b = p * strength, other * strength
+    d = gaps * strength
+    few = chances + (log_rising(a, c) - log_rising(b, c))
+    rows = c.sum(axis=-1, keepdims=True)
+    logs = np.log((b + c) / (strength + rows) / other)
+    many = d * logs + (_gamma_step(b + c, a + c, d) - _gamma_step(b, a, d))
+    return np.asarray(np.where(rows <= strength, few, many).sum(axis=-1))
+
+
+def _gamma_step(x: Array, y: Array, d: Array) -> Array:
+    """LnΓ(y) − lnΓ(x) − d ln x + d, where y = x + d."""
+    return np.asarray((y - 0.5) * _log_ratio(y, x, d) + (binet_remainder(y) - binet_remainder(x)))
+
+
+def _log_ratio(x: Array, y: Array, difference: Array) -> Array:
+    """Ln x/y, from x − y where they are close."""
+    u = difference / y
+    close = np.abs(u) < 0.5
+    return np.asarray(np.where(close, np.log1p(np.where(close, u, 0.0)), np.log(x / y)))
+
+
+def widest_spread(
+    outcome: str,
+    rows: int,
+    means: Array,
+    dispersion: float,
+    spread: float = 0.0,
+    values: tuple[float, float] = (-np.inf, np.inf),
+) -> float:
+    """Return the largest difference of two types' log-likelihoods over reports of up to ``rows`` rows, or a bound.
+
+    Parameters
+    ----------
+    means
+        By type; for labels probabilities, ``(type, code)``.
+    values
+        Bounds on counts and values; labels need none.
+    """
+    if rows == 0 or len(means) == 1:
+        return 0.0
+    if outcome in LABELS:
+        return max(_labels(rows, one, two, dispersion) for one in means for two in means)
+    if outcome == "count":
+        return _counts(rows, means, dispersion, max(values[1], 0.0))
+    return _reals(rows, means, dispersion, spread, values)
+
+
+def _labels(rows: int, one: Array, two: Array, dispersion: float) -> float:
+    """Return the most that a report favours one type over another.
+
+    The i-th row of code c adds ln((p_c + iγ)/(p′_c + iγ)), γ = ρ/(1 − ρ): positive if and only if p_c > p′_c, and then
+    falling in i. So the best report takes the ``rows`` largest of these increments. Where they are too many to sort,
+    all codes that are worth it are taken to have all rows.
+    """
+    better = one > two
+    p, q = one[better], two[better]
+    if not len(p):
+        return 0.0
+    gamma = dispersion / (1 - dispersion)
+    if gamma == 0:
+        return float(rows * np.log(p / q).max())
+    if rows > _ONE_BY_ONE:
+        n, rho = np.full(len(p), float(rows)), np.asarray(dispersion)
+        gain = rows * np.log(p / q) + log_rising(pseudo_counts(p, rho), n) - log_rising(pseudo_counts(q, rho), n)
+        return float(gain.sum())
+    steps = gamma * np.arange(rows)[:, None]
+    return float(np.sort(np.log((p + steps) / (q + steps)), axis=None)[-rows:].sum())
+
+
+def _counts(rows: int, rates: Array, dispersion: float, most: float) -> float:
+    """Bound the difference for counts of up to ``most``.
+
+    For rates λ > λ′ it is S ln(λ(1 + nλ′δ)/(λ′(1 + nλδ))) − ln((1 + nλδ)/(1 + nλ′δ))/δ, a difference of two positive
+    terms that both grow with n, the first one also with S ≤ n·most: n times its logarithm is 1/δ times the integral
+    of 1/(1 + s/(nδ)) over s from 1/λ to 1/λ′. So it is no larger than the larger of them at all rows. ∎
+    """
+    high, low = float(rates.max()), float(rates.min())
+    a, b = rows * high * dispersion, rows * low * dispersion
+    first = rows * most * (np.log(high / low) - np.log1p(a) + np.log1p(b))
+    second = rows * (high - low) if dispersion == 0 else (np.log1p(a) - np.log1p(b)) / dispersion
+    return float(max(first, second))
+
+
+def _reals(rows: int, means: Array, dispersion: float, spread: float, values: tuple[float, float]) -> float:
+    """Return w|μ − μ′|·|ȳ − (μ + μ′)/2| at its largest: at all rows and an end of the values."""
+    weight = float(real_weight(np.asarray(float(rows)), np.asarray(dispersion), np.asarray(spread)))
+    gap, middle = means[:, None] - means[None], 0.5 * (means[:, None] + means[None])
+    reach = np.maximum(np.abs(values[0] - middle), np.abs(values[1] - middle))
+    return float(weight * (np.abs(gap) * reach).max())
+
+
+def day_type_cosines(model: LatentClass, rows: int) -> tuple[Array, Array]:
+    """Return cosines ``[type, type]`` between the distributions of a report, and the logs of their lengths.
+
+    The distribution of any function of the report, and any part of its values, will do for a proof that they are
+    linearly independent: labels are all listed, or those of a smaller report are if they are too many; counts are cut
+    off.
+
+    Examples
+    --------
+    >>> from troth.models import LatentClass
+    >>> day_type_cosines(LatentClass([0.5, 0.5], "real", [0.0, 2.0], 0.0, 1.0), 1)[0].round(4)
+    array([[1.    , 0.3679],
+           [0.3679, 1.    ]])
+    """
+    means = np.array(model.means, dtype=np.float64) - model.centre
+    if model.outcome == "real":
+        weight = float(real_weight(np.asarray(float(rows)), np.asarray(model.dispersion), np.asarray(model.spread)))
+        return np.exp(-0.25 * weight * (means[:, None] - means[None]) ** 2), np.zeros(len(means))
+    if model.outcome in LABELS:
+        codes = as_probabilities(model.outcome, means).shape[1]
+        while comb(rows + codes - 1, rows) > _MOST_REPORTS:
+            rows //= 2
+        counts = unordered_datasets(rows, codes)
+        log = model.from_summary(counts) + (gammaln(rows + 1) - gammaln(counts + 1).sum(axis=1))[:, None]
+    else:
+        most = min(float(rows * means.max() * 4 + 100), float(_MOST_REPORTS))
+        totals = np.arange(most)
+        sums = np.stack([np.full(len(totals), float(rows)), totals], axis=-1)
+        log = count_log_likelihood(sums, means, np.asarray(model.dispersion)) - gammaln(totals + 1)[:, None]
+        if model.dispersion:
+            log = log + log_rising(np.asarray(1 / model.dispersion), totals)[:, None]
+        log = log + totals[:, None] * np.log(rows)
+    peak = log.max(axis=0)
+    chances = np.exp(log - peak)
+    lengths = np.linalg.norm(chances, axis=0)
+    chances /= lengths
+    return np.clip(chances.T @ chances, 0.0, 1.0), peak + np.log(lengths)

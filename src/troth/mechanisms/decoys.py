@@ -105,7 +105,7 @@ class Lines:
                 flat = design.reshape(-1, design.shape[-1])
                 kinds, which = _distinct_rows(flat)
                 design = (which[:, None] == np.arange(len(kinds))).astype(np.float64).reshape(*design.shape[:2], -1)
-            designs.append(self.sum_peers(_among_all(design, members, shape[-2])))
+            designs.append(self.sum_peers(this_round.among_all(design, members)))
             self._parts.append(Part(model, slice(start, start + design.shape[-1]), kinds))
             start += design.shape[-1]
         joined = designs[0] if len(designs) == 1 else np.concatenate(designs, axis=-1)
@@ -431,15 +431,6 @@ def _count(model: Model, rows: int) -> int:
 def endless(model: object) -> str:
     """Say that not all that peers could report can be tried, and what to do."""
     return f"what {type(model).__name__} peers could report is endless: {_CHOOSE}"
-
-
-def _among_all(design: Array, members: list[int], providers: int) -> Array:
-    """Return the designs of some providers among those of all, which are 0."""
-    if len(members) == providers:
-        return design
-    everyone = np.zeros((len(design), providers, design.shape[-1]))
-    everyone[:, members] = design
-    return everyone
 
 
 def _distinct_rows(rows: Array) -> tuple[Array, Places]:

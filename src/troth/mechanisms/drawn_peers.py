@@ -79,9 +79,7 @@ def _peer_designs(
     designs = []
     for model, members in classes.items():
         own = designs_of(model, this_round, members)
-        everyone = np.zeros((*this_round.statistics.shape[:-1], own.shape[-1]))
-        everyone[..., members, :] = own
-        designs.append((model, *_distinct(leave_one_out(everyone, this_round.groups))))
+        designs.append((model, *_distinct(leave_one_out(this_round.among_all(own, members), this_round.groups))))
     return designs
 
 

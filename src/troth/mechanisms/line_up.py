@@ -10,25 +10,22 @@ import numpy as np
 
 from troth.core.claims import Claim
 from troth.core.contract import HasReduction, HasSupport, explains_target
-from troth.core.errors import DataError, MissingCapabilityError, UnequalSizesError
+from troth.core.errors import DataError, MissingCapabilityError
 from troth.core.reductions.reduction import counted_labels
 from troth.core.settings import whole_problem
 from troth.mechanisms.breakdown import Breakdown, Figures, Step
+from troth.mechanisms.compared_days import EXCHANGEABLE, daily_designs, few_left, only_peers, unchanged, who_stays
 from troth.mechanisms.decoys import Lines, endless, refuse_unlisted
 from troth.mechanisms.expected_line_up import ExpectedLineUp
 from troth.mechanisms.line import Standing, limit_share, rank_share
-from troth.mechanisms.multi_day import EXCHANGEABLE, few_left, same_designs
 from troth.mechanisms.options import Choice, Number, Option, Whole, option
 from troth.mechanisms.panels import mean_over_panels, split
 from troth.mechanisms.place_shown import explain_place, share_at_place
 from troth.mechanisms.rule import Rule
-from troth.mechanisms.score_range import ScoreRange
 from troth.mechanisms.task_lines import labels_of, share_by_enumeration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
 
     from troth.core.contract import Array, Bounds, Generator, Model, Models
     from troth.mechanisms.description import PriceScale
@@ -241,11 +238,6 @@ class LineUp(Rule):
         return self.panels == 1
 
     @property
-    def scale(self) -> ScoreRange:
-        """Shares themselves."""
-        return ScoreRange(0.0, 1.0)
-
-    @property
     def base_share(self) -> float:
         """The share of a report that says nothing about its peers."""
         rank = 1 / (self.rivals + 1)
@@ -428,10 +420,10 @@ class LineUp(Rule):
         if this_round.own.ndim < 3:
             raise DataError(f"statistics must have shape (..., day, provider, statistic), not {this_round.own.shape}")
         days = this_round.own.shape[-3]
-        same = None if self.exchangeable or days == 1 else same_designs(this_round)
+        same = None if self.exchangeable or days == 1 else unchanged(daily_designs(this_round))
         parts = []
         for day, count in enumerate(self._later_days(days)):
-            today = _day(this_round, day)
+            today = this_round.on_days(day)
             if not count:
                 parts.append(self._one_day(today, rng))
             else:
@@ -439,10 +431,10 @@ class LineUp(Rule):
                 lonely = np.zeros(today.own.shape[:-1], dtype=bool)
                 if same is not None:
                     compared = range(day, day + count + 1)
-                    stay = _who_stays(this_round, same, compared)
+                    stay = who_stays(this_round, same, compared)
                     reported = (this_round.statistics[..., day : day + count + 1, :, :] != 0).any(axis=-1).all(axis=-2)
                     lonely = few_left(this_round, reported, stay)
-                    today, later = _among(today, stay), np.where(stay[..., None], later, 0.0)
+                    today, later = only_peers(today, stay), np.where(stay[..., None], later, 0.0)
                 part = self._one_day(today, rng, later)
                 empty = replace(self, decoys=count).base_share
                 part = replace(part, share=np.where(lonely, empty, part.share), noted=lonely)
@@ -518,33 +510,3 @@ class LineUp(Rule):
     def price_scale(self, exactly_truthful: bool) -> PriceScale | None:  # noqa: ARG002
         """Return None: what a lie costs can only be measured."""
         return None
-
-
-def _day(this_round: Round, day: int) -> Round:
-    rows = None if this_round.rows is None else this_round.count_rows()[..., day, :]
-    today = replace(this_round, statistics=this_round.statistics[..., day, :, :], rows=rows)
-    return today if this_round.own is this_round.statistics else today.with_own(this_round.own[..., day, :, :])
-
-
-def _who_stays(this_round: Round, same: NDArray[np.bool_], compared: range) -> NDArray[np.bool_]:
-    """Return whose design is the same on all days compared, where ``same`` says on which it is that of the next."""
-    unchanged = same[..., compared[0] : compared[-1], :]
-    stay = np.asarray(unchanged.all(axis=-2))
-    present = (this_round.count_rows()[..., compared[0] : compared[-1] + 1, :] > 0).all(axis=-2)
-    nobody = np.argwhere(~stay.any(axis=-1) & (present.sum(axis=-1) > 1))
-    if len(nobody):
-        where = tuple(nobody[0])
-        rows = this_round.count_rows()[where][compared[0] : compared[-1] + 1]
-        other_rows = rows[1:] != rows[:-1]
-        day, provider = np.argwhere(other_rows if other_rows.any() else ~unchanged[where])[0]
-        sizes = float(rows[day, provider]), float(rows[day + 1, provider])
-        raise UnequalSizesError(int(provider), compared[0] + int(day), sizes, compared)
-    return stay
-
-
-def _among(today: Round, stay: NDArray[np.bool_]) -> Round:
-    """Leave out of everybody's peers who has another design on a later day (erratum E10), by its reports alone."""
-    if stay.all():
-        return today
-    rows = None if today.rows is None else np.where(stay, today.count_rows(), 0.0)
-    return replace(today, statistics=np.where(stay[..., None], today.statistics, 0.0), rows=rows).with_own(today.own)

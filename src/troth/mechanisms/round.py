@@ -136,6 +136,20 @@ class Round:
         """Return the same round in which each provider is scored for an empty report."""
         return self.with_own(np.zeros_like(self.statistics))
 
+    def on_days(self, days: int | slice) -> Round:
+        """Return the round of one day, or of several days, of a round over days."""
+        rows = None if self.rows is None else self.count_rows()[..., days, :]
+        other = dataclasses.replace(self, statistics=self.statistics[..., days, :, :], rows=rows)
+        return other if self.own is self.statistics else other.with_own(self.own[..., days, :, :])
+
+    def among_all(self, entries: Array, members: list[int]) -> Array:
+        """Return entries of some providers, ``(..., member, entry)``, among those of all; the others have zeros."""
+        if len(members) == self.providers:
+            return entries
+        everyone = np.zeros((*entries.shape[:-2], self.providers, entries.shape[-1]))
+        everyone[..., members, :] = entries
+        return everyone
+
     def count_rows(self) -> Array:
         """Rows behind every report, as given or as the models read them off."""
         if self.rows is not None:

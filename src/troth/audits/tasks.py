@@ -15,13 +15,10 @@ from troth.mechanisms.task_lines import Labels, labels_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, Generator
+    from troth.core.contract import Array, Generator, Indexes
     from troth.mechanisms import Rule
     from troth.mechanisms.tasks import Tasks
 
-    Places = NDArray[np.intp]
 
 _TASKS = 20_000
 
@@ -89,8 +86,8 @@ def audit_tasks(
 
 
 def _lies(
-    rng: Generator, labels: Labels, tables: Array, label: Places, guess: Places | None, prior: Array
-) -> Iterator[tuple[str, Places]]:
+    rng: Generator, labels: Labels, tables: Array, label: Indexes, guess: Indexes | None, prior: Array
+) -> Iterator[tuple[str, Indexes]]:
     """Yield lies and what they answer, −1 for no answer.
 
     A task is easy for whoever is sure of its class, by its label and by what everybody knows (``prior``).
@@ -116,7 +113,7 @@ def _lies(
     yield "the next label", (label + 1) % size
 
 
-def draw_world(rng: Generator, tasks: Tasks, labels: Labels) -> tuple[Tasks, Places]:
+def draw_world(rng: Generator, tasks: Tasks, labels: Labels) -> tuple[Tasks, Indexes]:
     """Draw a class for each task and labels of the same workers; return the tasks with these answers, and classes."""
     classes = rng.choice(len(labels.prior), p=labels.prior, size=int(tasks.task[-1]) + 1)
     tables = labels.tables[tasks.likelihood_of[tasks.provider]]
@@ -141,12 +138,12 @@ def some_tasks(tasks: Tasks, wanted: int, *, repeat: bool = False) -> Tasks:
     return replace(tasks, task=task, provider=provider, summaries=summaries, known=None)
 
 
-def _draw(rng: Generator, probabilities: Array) -> Places:
+def _draw(rng: Generator, probabilities: Array) -> Indexes:
     below = np.cumsum(probabilities, axis=1)[:, :-1] < rng.random(len(probabilities))[:, None]
     return np.asarray(below.sum(axis=1), dtype=np.intp)
 
 
-def mean_over_tasks(task: Places, entries: Array) -> tuple[float, float]:
+def mean_over_tasks(task: Indexes, entries: Array) -> tuple[float, float]:
     """Return the mean over reports, and its standard error as a ratio of sums over tasks."""
     sums, sizes = np.bincount(task, entries), np.bincount(task)
     mean = float(sums.sum() / sizes.sum())

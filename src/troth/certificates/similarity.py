@@ -15,6 +15,7 @@ from troth.core.contract import (
     Generator,
     HasExpectedEvidence,
     HasSupport,
+    Indexes,
     Models,
     SamplesPosterior,
     SamplesStatistics,
@@ -23,8 +24,6 @@ from troth.core.contract import (
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,7 @@ def _continuous(model: Any) -> bool:
 
 
 def _near(
-    model: Any, t: Array, rows: Array | None, where: NDArray[np.intp], level: float, rng: Generator, draws: int
+    model: Any, t: Array, rows: Array | None, where: Indexes, level: float, rng: Generator, draws: int
 ) -> list[NearDuplicates]:
     """Find pairs of the same design nearer than chance allows, in units of how much such data vary."""
     from scipy.spatial import cKDTree  # takes long to load
@@ -132,13 +131,13 @@ def _near(
     return alike
 
 
-def _groups(keys: Array) -> list[NDArray[np.intp]]:
+def _groups(keys: Array) -> list[Indexes]:
     _, which, counts = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
     order = np.argsort(which.ravel(), kind="stable")
     return [part for part in np.split(order, np.cumsum(counts)[:-1]) if len(part) > 1]
 
 
-def _multiples(t: Array, where: NDArray[np.intp]) -> list[NearDuplicates]:
+def _multiples(t: Array, where: Indexes) -> list[NearDuplicates]:
     """Find reports that are whole multiples of others: the same rows, replicated."""
     usable = np.flatnonzero(np.isfinite(t).all(axis=1) & (np.abs(t).sum(axis=1) > 0))
     if len(usable) < 2:

@@ -23,12 +23,13 @@ from troth.core.errors import IncompatibleModelsError, ParameterError
 from troth.core.reductions import Reduction  # noqa: TC001
 from troth.core.support import Array as Array  # noqa: TC001
 from troth.core.support import Bounds as Bounds  # noqa: TC001
+from troth.core.support import Indexes as Indexes
+from troth.core.support import Mask as Mask  # noqa: TC001
 from troth.core.support import Support  # noqa: TC001
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from numpy.typing import NDArray
 
 Generator: TypeAlias = np.random.Generator
 
@@ -253,7 +254,7 @@ class ChecksStatistics(Model, Protocol):
     def possible_statistics(self) -> str:
         """What holds of all statistics of data, in words."""
 
-    def possible(self, statistics: Array, /) -> NDArray[np.bool_]:
+    def possible(self, statistics: Array, /) -> Mask:
         """Return for each statistic whether some data can have it, up to rounding; also where that is not known."""
 
 

@@ -12,9 +12,7 @@ from troth.core.information import log_pmi
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, Generator
+    from troth.core.contract import Array, Generator, Indexes
 
 FALSE_ALARM = 1e-9
 """Largest probability that a simulated law fails a model that obeys it."""
@@ -62,7 +60,7 @@ class Simulation:
         return t
 
     @cached_property
-    def telling(self) -> NDArray[np.intp]:
+    def telling(self) -> Indexes:
         """Statistics in which matched datasets agree most, found on draws of their own."""
         a, b = (_compressed(t) for t in self.draw(self.sizes[-1], 1000))
         a, b = ((t - t.mean(axis=0)) / np.maximum(t.std(axis=0), 1e-12) for t in (a, b))
@@ -90,7 +88,7 @@ def means_of_pairs(sample: Array) -> Array:
     return (sample[: len(sample) // 2 * 2 : 2] + sample[1::2]) / 2
 
 
-def weights(a: Array, b: Array, rolled: Array, telling: NDArray[np.intp]) -> list[tuple[Array, Array]]:
+def weights(a: Array, b: Array, rolled: Array, telling: Indexes) -> list[tuple[Array, Array]]:
     """Functions into [0, 1] of independent and of matched pairs: any bounded function of both statistics would do.
 
     1; how alike the two are; and for each telling statistic how large and how far from its middle their sum is.

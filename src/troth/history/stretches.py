@@ -10,7 +10,7 @@ import numpy as np
 from troth.core.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from troth.core.contract import Indexes
 
 SPLITS = {
     "rolling": "each stretch is paid under a model fitted to the days before it, as a campaign would be",
@@ -28,8 +28,8 @@ _FEWEST_FIRST = 30  # days of the first fit, where half of the history has as ma
 class Split(NamedTuple):
     """Days that are paid, and the days that the model is fitted to."""
 
-    paid: NDArray[np.intp]
-    fitted: NDArray[np.intp]
+    paid: Indexes
+    fitted: Indexes
 
 
 def first_days(days: int) -> int:

@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from troth.core.contract import ComparedDesign, ComparesDays, Model, SamplesStatistics, explains_target
+from troth.core.contract import ComparedDesign, ComparesDays, Mask, Model, SamplesStatistics, explains_target
 from troth.core.errors import MissingCapabilityError, UnequalSizesError
 from troth.core.information import leave_one_out
 from troth.mechanisms.options import Flag
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from troth.mechanisms.round import Round
 
 _ROUNDING = 1e-13  # of a number itself: rows, and weights of rows
@@ -34,7 +32,7 @@ EXCHANGEABLE = Flag(
 """The option of rules that compare days."""
 
 
-def unchanged(designs: ComparedDesign) -> NDArray[np.bool_]:
+def unchanged(designs: ComparedDesign) -> Mask:
     """Return whose design ``(..., day, provider, number)`` is the same on the next day, up to rounding."""
     values, rounding = designs
     before, after = values[..., :-1, :, :], values[..., 1:, :, :]
@@ -43,7 +41,7 @@ def unchanged(designs: ComparedDesign) -> NDArray[np.bool_]:
     return np.asarray((np.abs(after - before) <= room).all(axis=-1))
 
 
-def few_left(this_round: Round, reported: NDArray[np.bool_], stay: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def few_left(this_round: Round, reported: Mask, stay: Mask) -> Mask:
     """Return who has less than half of its peers left, of those who reported on all days compared.
 
     That depends on the peers' reports alone, so nobody chooses the empty share, or not to get it.
@@ -53,7 +51,7 @@ def few_left(this_round: Round, reported: NDArray[np.bool_], stay: NDArray[np.bo
     return np.asarray(2 * left < of)
 
 
-def who_stays(this_round: Round, same: NDArray[np.bool_], compared: range) -> NDArray[np.bool_]:
+def who_stays(this_round: Round, same: Mask, compared: range) -> Mask:
     """Return whose design is the same on all days compared, where ``same`` says on which it is that of the next."""
     same_here = same[..., compared[0] : compared[-1], :]
     stay = np.asarray(same_here.all(axis=-2))
@@ -69,7 +67,7 @@ def who_stays(this_round: Round, same: NDArray[np.bool_], compared: range) -> ND
     return stay
 
 
-def only_peers(this_round: Round, stay: NDArray[np.bool_]) -> Round:
+def only_peers(this_round: Round, stay: Mask) -> Round:
     """Leave out of everybody's peers who does not stay; it is scored like everybody."""
     if stay.all():
         return this_round

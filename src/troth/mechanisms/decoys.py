@@ -23,6 +23,7 @@ from troth.core.contract import (
     HasFiniteStates,
     HasLineLogPMI,
     HasLogPMI,
+    Indexes,
     Model,
     Models,
     OrdersPeers,
@@ -33,9 +34,8 @@ from troth.core.contract import (
 )
 from troth.core.errors import DataError, MissingCapabilityError
 from troth.core.information import leave_one_out, line_log_pmi, log_pmi
-from troth.mechanisms.drawn_peers import BLOCK, designs_of, draw_peers, sampling_classes
+from troth.mechanisms.drawn_peers import BLOCK, design_ranks, designs_of, draw_part, draw_peers, sampling_classes
 from troth.mechanisms.line import Standing, compare, compare_ordered, first_place, on_grid, whole_line_score
-from troth.mechanisms.separate_peers import design_ranks, draw_part
 from troth.models.numerics.reports import count_reports, enumerate_reports
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from troth.mechanisms.line_memory import LineMemory
     from troth.mechanisms.panels import Panels
     from troth.mechanisms.round import Round
-    from troth.mechanisms.separate_peers import Places
 
 _MOST_OUTCOMES = 1 << 22
 _CHOOSE = "choose a number of decoys, such as 999"
@@ -198,7 +197,7 @@ class Lines:
                         compared = self._comparison(lines[some], strict, self._answers is not None)
                         counts[:, lines[some]] += compared(drawn[:, at], first[:, at])
 
-    def _blocks(self, decoys: int) -> Iterator[tuple[Places, Places, Places, Array]]:
+    def _blocks(self, decoys: int) -> Iterator[tuple[Indexes, Indexes, Indexes, Array]]:
         """Yield lines that face some designs: their numbers, the round of each design, and which design they face.
 
         With panels, and where peers are drawn one by one, a block has one design, in any number of rounds.
@@ -274,7 +273,7 @@ class Lines:
 
         return compared
 
-    def _search(self, lines: Places, local: Places, decoys: Array, weights: Array) -> Array:
+    def _search(self, lines: Indexes, local: Indexes, decoys: Array, weights: Array) -> Array:
         """Compare with ordered decoys, ``(decoy, design, statistic)``, of weights ``(2, decoy, design)``."""
         model: Any = self._model
         order = np.argsort(model.peer_order(decoys), axis=0, kind="stable")
@@ -348,7 +347,7 @@ class Lines:
                     score[line] = 0.2 / np.sqrt(np.pi) * (np.exp(grid / 2 - s) * kernel**decoys).sum()
         return score.reshape(self.rounds, self.places)
 
-    def _all(self) -> Iterator[tuple[Places, Array, Array]]:
+    def _all(self) -> Iterator[tuple[Indexes, Array, Array]]:
         """Yield lines that face one design, all that its peers could report, and with what probability."""
         designs, which = _distinct_rows(self._designs)
         order = np.argsort(which, kind="stable")
@@ -356,7 +355,7 @@ class Lines:
         for number, design in enumerate(designs):
             yield order[ends[number] : ends[number + 1]], *self._outcomes(design)
 
-    def _scored(self, lines: Places, statistics: Array) -> Iterator[tuple[Places, Array, Array]]:
+    def _scored(self, lines: Indexes, statistics: Array) -> Iterator[tuple[Indexes, Array, Array]]:
         """Yield some lines with log PMI of everything that peers could report, and of what they reported."""
         size = max(1, BLOCK // (len(statistics) * statistics.shape[-1]))
         for start in range(0, len(lines), size):
@@ -433,7 +432,7 @@ def endless(model: object) -> str:
     return f"what {type(model).__name__} peers could report is endless: {_CHOOSE}"
 
 
-def _distinct_rows(rows: Array) -> tuple[Array, Places]:
+def _distinct_rows(rows: Array) -> tuple[Array, Indexes]:
     """Return the distinct rows in order, and which of them each row is."""
     which = design_ranks(rows)
     distinct = np.empty((int(which.max(initial=0)) + 1, rows.shape[-1]))

@@ -1,4 +1,8 @@
-"""Peers drawn from the model, with the designs of those who reported: θ from the prior, then their data given θ."""
+"""Peers drawn from the model, with the designs of those who reported: θ from the prior, then their data given θ.
+
+Where rows are i.i.d. given θ, peers of one model are one dataset: their designs add, and they are drawn together.
+Where a provider's rows share an effect, peers are drawn one by one (`SeparatePeers`).
+"""
 
 from __future__ import annotations
 
@@ -9,20 +13,21 @@ import numpy as np
 
 from troth.core.contract import (
     Array,
+    HasAnswerPart,
     HasExpectedEvidence,
+    Indexes,
     SamplesStatistics,
     TakesFeatures,
     has_independent_rows,
 )
 from troth.core.errors import DataError, MissingCapabilityError
 from troth.core.information import leave_one_out
-from troth.mechanisms.separate_peers import SeparatePeers, design_ranks, draw_part
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
+    from troth.core.contract import Generator, Indexes, Mask
     from troth.mechanisms.round import Round
-    from troth.mechanisms.separate_peers import Places
 
 BLOCK = 1 << 22  # numbers drawn at a time
 
@@ -70,7 +75,7 @@ def sampling_classes(this_round: Round) -> dict[SamplesStatistics, list[int]]:
 
 def _peer_designs(
     this_round: Round, classes: dict[SamplesStatistics, list[int]]
-) -> list[tuple[SamplesStatistics, Array, Places]]:
+) -> list[tuple[SamplesStatistics, Array, Indexes]]:
     """Return, per distinct model, the distinct designs of the peers that have it and which provider faces which.
 
     Designs add over providers whose rows are i.i.d. given θ. Distinct ones are sorted, so that the draws do not depend
@@ -94,7 +99,7 @@ def designs_of(model: SamplesStatistics, this_round: Round, members: list[int]) 
         return model.plan(this_round.count_rows()[..., members])
 
 
-def _distinct(designs: Array) -> tuple[Array, Places]:
+def _distinct(designs: Array) -> tuple[Array, Indexes]:
     """Sort the distinct designs of each leading index, and return them with each provider's place among them."""
     which = design_ranks(designs)
     places = int(which.max(initial=0)) + 1
@@ -102,3 +107,110 @@ def _distinct(designs: Array) -> tuple[Array, Places]:
     sample = np.repeat(which.argmin(axis=-1)[..., None], places, axis=-1)
     np.put_along_axis(sample, which, np.broadcast_to(np.arange(designs.shape[-2]), which.shape), axis=-1)
     return np.take_along_axis(designs, sample[..., None], axis=-2) + 0.0, which  # −0 and 0 are one design
+
+
+def design_ranks(designs: Array) -> Indexes:
+    """Return the place of each design, ``(..., provider)``, among the distinct ones of its leading index in order.
+
+    Designs are compared number by number, exactly: two that differ in one digit of one number are two designs. Further
+    columns are looked at only until designs of the same rank are equal.
+    """
+    ranks = np.zeros(designs.shape[:-1], dtype=np.intp)
+    varying = (designs != designs[..., :1, :]).reshape(-1, designs.shape[-1]).any(axis=0)
+    for place in np.flatnonzero(varying):
+        column = designs[..., place]
+        if ((ranks[..., 1:] == ranks[..., :1]) & (column[..., 1:] == column[..., :1])).all():
+            continue
+        order = np.lexsort((column, ranks))
+        values, before = (np.take_along_axis(each, order, axis=-1) for each in (column, ranks))
+        differs = np.zeros(order.shape, dtype=bool)
+        differs[..., 1:] = (values[..., 1:] != values[..., :-1]) | (before[..., 1:] != before[..., :-1])
+        np.put_along_axis(ranks, order, np.cumsum(differs, axis=-1), axis=-1)
+        if differs[..., 1:].all() or _equal_where_tied(designs, order, differs):
+            break
+    return ranks
+
+
+def _equal_where_tied(designs: Array, order: Indexes, differs: Mask) -> bool:
+    """Say whether neighbours in order that do not differ so far are equal in all columns."""
+    tied = np.nonzero(~differs[..., 1:])
+    one, two = (designs[(*tied[:-1], order[..., 1:][tied] if step else order[..., :-1][tied])] for step in (0, 1))
+    return bool((one == two).all())
+
+
+def draw_part(model: SamplesStatistics, answers: int | None) -> Callable[[Generator, Array, Array], Array]:
+    """Return what draws statistics given θ and designs, or the entries that answers change, if these are asked for."""
+    if answers is None:
+        return model.draw_statistics
+    assert isinstance(model, HasAnswerPart)  # noqa: S101 (checked by the caller)
+    return model.draw_answer_part
+
+
+class SeparatePeers:
+    """Peers drawn one by one, where a provider's rows share an effect, so that peers' rows are not one dataset.
+
+    Providers of the same model and design are of one kind, and exchangeable given θ. One draw is made for every
+    provider, kind by kind in an order that does not depend on who comes first. A provider that leaves out c providers
+    of a kind (itself, or its group) faces all draws of that kind but the last c: the right distribution, and the same
+    draws for all who face the same peers.
+
+    Parameters
+    ----------
+    classes
+        For each model its providers and their designs, ``(..., member, design)``.
+    """
+
+    def __init__(self, classes: Mapping[SamplesStatistics, tuple[list[int], Array]], this_round: Round) -> None:
+        self._statistics = this_round.statistics.shape[-1]
+        leading, providers = this_round.statistics.shape[:-2], this_round.providers
+        self._designs: list[tuple[SamplesStatistics, Array]] = []
+        self._count = sum(len(members) for members, _ in classes.values())
+        # the last place of a provider's kind; a provider that is not drawn leaves out a further place, which is empty
+        self._ends: Indexes = np.full((*leading, providers), self._count, dtype=np.intp)
+        kinds = np.full((*leading, providers), -1, dtype=np.intp)
+        start = 0
+        for model, (members, designs) in classes.items():
+            ranks = np.broadcast_to(design_ranks(designs), (*leading, len(members)))
+            order = np.argsort(ranks, axis=-1, kind="stable")
+            ordered = np.take_along_axis(ranks, order, axis=-1)
+            last = np.ones(ordered.shape, dtype=bool)
+            last[..., :-1] = ordered[..., 1:] != ordered[..., :-1]
+            places = np.where(last, np.arange(len(members)), len(members))
+            ends = start + np.flip(np.minimum.accumulate(np.flip(places, axis=-1), axis=-1), axis=-1)
+            end_of_kind = np.empty(ends.shape, dtype=np.intp)
+            np.put_along_axis(end_of_kind, order, ends, axis=-1)
+            self._ends[..., members] = kinds[..., members] = end_of_kind
+            spread = np.broadcast_to(designs, (*leading, *designs.shape[-2:]))
+            self._designs.append((model, np.take_along_axis(spread, order[..., None], axis=-2)))
+            start += len(members)
+        self._left_out = None if this_round.groups is None else self._by_group(kinds, list(this_round.groups))
+
+    def _by_group(self, kinds: Indexes, groups: list[object]) -> list[tuple[list[int], Mask]]:
+        """Return each group's members and the places that they leave out, ``(..., place)``."""
+        left_out = []
+        for label in dict.fromkeys(groups):
+            members = [provider for provider, other in enumerate(groups) if other == label]
+            out = np.zeros((*kinds.shape[:-1], self._count + 1), dtype=bool)
+            for rank, provider in enumerate(members):
+                same = (kinds[..., members[:rank]] == kinds[..., [provider]]).sum(axis=-1)
+                drawn = kinds[..., provider] >= 0
+                place = np.where(drawn, self._ends[..., provider] - same, self._count)
+                np.put_along_axis(out, place[..., None], True, axis=-1)
+            left_out.append((members, out))
+        return left_out
+
+    def draw(self, rng: Generator, theta: Array, answers: int | None = None) -> Array:
+        """Draw everybody's peers given θ, ``(block, ..., provider, statistic)``, or the entries that answers change."""
+        shape, width = theta.shape[:-2], self._statistics if answers is None else answers
+        drawn = np.zeros((*shape, self._count + 1, width))
+        start = 0
+        for model, designs in self._designs:
+            stop = start + designs.shape[-2]
+            drawn[..., start:stop, :] = draw_part(model, answers)(rng, theta, designs)
+            start = stop
+        if self._left_out is None:
+            return np.take_along_axis(leave_one_out(drawn), self._ends[None, ..., None], axis=-2)
+        peers = np.empty((*shape, self._ends.shape[-1], width))
+        for members, out in self._left_out:
+            peers[..., members, :] = np.where(out[..., None], 0.0, drawn).sum(axis=-2, keepdims=True)
+        return peers

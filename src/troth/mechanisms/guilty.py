@@ -46,15 +46,9 @@ def refuse_oversized(this_round: Round) -> None:
                 where = tuple(int(i) for i in np.argwhere(wrong)[0])
                 problem = "sums without rows" if sums[where] else f"{rows[where]:.17g} rows, not from 0 to {most:,}"
                 raise ReportError(members[where[-1]], f"{problem}: refuse the report")
-        if isinstance(model, ChecksStatistics):
-            _refuse_impossible(model, reports, members)
-
-
-def _refuse_impossible(model: ChecksStatistics, statistics: Array, members: list[int]) -> None:
-    possible = model.possible(statistics)
-    if not possible.all():
-        where = tuple(int(i) for i in np.argwhere(~possible)[0])
-        raise ReportError(members[where[-1]], f"no data have these statistics, because {model.possible_statistics}")
+        if isinstance(model, ChecksStatistics) and not (possible := model.possible(reports)).all():
+            provider = members[int(np.argwhere(~possible)[0][-1])]
+            raise ReportError(provider, f"no data have these statistics, because {model.possible_statistics}")
 
 
 def _rows(this_round: Round, model: Model, members: list[int], reports: Array) -> Iterator[Array]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from troth.core.claims import Claim
-from troth.core.contract import Bounds, ComparedDesign, Model, Models, has_independent_rows
+from troth.core.contract import Bounds, ComparedDesign, Mask, Model, Models, has_independent_rows
 from troth.core.errors import DataError, UnequalSizesError
 from troth.core.information import leave_one_out, log_pmi
 from troth.mechanisms.bonded import Bonded
@@ -23,8 +23,6 @@ from troth.mechanisms.settings import read_rule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
 
     from troth.core.contract import Array
     from troth.core.settings import Section
@@ -240,7 +238,7 @@ class MultiDay(Rule):
         text, basis = f"{text}; on the last day {last.text}", f"{claim.basis}; {last.basis}"
         return replace(last, text=text, basis=basis) if last.verdict == "proved" else last
 
-    def _compared(self, this_round: Round) -> tuple[Array, Array, Array, NDArray[np.bool_]]:
+    def _compared(self, this_round: Round) -> tuple[Array, Array, Array, Mask]:
         """Return log PMI with the same day's peers, those peers, the next day's, and who is not among them.
 
         Where a provider's peers have another design on the next day (erratum E10), those whose own design changes are

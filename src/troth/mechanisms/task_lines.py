@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from troth.core.contract import Array, HasFiniteStates, HasReduction, has_independent_rows
+from troth.core.contract import Array, HasFiniteStates, HasReduction, Indexes, has_independent_rows
 from troth.core.errors import DataError, ReportError
 from troth.core.reductions.reduction import counted_labels
 from troth.mechanisms.line import limit_share, whole_line_score
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from troth.mechanisms.tasks import Tasks
 
-    Places = NDArray[np.intp]
 
 MOST_OUTCOMES = 1024
 """How many joint answers of peers one line may have; peers with more are split into panels."""
@@ -71,8 +70,8 @@ def labels_of(tasks: Tasks) -> Labels | None:
 class _Lines(NamedTuple):
     """Lines with the same number of peers' labels: whose, and which likelihood and label each of the peers has."""
 
-    report: Places
-    peers: Places
+    report: Indexes
+    peers: Indexes
     weight: Array
 
 
@@ -103,7 +102,7 @@ class _Own(NamedTuple):
     """Distinct reports by likelihood: p(report | θ), ``(code, θ)``, and which of them each report is."""
 
     table: Array
-    code: Places
+    code: Indexes
 
 
 def _own_likelihoods(tasks: Tasks, labels: Labels) -> _Own:
@@ -120,7 +119,7 @@ def _own_likelihoods(tasks: Tasks, labels: Labels) -> _Own:
     return _Own(table, code.ravel())
 
 
-def priors_of(tasks: Tasks, labels: Labels) -> tuple[Array, Places]:
+def priors_of(tasks: Tasks, labels: Labels) -> tuple[Array, Indexes]:
     """Return the distinct p(θ | what everybody knows), and which of them each task has."""
     count = int(tasks.task.max(initial=-1)) + 1
     if tasks.known is None:
@@ -174,7 +173,7 @@ def _lines(tasks: Tasks, labels: Labels) -> Iterator[_Lines]:
             yield _Lines(*(np.concatenate(arrays) for arrays in zip(*group_of, strict=True)))
 
 
-def _distinct(own: Places, known: Places, peers: Places) -> tuple[Places, Places]:
+def _distinct(own: Indexes, known: Indexes, peers: Indexes) -> tuple[Indexes, Indexes]:
     """Return one of each kind of line, and which kind each line is; all lines where kinds are too many to number."""
     key = np.zeros(len(own), dtype=np.int64)
     kinds = 1
@@ -188,7 +187,7 @@ def _distinct(own: Places, known: Places, peers: Places) -> tuple[Places, Places
     return first, which.ravel()
 
 
-def _scored(own: Array, prior: Array, peers: Places, tables: Array, rivals: int, strict: float) -> tuple[Array, Array]:
+def _scored(own: Array, prior: Array, peers: Indexes, tables: Array, rivals: int, strict: float) -> tuple[Array, Array]:
     """Return the share and log PMI of each line, in blocks that threads share."""
     states, size = tables.shape[1:]
     step = max(1, _BLOCK // max(states * size, size ** peers.shape[1]))
@@ -203,7 +202,7 @@ def _scored(own: Array, prior: Array, peers: Places, tables: Array, rivals: int,
     return share, log_pmi
 
 
-def _score(own: Array, prior: Array, peers: Places, tables: Array, rivals: int, strict: float) -> tuple[Array, Array]:
+def _score(own: Array, prior: Array, peers: Indexes, tables: Array, rivals: int, strict: float) -> tuple[Array, Array]:
     joint = prior * own
     evidence = joint.sum(axis=1, keepdims=True)
     possible = evidence > 0
@@ -236,10 +235,10 @@ class _Answers(NamedTuple):
     """What some peers could answer together: p(answers | θ), ``(line, θ, answers)``, and which of them is real."""
 
     table: Array
-    real: Places
+    real: Indexes
 
 
-def _answers(peers: Places, tables: Array) -> _Answers:
+def _answers(peers: Indexes, tables: Array) -> _Answers:
     states, size = tables.shape[1:]
     table, real = np.ones((len(peers), states, 1)), np.zeros(len(peers), dtype=np.intp)
     for likelihood, label in zip(*np.divmod(peers.T, size), strict=True):

@@ -77,6 +77,11 @@ class Lines:
     ----------
     panels
         Who is on which panel, or None for all peers together.
+
+    Attributes
+    ----------
+    rounds, per_round
+        How many rounds there are, and how many lines in each.
     """
 
     def __init__(self, this_round: Round, panels: Panels | None) -> None:
@@ -85,7 +90,7 @@ class Lines:
         t = this_round.statistics.reshape(-1, *shape[-2:])
         own = np.ascontiguousarray(this_round.own).reshape(t.shape)
         real = self.sum_peers(t)
-        self.rounds, self.places = len(t), shape[-2] if panels is None else len(panels.provider)
+        self.rounds, self.per_round = len(t), shape[-2] if panels is None else len(panels.provider)
         self.own = (own if panels is None else own[:, panels.provider]).reshape(-1, shape[-1])
         self.real = real.reshape(-1, shape[-1])
         self.contradict = np.zeros(len(self.real), dtype=bool)
@@ -120,11 +125,11 @@ class Lines:
         return any(part.kinds is not None for part in self._parts)
 
     def log_pmi(self) -> Array:
-        """Return log PMI with the real peers, ``(round, place)``: NaN where a report is impossible."""
-        return log_pmi(self._model, self.own, self.real).reshape(self.rounds, self.places)
+        """Return log PMI with the real peers, ``(round, line)``: NaN where a report is impossible."""
+        return log_pmi(self._model, self.own, self.real).reshape(self.rounds, self.per_round)
 
     def stand(self, decoys: int, priorities: Array, strict: bool, rng: Generator) -> Standing:
-        """Draw decoys, and return how the real peers stand among them, ``(round, place)`` each.
+        """Draw decoys, and return how the real peers stand among them, ``(round, line)`` each.
 
         Parameters
         ----------
@@ -136,12 +141,12 @@ class Lines:
         if self._apart and self._panels is None:
             step, compared = 0, self._comparison(slice(None), strict, self._answers is not None)
             for block, keys in self._fresh(decoys):
-                first = np.repeat(ahead[step : step + len(block)], self.places, axis=1)
+                first = np.repeat(ahead[step : step + len(block)], self.per_round, axis=1)
                 counts += compared(block, first, keys)
                 step += len(block)
         else:
             self._stand_by_design(counts, decoys, ahead, strict, rng)
-        return Standing(*counts.reshape(4, self.rounds, self.places))
+        return Standing(*counts.reshape(4, self.rounds, self.per_round))
 
     def _fresh(self, decoys: int) -> Iterator[tuple[Array, list[bytes] | None]]:
         """Draw decoys one by one, ``(decoy, line, entry)``, with keys of lines where scores are remembered."""
@@ -162,14 +167,14 @@ class Lines:
         return self._round.memory if integral and self._answers is None else None
 
     def stand_among(self, decoys: Array, priorities: Array, strict: bool) -> Standing:
-        """Return how the real peers stand among given decoys, ``(decoy, round, place, statistic)``."""
-        ahead = np.repeat((priorities[1:] < priorities[0]).astype(np.float64), self.places, axis=1)
+        """Return how the real peers stand among given decoys, ``(decoy, round, line, statistic)``."""
+        ahead = np.repeat((priorities[1:] < priorities[0]).astype(np.float64), self.per_round, axis=1)
         compared = self._comparison(slice(None), strict, answers=False)
         counts = compared(decoys.reshape(len(decoys), *self.own.shape), ahead)
-        return Standing(*counts.reshape(4, self.rounds, self.places))
+        return Standing(*counts.reshape(4, self.rounds, self.per_round))
 
     def sum_peers(self, statistics: Array) -> Array:
-        """Return the sums of other statistics over the same peers, ``(round, place, statistic)``."""
+        """Return the sums of other statistics over the same peers, ``(round, line, statistic)``."""
         t = statistics.reshape(-1, *statistics.shape[-2:])
         return leave_one_out(t, self._round.groups) if self._panels is None else self._panels.sum(t)
 
@@ -183,19 +188,19 @@ class Lines:
             size = max(_AT_ONCE, BLOCK // max(1, len(rounds) * self._width))
             for start in range(0, decoys, size):
                 stop = min(start + size, decoys)
-                drawn = self._draw(own_rng, (stop - start, len(rounds)), design)
+                members = self._draw(own_rng, (stop - start, len(rounds)), design)
                 first = ahead[start:stop, rounds]
                 if search and stop - start == decoys:
                     weights = np.stack([np.ones_like(first), first])
-                    counts[:, lines] = self._search(lines, local, drawn, weights)
-                else:
-                    each_its_own = len(local) == drawn.shape[1]
-                    chunk = max(1, BLOCK // max(1, len(drawn) * self._width))
-                    for begin in range(0, len(lines), chunk):
-                        some = slice(begin, begin + chunk)
-                        at: Any = some if each_its_own else local[some]
-                        compared = self._comparison(lines[some], strict, self._answers is not None)
-                        counts[:, lines[some]] += compared(drawn[:, at], first[:, at])
+                    counts[:, lines] = self._search(lines, local, members, weights)
+                    continue
+                each_its_own = len(local) == members.shape[1]
+                chunk = max(1, BLOCK // max(1, len(members) * self._width))
+                for begin in range(0, len(lines), chunk):
+                    part = slice(begin, begin + chunk)
+                    at: Any = part if each_its_own else local[part]
+                    compared = self._comparison(lines[part], strict, self._answers is not None)
+                    counts[:, lines[part]] += compared(members[:, at], first[:, at])
 
     def _blocks(self, decoys: int) -> Iterator[tuple[Indexes, Indexes, Indexes, Array]]:
         """Yield lines that face some designs: their numbers, the round of each design, and which design they face.
@@ -203,7 +208,7 @@ class Lines:
         With panels, and where peers are drawn one by one, a block has one design, in any number of rounds.
         """
         designs, which = _distinct_rows(self._designs)
-        of_round = np.repeat(np.arange(self.rounds), self.places)
+        of_round = np.repeat(np.arange(self.rounds), self.per_round)
         pairs, row = np.unique(which * self.rounds + of_round, return_inverse=True)
         design_of_row, round_of_row = np.divmod(pairs, self.rounds)
         order = np.argsort(row.ravel(), kind="stable")
@@ -254,21 +259,22 @@ class Lines:
         model: Any = self._model
         own, real = self.own[lines], self.real[lines]
         count, reporting = len(own), own.any(axis=-1)
-        some: Any = slice(None) if reporting.all() else reporting
-        own, real = own[some], real[some]
+        at: Any = slice(None) if reporting.all() else reporting
+        own, real = own[at], real[at]
         score = model.answer_scorer(own, real) if answers else partial(line_log_pmi, model, own)
         v_real = on_grid(score((model.answer_part(real) if answers else real)[None])) if len(own) else np.empty((1, 0))
 
         def compared(decoys: Array, ahead: Array, keys: list[bytes] | None = None) -> Array:
             counts = np.zeros((4, count))
             counts[1], counts[2], counts[3] = len(decoys), ahead.sum(axis=0), len(decoys) * strict  # empty: all tie
-            if len(own) and keys is not None and self._memory is not None:
-                known = [key for key, reports in zip(keys, reporting, strict=True) if reports]
-                v = on_grid(self._memory.score(model, own, decoys[:, some], known))
-                counts[:, some] = compare(v, v_real, np.ones((1, 1)), ahead[:, some], strict)
-            elif len(own):
-                v = on_grid(score(decoys[:, some]))
-                counts[:, some] = compare(v, v_real, np.ones((1, 1)), ahead[:, some], strict)
+            if not len(own):
+                return counts
+            if keys is None or self._memory is None:
+                v = score(decoys[:, at])
+            else:
+                keys_here = [key for key, reports in zip(keys, reporting, strict=True) if reports]
+                v = self._memory.score(model, own, decoys[:, at], keys_here)
+            counts[:, at] = compare(on_grid(v), v_real, ahead[:, at], strict)
             return counts
 
         return compared
@@ -289,9 +295,9 @@ class Lines:
         ends = np.minimum.accumulate(last[::-1], axis=0)[::-1]
         counts = np.zeros((4, len(lines)))
         counts[1:3] = totals[:, -1, local]  # an empty report ties with everybody
-        some = np.flatnonzero(self.own[lines].any(axis=-1))
-        local, own, real = local[some], self.own[lines[some]], self.real[lines[some]]
-        counts[:, some] = compare_ordered(
+        reporting = np.flatnonzero(self.own[lines].any(axis=-1))
+        local, own, real = local[reporting], self.own[lines[reporting]], self.real[lines[reporting]]
+        counts[:, reporting] = compare_ordered(
             lambda at: on_grid(log_pmi(model, own, decoys[at, local])),
             on_grid(log_pmi(model, own, real)),
             first_place(keys, local, model.peer_order(real)),
@@ -302,7 +308,7 @@ class Lines:
         return counts
 
     def stand_among_all(self, rivals: int | None = None) -> tuple[Array, Array, Array]:
-        """Return the chances that peers fit the report better and worse than the real ones, ``(round, place)``.
+        """Return the chances that peers fit the report better and worse than the real ones, ``(round, line)``.
 
         The last is the strict score of the whole line for that number of rivals; zeros without them.
         """
@@ -314,13 +320,13 @@ class Lines:
                 below = 1 - above - tied
                 better[lines], worse[lines] = above, np.where(below > 1e-15, below, 0.0)
                 continue
-            for some, v, v_real in self._scored(lines, statistics):
-                better[some] = np.where(v > v_real, chances[:, None], 0.0).sum(axis=0)
-                worse[some] = np.where(v < v_real, chances[:, None], 0.0).sum(axis=0)
+            for part, v, v_real in self._scored(lines, statistics):
+                better[part] = np.where(v > v_real, chances[:, None], 0.0).sum(axis=0)
+                worse[part] = np.where(v < v_real, chances[:, None], 0.0).sum(axis=0)
                 if rivals is not None:
                     squares = (chances[:, None] * np.exp(2 * v)).sum(axis=0)
-                    strict[some] = whole_line_score(np.exp(v_real), squares, self._most_pmi(chances), rivals)
-        shape = self.rounds, self.places
+                    strict[part] = whole_line_score(np.exp(v_real), squares, self._most_pmi(chances), rivals)
+        shape = self.rounds, self.per_round
         return better.reshape(shape), worse.reshape(shape), strict.reshape(shape)
 
     def _most_pmi(self, chances: Array) -> float:
@@ -330,7 +336,7 @@ class Lines:
         return float(1 / np.sqrt(chances[chances > 0].min()))
 
     def expected_spherical(self, decoys: int) -> Array:
-        """Return the spherical score of a line in expectation over its decoys, ``(round, place)``.
+        """Return the spherical score of a line in expectation over its decoys, ``(round, line)``.
 
         With w = PMI²/PMI² of the real peers, E[(1 + Σ w)^(−½)] = π^(−½) ∫ s^(−½) e^(−s) E[e^(−sw)]^K ds. In ln s the
         trapezoidal rule converges exponentially.
@@ -339,13 +345,13 @@ class Lines:
         grid = np.arange(-75.0, 5.0, 0.2)
         s = np.exp(grid)
         for lines, statistics, chances in self._all():
-            for some, v, v_real in self._scored(lines, statistics):
+            for part, v, v_real in self._scored(lines, statistics):
                 with np.errstate(invalid="ignore", over="ignore"):
                     ratio = np.where(v == v_real, 1.0, np.exp(2 * (v - v_real)))
-                for line, w in zip(some, ratio.T, strict=True):
+                for line, w in zip(part, ratio.T, strict=True):
                     kernel = np.exp(-s[:, None] * w) @ chances
                     score[line] = 0.2 / np.sqrt(np.pi) * (np.exp(grid / 2 - s) * kernel**decoys).sum()
-        return score.reshape(self.rounds, self.places)
+        return score.reshape(self.rounds, self.per_round)
 
     def _all(self) -> Iterator[tuple[Indexes, Array, Array]]:
         """Yield lines that face one design, all that its peers could report, and with what probability."""
@@ -359,9 +365,9 @@ class Lines:
         """Yield some lines with log PMI of everything that peers could report, and of what they reported."""
         size = max(1, BLOCK // (len(statistics) * statistics.shape[-1]))
         for start in range(0, len(lines), size):
-            some = lines[start : start + size]
-            v = on_grid(log_pmi(self._model, self.own[some], statistics[:, None]))
-            yield some, v, on_grid(log_pmi(self._model, self.own[some], self.real[some]))
+            part = lines[start : start + size]
+            v = on_grid(log_pmi(self._model, self.own[part], statistics[:, None]))
+            yield part, v, on_grid(log_pmi(self._model, self.own[part], self.real[part]))
 
     def _listed(self, design: Array) -> list[tuple[Model, int]]:
         """Return the models and rows of the reports that peers of a design could send, if there are not too many."""

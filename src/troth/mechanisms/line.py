@@ -47,23 +47,22 @@ def on_grid(log_pmi: Array) -> Array:
     return np.asarray(np.round(log_pmi * _GRID) / _GRID)
 
 
-def compare(v: Array, v_real: Array, weights: Array, ahead: Array, strict: bool) -> Array:
+def compare(v: Array, v_real: Array, ahead: Array, strict: bool) -> Array:
     """Return what some decoys add to the standing of the real peers, ``(4, line)``.
 
     Parameters
     ----------
     v, v_real
         Log PMI on the grid, with decoys, ``(decoy, line)``, and with the real peers, ``(line,)`` or ``(1, line)``.
-    weights, ahead
-        What each decoy counts, and what of it the lot puts before the real peers, ``(decoy, line or 1)``.
+    ahead
+        1 for the decoys that the lot puts before the real peers, and 0 for the others, ``(decoy, line)``.
     """
     tied = v == v_real
-    parts = [np.where(v > v_real, weights, 0.0), np.where(tied, weights, 0.0), np.where(tied, ahead, 0.0)]
     squares = np.zeros(v.shape[1])
     if strict:
         with np.errstate(invalid="ignore", over="ignore"):
             squares = np.where(tied, 1.0, np.exp(2 * (v - v_real))).sum(axis=0)
-    return np.stack([*(part.sum(axis=0) for part in parts), squares])
+    return np.stack([(v > v_real).sum(axis=0), tied.sum(axis=0), np.where(tied, ahead, 0.0).sum(axis=0), squares])
 
 
 def first_place(keys: Array, local: Indexes, key: Array) -> Indexes:

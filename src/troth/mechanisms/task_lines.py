@@ -89,8 +89,8 @@ def share_by_enumeration(tasks: Tasks, labels: Labels, rivals: int, strict: floa
     prior, z = priors_of(tasks, labels)
     for lines in _lines(tasks, labels):
         first, which = _distinct(own.code[lines.report], z[tasks.task[lines.report]], lines.peers)
-        some = lines.report[first]
-        line = own.table[own.code[some]], prior[z[tasks.task[some]]], lines.peers[first]
+        reports = lines.report[first]
+        line = own.table[own.code[reports]], prior[z[tasks.task[reports]]], lines.peers[first]
         share, value = _scored(*line, labels.tables, rivals, strict)
         for sums, entries in ((total, share[which]), (log_pmi, value[which]), (weights, 1.0)):
             sums += np.bincount(lines.report, lines.weight * entries, len(tasks))
@@ -147,10 +147,10 @@ def _lines(tasks: Tasks, labels: Labels) -> Iterator[_Lines]:
         faced = min(number, limit)
         step = max(1, _BLOCK // (number * faced))
         parts: dict[int, list[_Lines]] = {}
-        for some in (begin[i : i + step] for i in range(0, len(begin), step)):
-            cells = some[:, None] + np.arange(number)
+        for firsts in (begin[i : i + step] for i in range(0, len(begin), step)):
+            cells = firsts[:, None] + np.arange(number)
             members = report[cells]
-            own = np.concatenate([np.ones((len(some), 1), dtype=bool), np.diff(members, axis=1) != 0], axis=1)
+            own = np.concatenate([np.ones((len(firsts), 1), dtype=bool), np.diff(members, axis=1) != 0], axis=1)
             where, place = np.nonzero(own)
             line = members[where, place]
             others = np.arange(number)[None, :]
@@ -194,8 +194,8 @@ def _scored(own: Array, prior: Array, peers: Indexes, tables: Array, rivals: int
     share, log_pmi = np.zeros((2, len(own)))
 
     def score(start: int) -> None:
-        some = slice(start, start + step)
-        share[some], log_pmi[some] = _score(own[some], prior[some], peers[some], tables, rivals, strict)
+        part = slice(start, start + step)
+        share[part], log_pmi[part] = _score(own[part], prior[part], peers[part], tables, rivals, strict)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(score, range(0, len(own), step)))
@@ -208,14 +208,14 @@ def _score(own: Array, prior: Array, peers: Indexes, tables: Array, rivals: int,
     possible = evidence > 0
     given = np.where(possible, joint / np.where(possible, evidence, 1.0), prior)
     middle = (peers.shape[1] + 1) // 2
-    some, others = (_answers(part, tables) for part in (peers[:, :middle], peers[:, middle:]))
-    # Σ_θ p(θ)·p(some peers' answers | θ)·p(the others' | θ), a product of two small matrices for each line
+    half, other_half = (_answers(part, tables) for part in (peers[:, :middle], peers[:, middle:]))
+    # Σ_θ p(θ)·p(one half of the answers | θ)·p(the other half | θ), a product of two small matrices for each line
     chance, pmi = (
-        ((weights[:, :, None] * some.table).transpose(0, 2, 1) @ others.table).reshape(len(own), -1)
+        ((weights[:, :, None] * half.table).transpose(0, 2, 1) @ other_half.table).reshape(len(own), -1)
         for weights in (prior, given)
     )
     np.divide(pmi, chance, out=pmi, where=chance > 0)
-    lines, real = np.arange(len(own)), some.real * others.table.shape[2] + others.real
+    lines, real = np.arange(len(own)), half.real * other_half.table.shape[2] + other_half.real
     order = _on_mantissa_grid(pmi)
     place = order[lines, real][:, None]
     better, worse = (np.einsum("lo,lo->l", chance, side) for side in (order > place, order < place))

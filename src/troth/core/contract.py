@@ -474,7 +474,15 @@ def combine(models: Sequence[Model]) -> list[Model]:
     if not models:
         raise IncompatibleModelsError("there are no models to combine")
     reference = models[0]
-    return [reference, *(_aligned(model, reference) for model in models[1:])]
+    combined = []
+    for model in models:
+        if _difference(model, reference) is None:
+            combined.append(model)
+        elif isinstance(model, Combinable):
+            combined.append(model.in_space_of(reference))
+        else:
+            raise IncompatibleModelsError(f"{type(model).__name__} cannot be combined with {type(reference).__name__}")
+    return combined
 
 
 def refuse_unmade(models: Any) -> None:
@@ -520,14 +528,6 @@ def shared_evidence(models: Models) -> Model:
                 "take the statistics with the models that troth.combine(models) returns"
             )
     return reference
-
-
-def _aligned(model: Model, reference: Model) -> Model:
-    if _difference(model, reference) is None:
-        return model
-    if isinstance(model, Combinable):
-        return model.in_space_of(reference)
-    raise IncompatibleModelsError(f"{type(model).__name__} cannot be combined with {type(reference).__name__}")
 
 
 def _difference(model: Model, reference: Model) -> str | None:

@@ -8,6 +8,7 @@ from itertools import pairwise, product
 from typing import Any, TypeAlias
 
 import numpy as np
+from scipy.special import expit
 
 from troth.core.contract import (
     Array,
@@ -30,7 +31,6 @@ from troth.core.simulation import (
     SIZES,
     Simulation,
     bounded_mean,
-    logistic,
     means_of_pairs,
     swapped,
     weights,
@@ -289,7 +289,7 @@ def _density_ratio(simulation: Simulation, where: str, a: Array, b: Array) -> Fa
         worst = int(np.argmax(np.isnan(matched) | np.isnan(independent)))
         yield f"log PMI is not a number for statistics {_short(a[worst])} and {_short(b[worst])}"
         return
-    bounds = {c: (logistic(independent + np.log(c)) / c, logistic(-matched - np.log(c))) for c in (0.25, 1.0, 4.0)}
+    bounds = {c: (expit(independent + np.log(c)) / c, expit(-matched - np.log(c))) for c in (0.25, 1.0, 4.0)}
     for (c, bounded), weight in product(bounds.items(), weights(a, b, rolled, simulation.telling)):
         left, right = (bound * function for bound, function in zip(bounded, weight, strict=True))
         difference, margin = bounded_mean(means_of_pairs(left - right), 1 + 1 / c)
@@ -346,7 +346,7 @@ def _fresh(simulation: Simulation) -> Failures:
         real, other, matched = (model.statistics(model.draw_data(rng, parameters, rows)) for rows in (own, own, peers))
         fresh = model.draw_statistics(rng, parameters, _design_of(model, other, own))
         for name, against in (("the same θ", matched), ("another θ", swapped(matched))):
-            drawn, redrawn = (logistic(log_pmi(model, t, against)) for t in (real, fresh))
+            drawn, redrawn = (expit(log_pmi(model, t, against)) for t in (real, fresh))
             difference, margin = bounded_mean(means_of_pairs(drawn - redrawn), 2.0)
             if abs(difference) > margin:
                 yield (

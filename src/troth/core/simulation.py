@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import expit
 
 from troth.core.information import log_pmi
 
@@ -97,7 +98,7 @@ def weights(a: Array, b: Array, rolled: Array, telling: Indexes) -> list[tuple[A
     middle = [np.median(t, axis=0) for t in parts]
     one, two, other = (np.tanh((t - m) / np.maximum(t.std(axis=0), 1e-12)) for t, m in zip(parts, middle, strict=True))
     weights = [(np.ones(len(a)), np.ones(len(a)))]
-    weights.append((logistic(2 * (one * other).sum(axis=-1)), logistic(2 * (one * two).sum(axis=-1))))
+    weights.append((expit(2 * (one * other).sum(axis=-1)), expit(2 * (one * two).sum(axis=-1))))
     for k in range(len(telling)):
         independent, matched = (one[:, k] + other[:, k]) / 2, (one[:, k] + two[:, k]) / 2
         weights += [((1 + independent) / 2, (1 + matched) / 2), (independent**2, matched**2)]
@@ -107,8 +108,3 @@ def weights(a: Array, b: Array, rolled: Array, telling: Indexes) -> list[tuple[A
 def _compressed(t: Array) -> Array:
     """Statistics on a scale on which nothing overflows, −∞ included."""
     return np.arcsinh(np.maximum(t, -1e300))
-
-
-def logistic(x: Array) -> Array:
-    """Map (−∞, ∞) to (0, 1)."""
-    return 0.5 * (1 + np.tanh(0.5 * x))

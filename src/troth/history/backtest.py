@@ -157,7 +157,7 @@ def backtest(
             _stretch(history, part, truth, gains, names, scores[fold], scores[0]) for fold, part in enumerate(splits)
         ),
         ages=ages_of(scores, splits, false_alarm) if callable(model) and split == "rolling" else (),
-        trends=trends_of(names, _by_lie(gains), false_alarm) if split == "rolling" else (),
+        trends=trends_of(names, daily_mean(gains), false_alarm) if split == "rolling" else (),
         gains=gains,
         scores=fresh,
         measure=_measure(fitted),
@@ -198,11 +198,6 @@ def _stretch(
         mean_of(scores[part.paid]),
         mean_of(oldest[part.paid]),
     )
-
-
-def _by_lie(gains: Array) -> Array:
-    """Return daily gains on average over providers, ``(day, lie)``."""
-    return np.stack([daily_mean(gains[..., k]) for k in range(gains.shape[-1])], axis=1)
 
 
 def _measure(model: Any) -> str | None:

@@ -30,11 +30,8 @@ def findings_of(
     Half of the false-alarm rate goes to the means over providers, half to single providers; each is shared among
     comparisons by `joint_level`, one-sided for gains and for losses.
     """
-    means = np.stack([daily_mean(gains[..., k]) for k in range(len(lies))], axis=1)
-    columns: list[Any] = [
-        (lie, None, daily_mean(truth), means[:, k], 0.0, None, daily_mean(refused[..., k]))
-        for k, lie in enumerate(lies)
-    ]
+    honest, means, out = daily_mean(truth), daily_mean(gains), daily_mean(refused)
+    columns: list[Any] = [(lie, None, honest, means[:, k], 0.0, None, out[:, k]) for k, lie in enumerate(lies)]
     overall = _judged(columns, false_alarm, negligible)
     columns = []
     for k, lie in enumerate(lies):
@@ -128,7 +125,7 @@ class _Shrinkage:
 
 
 def daily_mean(numbers: Array) -> Array:
-    """Mean over the providers who reported, for each day; NaN if nobody did."""
+    """Mean of ``(day, provider, ...)`` over the providers who reported, for each day; NaN if nobody did."""
     count = (~np.isnan(numbers)).sum(axis=1)
     return np.where(count > 0, np.nansum(numbers, axis=1) / np.maximum(count, 1), np.nan)
 

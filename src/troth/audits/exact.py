@@ -88,15 +88,15 @@ def best_response(
     own_rows = int(rows[provider])
     most = own_rows if most is None else most
     labels = list(range(len(rows)) if groups is None else groups)
-    places = [j for j, label in enumerate(labels) if label != labels[provider]]
-    _check_size(models, rows, provider, places, most)
+    others = [j for j, label in enumerate(labels) if label != labels[provider]]
+    _check_size(models, rows, provider, others, most)
     truths, truth_t, _ = enumerate_reports(models[provider], [own_rows])
     reports, report_t, _ = enumerate_reports(models[provider], range(most + 1))
-    peer_reports = [enumerate_reports(models[j], [int(rows[j])]) for j in places]
+    peer_reports = [enumerate_reports(models[j], [int(rows[j])]) for j in others]
     orders = np.array([sum(logs) for logs in product(*(logs for _, _, logs in peer_reports))])
     peers = np.zeros((len(orders), len(rows), truth_t.shape[-1]))
     for k, chosen in enumerate(zip(*product(*(t for _, t, _ in peer_reports)), strict=True)):
-        peers[:, places[k]] = chosen
+        peers[:, others[k]] = chosen
     pooled = peers.sum(axis=1)
     possible = np.isfinite(evidence.log_evidence(pooled))
     peers, orders, pooled = peers[possible], orders[possible], pooled[possible]
@@ -104,7 +104,7 @@ def best_response(
     marginal = np.exp(orders + evidence.log_evidence(pooled) - empty)
     own_evidence = evidence.log_evidence(truth_t)[:, None]
     conditional = np.exp(orders + evidence.log_evidence(truth_t[:, None] + pooled) - own_evidence)
-    sizes = np.array([float(n) if j in places else 0.0 for j, n in enumerate(rows)])
+    sizes = np.array([float(n) if j in others else 0.0 for j, n in enumerate(rows)])
     world = Round(model, peers, groups, sizes, np.random.default_rng(0), lenient=True)
     own, own_sizes = np.concatenate([report_t, truth_t]), np.concatenate([reports, truths]).sum(axis=1)
     shares = _expected_shares(rule.in_expectation(), world, marginal, provider, own, own_sizes)
@@ -115,10 +115,10 @@ def best_response(
     return BestResponse(float(gains.max()), tuple(int(x) for x in truths[i]), tuple(int(x) for x in reports[j]), gains)
 
 
-def _check_size(models: list[Any], rows: Sequence[int], provider: int, places: list[int], most: int) -> None:
+def _check_size(models: list[Any], rows: Sequence[int], provider: int, others: list[int], most: int) -> None:
     """Refuse before enumerating what would take too long."""
     situations = 1.0
-    for j in (provider, *places):
+    for j in (provider, *others):
         model = models[j]
         labels = int(model.support.high) + 1 if isinstance(model, HasSupport) and np.isfinite(model.support.high) else 1
         situations *= comb(most + labels, labels) if j == provider else comb(int(rows[j]) + labels - 1, labels - 1)

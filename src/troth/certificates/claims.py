@@ -12,7 +12,7 @@ import numpy as np
 from troth.certificates.in_the_limit import in_the_limit
 from troth.certificates.witnesses import extreme_round
 from troth.core.claims import STRENGTH, Claim, Verdict
-from troth.core.contract import HasFiniteStates, HasScoreRange, Model, one_each, refuse_unmade
+from troth.core.contract import HasFiniteStates, HasScoreRange, Model, check_is_model, one_each
 from troth.core.errors import MissingCapabilityError, ParameterError, ScoreOutOfRangeError, UnboundedRangeError
 from troth.core.sensitivity import HasSensitivity, Price, Sensitivity, unproved
 from troth.mechanisms import default_rule
@@ -105,7 +105,7 @@ def certify(
     >>> certify(troth.models.Bernoulli(1, 1), [9, 9], troth.SyntheticPeers())["sensitive"].least_rows
     2
     """
-    refuse_unmade(model)
+    check_is_model(model)
     rule = default_rule() if rule is None else rule
     situations(model, rows, groups, least)  # checks them
     most = [int(n) for n in rows]

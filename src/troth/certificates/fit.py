@@ -124,15 +124,15 @@ def check_fit(
     rng = np.random.default_rng(20201206) if rng is None else rng
     t = np.asarray(statistics, dtype=np.float64)
     days = t if t.ndim > 2 else t[None]
-    drawn = _checks(model, _simulate(model, days, rows, simulations, rng))
+    simulated = _checks(model, _simulate(model, days, rows, simulations, rng))
     actual = _checks(model, days[None])
-    both = {name: np.concatenate([actual[name], drawn[name]]) for name in drawn}
+    both = {name: np.concatenate([actual[name], simulated[name]]) for name in simulated}
     oddest = np.max([_distance(values) for values in both.values()], axis=0)
     return Fit(
         float((oddest >= oddest[0]).mean()),
         {name: _two_sided(values) for name, values in both.items()},
         {name: float(value[0]) for name, value in actual.items()},
-        {name: float(sample.mean()) for name, sample in drawn.items()},
+        {name: float(sample.mean()) for name, sample in simulated.items()},
         level,
         simulations,
         doubt=doubt_of(model, t),

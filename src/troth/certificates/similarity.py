@@ -33,7 +33,7 @@ class NearDuplicates:
     Attributes
     ----------
     providers
-        Their places in the round.
+        Their numbers in the round.
     why
         What is alike.
     chance
@@ -78,8 +78,8 @@ def find_near_duplicates(
     members: dict[Any, list[int]] = {}
     for provider, one in enumerate(models):
         members.setdefault(one, []).append(provider)
-    for one, places in members.items():
-        where = np.array(places, dtype=np.intp)
+    for one, providers in members.items():
+        where = np.array(providers, dtype=np.intp)
         sizes = None if rows is None else np.broadcast_to(np.asarray(rows, dtype=np.float64), len(t))[where]
         pairs += _near(one, t[where], sizes, where, level, rng, draws)
         if _continuous(one):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -98,26 +99,22 @@ def _from_elsewhere(guessed: bool) -> Claim:
 
 
 def _strict(tasks: Tasks, rule: Rule) -> Claim:
+    claim = partial(Claim, "wrong labels cost", basis="enumeration")
     if labels_of(tasks) is None or rule.needs_seed:
-        return Claim(
-            "wrong labels cost",
-            "undecided",
-            "losses are enumerated for labels of classes alone; an audit simulates lies about values",
-            "enumeration",
-        )
+        text = "losses are enumerated for labels of classes alone; an audit simulates lies about values"
+        return claim(verdict="undecided", text=text)
     try:
         loss, kinds, labels = least_loss(tasks, rule)
     except ReportError as error:
-        return Claim("wrong labels cost", "undecided", f"some answers stop the round: {error.problem}", "enumeration")
+        return claim(verdict="undecided", text=f"some answers stop the round: {error.problem}")
     if not kinds:
-        return Claim("wrong labels cost", "undecided", "no task has few enough answers to enumerate", "enumeration")
-    text = (
-        f"on each of {kinds} kinds of tasks that were tried, every wrong label loses at least {loss:.3g} of the price"
-    )
+        return claim(verdict="undecided", text="no task has few enough answers to enumerate")
+    tried = f"{kinds} kinds of tasks that were tried"
     if loss > 1e-9:
-        return Claim("wrong labels cost", "proved", text, "enumeration", loss)
-    free = f"on one of {kinds} kinds of tasks that were tried a wrong label is free: two labels say the same to peers"
-    return Claim("wrong labels cost", "refuted", free, "enumeration", loss, witness=labels)
+        text = f"on each of {tried}, every wrong label loses at least {loss:.3g} of the price"
+        return claim(verdict="proved", text=text, margin=loss)
+    text = f"on one of {tried} a wrong label is free: two labels say the same to peers"
+    return claim(verdict="refuted", text=text, margin=loss, witness=labels)
 
 
 def expected_shares(rule: Rule, own: Any, peers: Sequence[Any]) -> Array:
@@ -140,15 +137,15 @@ def expected_shares(rule: Rule, own: Any, peers: Sequence[Any]) -> Array:
     answers = np.array(list(product(range(size), repeat=count)))
     every = np.concatenate([np.repeat(np.arange(size), len(answers))[:, None], np.tile(answers, (size, 1))], axis=1)
     task, worker = np.divmod(np.arange(every.size), count + 1)
-    places = np.arange(count + 1)
-    tasks = Tasks(task, worker, np.eye(size)[every.ravel()], (own, *peers), places, places)
+    workers = np.arange(count + 1)
+    tasks = Tasks(task, worker, np.eye(size)[every.ravel()], (own, *peers), workers, workers)
     share = rule.evaluate_tasks(tasks).share.reshape(size, len(answers), count + 1)[:, :, 0]
     labels = labels_of(tasks)
     if labels is None:
         raise MissingCapabilityError(_LABELS)
     given = labels.tables[0].T * labels.prior
     given = given / given.sum(axis=1, keepdims=True)
-    chance = given @ np.prod([table[:, answers[:, place]] for place, table in enumerate(labels.tables[1:])], axis=0)
+    chance = given @ np.prod([table[:, answers[:, peer]] for peer, table in enumerate(labels.tables[1:])], axis=0)
     return np.asarray(chance @ share.T)
 
 
@@ -176,6 +173,6 @@ def least_loss(tasks: Tasks, rule: Rule) -> tuple[float, int, tuple[int, int]]:
         expected = expected_shares(rule, own, others)
         loss = np.diag(expected)[:, None] - expected + np.where(np.eye(size, dtype=bool), np.inf, 0.0)
         if loss.min() < worst:
-            worst, (true, told) = float(loss.min()), np.unravel_index(int(loss.argmin()), loss.shape)
-            labels_of_worst = int(true), int(told)
+            worst, (true, reported) = float(loss.min()), np.unravel_index(int(loss.argmin()), loss.shape)
+            labels_of_worst = int(true), int(reported)
     return worst, len(chosen), labels_of_worst

@@ -485,13 +485,13 @@ def combine(models: Sequence[Model]) -> list[Model]:
     return combined
 
 
-def refuse_unmade(models: Any) -> None:
+def check_is_model(models: Any) -> None:
     """Refuse a class, a name or a number where a model is wanted.
 
     Examples
     --------
     >>> import troth
-    >>> refuse_unmade(troth.models.Bernoulli)
+    >>> check_is_model(troth.models.Bernoulli)
     Traceback (most recent call last):
     ...
     troth.core.errors.ParameterError: Bernoulli is a class, not a model: give its parameters, Bernoulli(alpha=…, beta=…)
@@ -516,7 +516,7 @@ def shared_evidence(models: Models) -> Model:
     IncompatibleModelsError
         If the models' statistics do not add: take the statistics with ``troth.combine(models)`` first.
     """
-    refuse_unmade(models)
+    check_is_model(models)
     if isinstance(models, Model):
         return models
     reference = models[0]

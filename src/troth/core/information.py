@@ -20,7 +20,7 @@ from troth.core.contract import (
     Models,
     SamplesData,
     SamplesStatistics,
-    refuse_unmade,
+    check_is_model,
     shared_evidence,
 )
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError, ReportError
@@ -242,7 +242,7 @@ def peer_log_pmi(model: Models, statistics: Array, groups: Sequence[Any] | None 
     if t.ndim < 2:
         raise DataError(f"statistics must have shape (..., provider, statistic), not {t.shape}")
     if not isinstance(model, Model) and len(model) != t.shape[-2]:
-        refuse_unmade(model)
+        check_is_model(model)
         raise DataError(f"{len(model)} models for {t.shape[-2]} providers: give one model, or one per provider")
     if groups is not None or not np.isfinite(t).all():
         return log_pmi(model, t, leave_one_out(t, groups))

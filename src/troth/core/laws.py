@@ -21,7 +21,7 @@ from troth.core.contract import (
     Model,
     SamplesData,
     SamplesStatistics,
-    refuse_unmade,
+    check_is_model,
 )
 from troth.core.errors import DataError, LawBrokenError, MissingCapabilityError
 from troth.core.information import check_generator, log_pmi, mutual_information, second_difference
@@ -93,7 +93,7 @@ def check_model(
     Bernoulli obeys 15 laws:
       ✓ log evidence is a number ...
     """
-    refuse_unmade(model)
+    check_is_model(model)
     rng = np.random.default_rng(20201206) if rng is None else check_generator(rng)
     if datasets is None:
         datasets = _draw_examples(model, rng)

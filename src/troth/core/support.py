@@ -86,9 +86,9 @@ class Support:
             return array
         first = tuple(int(i) for i in np.argwhere(~self.contains(array))[0])
         *dataset, row = first if columns is None else first[:-1]
-        place = f"row {row}" if columns is None else f"row {row}, column {first[-1]}"
-        place += f" of dataset {tuple(dataset)}" if dataset else ""
-        raise DataError(f"{place}: {what} {array[first]} is not {self}")
+        where = f"row {row}" if columns is None else f"row {row}, column {first[-1]}"
+        where += f" of dataset {tuple(dataset)}" if dataset else ""
+        raise DataError(f"{where}: {what} {array[first]} is not {self}")
 
 
 def as_floats(values: Any, what: str = "value") -> Array:

@@ -109,7 +109,7 @@ def backtest(
     if not 0 < false_alarm < 1:
         raise ParameterError(f"false_alarm must lie between 0 and 1, not {false_alarm}")
     truth = np.full((days, providers), np.nan)
-    scores = np.full((len(splits), days), np.nan)
+    scores, fresh = np.full((len(splits), days), np.nan), np.full(days, np.nan)
     tried: list[Any] = []
     used: Rule | None = None
     for fold, part in enumerate(splits):
@@ -125,6 +125,7 @@ def backtest(
         truth[part.paid] = replay.honest()
         later = np.concatenate([each.paid for each in splits[fold : len(splits) if split == "rolling" else fold + 1]])
         scores[fold, later] = log_marginal(fitted, own, later)
+        fresh[part.paid] = scores[fold, part.paid]
         for k, lie in enumerate(tried):
             earned, out = replay.lying(lie, k)
             gains[part.paid, :, k] = earned - truth[part.paid]
@@ -135,9 +136,7 @@ def backtest(
     names = tuple(lie.name for lie in tried)
     reported = np.asarray(history.present).any(axis=1)
     scores[:, ~reported] = np.nan
-    fresh = np.full(days, np.nan)
-    for fold, part in enumerate(splits):
-        fresh[part.paid] = scores[fold, part.paid]
+    fresh[~reported] = np.nan
     overall, by_provider = findings_of(names, history.providers, truth, gains, refused, false_alarm, negligible)
     assert used is not None  # noqa: S101 (there is at least one stretch)
     return Backtest(

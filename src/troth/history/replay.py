@@ -91,11 +91,11 @@ class Replay:
         rng = knowledge.rng
         history, model = self.history, self.model if isinstance(self.model, Model) else self.model[provider]
         changed = np.zeros((len(self.split.paid), history.reduction.width))
-        for place in np.flatnonzero(self.present[:, provider]):
-            table = history.tables[history.days[self.split.paid[place]], history.providers[provider]]  # type: ignore[index]
+        for day in np.flatnonzero(self.present[:, provider]):
+            table = history.tables[history.days[self.split.paid[day]], history.providers[provider]]  # type: ignore[index]
             rows = rng.permutation(table)  # they are sorted, and some lies are about the first rows
             z, y = lie.change_rows(rng, model, (rows[:, :-1], rows[:, -1]))
-            changed[place] = history.reduction.of_rows(np.column_stack([z, y]))
+            changed[day] = history.reduction.of_rows(np.column_stack([z, y]))
         return changed
 
     def _knowledge(self, provider: int, number: int) -> Knowledge | None:
@@ -111,8 +111,8 @@ class Replay:
 
         def stale(age: int) -> Array:
             day = self.split.paid - age
-            place = np.where(day >= 0, latest[day], -1)
-            return np.where(place[:, None] >= 0, own[place], 0.0)
+            reported_on = np.where(day >= 0, latest[day], -1)
+            return np.where(reported_on[:, None] >= 0, own[reported_on], 0.0)
 
         return Knowledge(
             reduction,

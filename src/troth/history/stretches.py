@@ -43,10 +43,6 @@ def first_days(days: int) -> int:
     return max(days // 4, min(_FEWEST_FIRST, days // 2))
 
 
-def _before(first: int | None) -> str:
-    return " after the days of a first fit" if first is None else f" after the first {first}"
-
-
 def _least_days(rolling: bool, folds: int, first: int | None) -> int:
     """Return how many days as many stretches need, with those before the first."""
     if not rolling or first is not None:
@@ -79,9 +75,10 @@ def split_days(days: int, split: str, folds: int | None, gap: int, first: int | 
     if folds < least or gap < 0:
         raise DataError(f"a backtest needs at least {least} stretches and a gap of at least 0, not {folds} and {gap}")
     if folds > (days - start) // 3:
+        after = f" after the {'days of a first fit' if first is None else f'first {first}'}" if rolling else ""
         raise DataError(
-            f"{days} days are too few for {folds} stretch{'es' * (folds > 1)} of at least 3 days"
-            f"{_before(first) if rolling else ''}: that takes {_least_days(rolling, folds, first)} days"
+            f"{days} days are too few for {folds} stretch{'es' * (folds > 1)} of at least 3 days{after}: that "
+            f"takes {_least_days(rolling, folds, first)} days"
             + (", so ask for fewer stretches, or give a longer history" if folds > least else "")
         )
     every = np.arange(days)

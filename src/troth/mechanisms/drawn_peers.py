@@ -55,8 +55,8 @@ def draw_peers(this_round: Round, draws: int, answers: int | None = None) -> Ite
         theta = next(iter(classes)).draw_parameters(this_round.rng, (size, *leading, 1))
         peers = np.zeros((size, *shape))
         for model, design, which in designs:
-            drawn = draw_part(model, answers)(this_round.rng, theta, design)
-            peers += np.take_along_axis(drawn, which[None, ..., None], axis=-2)
+            by_design = draw_part(model, answers)(this_round.rng, theta, design)
+            peers += np.take_along_axis(by_design, which[None, ..., None], axis=-2)
         yield peers + separate.draw(this_round.rng, theta, answers) if apart else peers
 
 
@@ -102,9 +102,9 @@ def designs_of(model: SamplesStatistics, this_round: Round, members: list[int]) 
 def _distinct(designs: Array) -> tuple[Array, Indexes]:
     """Sort the distinct designs of each leading index, and return them with each provider's place among them."""
     which = design_ranks(designs)
-    places = int(which.max(initial=0)) + 1
+    count = int(which.max(initial=0)) + 1
     # where a round has fewer designs than another, the first stands for the rest, whoever has it
-    sample = np.repeat(which.argmin(axis=-1)[..., None], places, axis=-1)
+    sample = np.repeat(which.argmin(axis=-1)[..., None], count, axis=-1)
     np.put_along_axis(sample, which, np.broadcast_to(np.arange(designs.shape[-2]), which.shape), axis=-1)
     return np.take_along_axis(designs, sample[..., None], axis=-2) + 0.0, which  # −0 and 0 are one design
 
@@ -117,8 +117,8 @@ def design_ranks(designs: Array) -> Indexes:
     """
     ranks = np.zeros(designs.shape[:-1], dtype=np.intp)
     varying = (designs != designs[..., :1, :]).reshape(-1, designs.shape[-1]).any(axis=0)
-    for place in np.flatnonzero(varying):
-        column = designs[..., place]
+    for number in np.flatnonzero(varying):
+        column = designs[..., number]
         if ((ranks[..., 1:] == ranks[..., :1]) & (column[..., 1:] == column[..., :1])).all():
             continue
         order = np.lexsort((column, ranks))
@@ -175,8 +175,8 @@ class SeparatePeers:
             ordered = np.take_along_axis(ranks, order, axis=-1)
             last = np.ones(ordered.shape, dtype=bool)
             last[..., :-1] = ordered[..., 1:] != ordered[..., :-1]
-            places = np.where(last, np.arange(len(members)), len(members))
-            ends = start + np.flip(np.minimum.accumulate(np.flip(places, axis=-1), axis=-1), axis=-1)
+            last_ones = np.where(last, np.arange(len(members)), len(members))
+            ends = start + np.flip(np.minimum.accumulate(np.flip(last_ones, axis=-1), axis=-1), axis=-1)
             end_of_kind = np.empty(ends.shape, dtype=np.intp)
             np.put_along_axis(end_of_kind, order, ends, axis=-1)
             self._ends[..., members] = kinds[..., members] = end_of_kind
@@ -193,24 +193,23 @@ class SeparatePeers:
             out = np.zeros((*kinds.shape[:-1], self._count + 1), dtype=bool)
             for rank, provider in enumerate(members):
                 same = (kinds[..., members[:rank]] == kinds[..., [provider]]).sum(axis=-1)
-                drawn = kinds[..., provider] >= 0
-                place = np.where(drawn, self._ends[..., provider] - same, self._count)
-                np.put_along_axis(out, place[..., None], True, axis=-1)
+                left_out_draw = np.where(kinds[..., provider] >= 0, self._ends[..., provider] - same, self._count)
+                np.put_along_axis(out, left_out_draw[..., None], True, axis=-1)
             left_out.append((members, out))
         return left_out
 
     def draw(self, rng: Generator, theta: Array, answers: int | None = None) -> Array:
         """Draw everybody's peers given θ, ``(block, ..., provider, statistic)``, or the entries that answers change."""
         shape, width = theta.shape[:-2], self._statistics if answers is None else answers
-        drawn = np.zeros((*shape, self._count + 1, width))
+        draws = np.zeros((*shape, self._count + 1, width))
         start = 0
         for model, designs in self._designs:
             stop = start + designs.shape[-2]
-            drawn[..., start:stop, :] = draw_part(model, answers)(rng, theta, designs)
+            draws[..., start:stop, :] = draw_part(model, answers)(rng, theta, designs)
             start = stop
         if self._left_out is None:
-            return np.take_along_axis(leave_one_out(drawn), self._ends[None, ..., None], axis=-2)
+            return np.take_along_axis(leave_one_out(draws), self._ends[None, ..., None], axis=-2)
         peers = np.empty((*shape, self._ends.shape[-1], width))
         for members, out in self._left_out:
-            peers[..., members, :] = np.where(out[..., None], 0.0, drawn).sum(axis=-2, keepdims=True)
+            peers[..., members, :] = np.where(out[..., None], 0.0, draws).sum(axis=-2, keepdims=True)
         return peers

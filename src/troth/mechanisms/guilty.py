@@ -76,12 +76,12 @@ def blame(error: Exception, this_round: Round, evaluate: Callable[[Round], Break
 
     def unpaid(left_out: Sequence[int]) -> bool:
         """Return whether somebody cannot be paid even if these reports are empty."""
-        places = list(left_out)
+        providers = list(left_out)
         statistics = this_round.statistics.copy()
-        statistics[..., places, :] = 0.0
+        statistics[..., providers, :] = 0.0
         rows = None if this_round.rows is None else this_round.count_rows().copy()
         if rows is not None:
-            rows[..., places] = 0.0
+            rows[..., providers] = 0.0
         other = dataclasses.replace(
             this_round, statistics=statistics, rows=rows, rng=copy.deepcopy(this_round.rng), lenient=True
         )

@@ -272,13 +272,14 @@ class MultiDay(Rule):
             provider = int(np.argmin(same_design[(*leading, day)]))
             before, after = (float(rows[(*leading, day + k, provider)]) for k in (0, 1))
             raise UnequalSizesError(provider, day, (before, after))
-        here, there = (
-            np.where(agree[..., None], peers[..., days, :, :], leave_one_out(left, this_round.groups))
-            for days in (slice(None, -1), slice(1, None))
-            for left in [np.where(same_design[..., None], this_round.statistics[..., days, :, :], 0.0)]
-        )
         lonely = few_left(this_round, now & later, same_design) & ~agree
-        here, there = (np.where(lonely[..., None], 0.0, side) for side in (here, there))
+
+        def compared(days: slice) -> Array:
+            staying = np.where(same_design[..., None], this_round.statistics[..., days, :, :], 0.0)
+            left = np.where(agree[..., None], peers[..., days, :, :], leave_one_out(staying, this_round.groups))
+            return np.where(lonely[..., None], 0.0, left)
+
+        here, there = compared(slice(None, -1)), compared(slice(1, None))
         same = same.copy()
         possible = ~np.isneginf(this_round.evidence.log_evidence(here))
         same[..., :-1, :] = np.where(possible, log_pmi(this_round.evidence, this_round.own[..., :-1, :, :], here), 0.0)

@@ -96,7 +96,7 @@ class Whole(Option):
     most: int = 2**53
 
     def problem(self, value: Any) -> str:
-        """Say that it must be whole and within its bounds."""
+        """Say that it must be a whole number within its bounds."""
         return whole_problem(int(value) if isinstance(value, np.integer) else value, self.least, self.most)
 
     def write(self, value: Any) -> dict[str, Any] | None:

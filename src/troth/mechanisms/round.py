@@ -16,8 +16,8 @@ from troth.core.contract import (
     HasFiniteStates,
     Model,
     Models,
+    check_is_model,
     one_each,
-    refuse_unmade,
     shared_evidence,
 )
 from troth.core.errors import DataError, MissingCapabilityError, ReportError
@@ -65,7 +65,7 @@ class Round:
     own: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        refuse_unmade(self.model)
+        check_is_model(self.model)
         statistics = np.asarray(self.statistics, dtype=np.float64)
         if statistics.ndim < 2:
             raise DataError(f"statistics must have shape (..., provider, statistic), not {statistics.shape}")

@@ -82,8 +82,8 @@ class Perturb(RowLie):
         values = values_of(model, data)
         if has_labels(model):
             anew = rng.random(values.shape) < min(self.amount, 1.0)
-            drawn = np.where(anew, rng.integers(0, count_labels(model, self), values.shape), values)
-            return with_values(model, data, drawn)
+            labels = np.where(anew, rng.integers(0, count_labels(model, self), values.shape), values)
+            return with_values(model, data, labels)
         noise = self.amount * values.std(axis=row_axis(model), keepdims=True) * rng.standard_normal(values.shape)
         return with_values(model, data, admissible(model, values + noise))
 

@@ -14,10 +14,11 @@ from troth.core.contract import (
     Model,
     Models,
     SamplesStatistics,
+    design_of,
     one_each,
     shared_evidence,
 )
-from troth.core.errors import DataError, MissingCapabilityError, ParameterError
+from troth.core.errors import MissingCapabilityError, ParameterError
 from troth.core.information import leave_one_out, log_pmi
 from troth.core.notebook import html_table
 
@@ -187,12 +188,8 @@ def _simulate(model: Any, days: Array, rows: Any, simulations: int, rng: Generat
     theta = models[0].draw_parameters(rng, (simulations, len(days)))
     out = np.empty((simulations, *days.shape))
     for provider, one in enumerate(models):
-        try:
-            design = one.design(days[:, provider])
-        except (MissingCapabilityError, DataError):
-            if rows is None:
-                raise
-            design = one.plan(np.broadcast_to(np.asarray(rows, dtype=np.float64), days.shape[:-1])[:, provider])
+        of_provider = None if rows is None else np.broadcast_to(rows, days.shape[:-1])[:, provider].astype(np.float64)
+        design = design_of(one, days[:, provider], of_provider)
         out[:, :, provider] = one.draw_statistics(rng, theta, design[None])
     return out
 

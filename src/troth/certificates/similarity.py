@@ -13,14 +13,15 @@ import numpy as np
 from troth.core.contract import (
     Array,
     Generator,
-    HasExpectedEvidence,
     HasSupport,
     Indexes,
     Models,
     SamplesPosterior,
     SamplesStatistics,
+    design_of,
     one_each,
 )
+from troth.core.errors import MissingCapabilityError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,11 +103,9 @@ def _near(
     if len(t) < 2 or not (isinstance(model, SamplesPosterior) and isinstance(model, SamplesStatistics)):
         return []
     try:
-        designs = model.design(t)
-    except TypeError:
-        if rows is None or not isinstance(model, HasExpectedEvidence):
-            return []  # the design is not known
-        designs = model.plan(rows)
+        designs = design_of(model, t, rows)
+    except MissingCapabilityError:
+        return []
     possible_pairs = len(t) * (len(t) - 1) / 2
     alike = []
     for group in _groups(np.round(designs, 6)):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeAlias, ru
 import numpy as np
 
 from troth.core.effective_candidates import EffectiveCandidates  # noqa: TC001
-from troth.core.errors import IncompatibleModelsError, ParameterError
+from troth.core.errors import DataError, IncompatibleModelsError, MissingCapabilityError, ParameterError
 from troth.core.reductions import Reduction  # noqa: TC001
 from troth.core.support import Array as Array  # noqa: TC001
 from troth.core.support import Bounds as Bounds  # noqa: TC001
@@ -445,6 +445,19 @@ def has_independent_rows(model: Model) -> bool:
 def explains_target(model: Any) -> bool:
     """Return whether data are features and target, ``(z, y)``; a model says so by an attribute ``explains_target``."""
     return bool(getattr(model, "explains_target", False))
+
+
+def design_of(model: Any, statistics: Array, rows: Any = None) -> Array:
+    """Return what was fixed of data before they were seen: by statistics or, where these do not say it, by rows.
+
+    Raises the error of ``model.design`` where there are no rows either, or the model cannot plan by them.
+    """
+    try:
+        return np.asarray(model.design(statistics))
+    except (MissingCapabilityError, DataError):
+        if rows is None or not isinstance(model, HasExpectedEvidence):
+            raise
+        return np.asarray(model.plan(rows))
 
 
 def one_each(models: Models, providers: int = 1) -> list[Any]:

@@ -22,6 +22,7 @@ from troth.core.contract import (
     SamplesData,
     SamplesStatistics,
     check_is_model,
+    design_of,
 )
 from troth.core.errors import DataError, LawBrokenError, MissingCapabilityError
 from troth.core.information import check_generator, log_pmi, mutual_information, second_difference
@@ -344,7 +345,7 @@ def _fresh(simulation: Simulation) -> Failures:
     for own, peers in SIZES:
         parameters = model.draw_parameters(rng, (simulation.draws,))
         real, other, matched = (model.statistics(model.draw_data(rng, parameters, rows)) for rows in (own, own, peers))
-        fresh = model.draw_statistics(rng, parameters, _design_of(model, other, own))
+        fresh = model.draw_statistics(rng, parameters, design_of(model, other, own))
         for name, against in (("the same θ", matched), ("another θ", swapped(matched))):
             drawn, redrawn = (expit(log_pmi(model, t, against)) for t in (real, fresh))
             difference, margin = bounded_mean(means_of_pairs(drawn - redrawn), 2.0)
@@ -365,14 +366,6 @@ def _draw_examples(model: Model, rng: Generator) -> list[Any]:
         return [model.draw_data(rng, model.draw_parameters(rng), rows) for rows in (3, 4, 7, 5)]
     except MissingCapabilityError as error:
         raise MissingCapabilityError(f"{error}; or pass datasets=") from None
-
-
-def _design_of(model: Any, statistics: Array, rows: int) -> Array:
-    """Return the design of statistics of ``rows`` rows, by plan where statistics do not say."""
-    try:
-        return np.asarray(model.design(statistics))
-    except MissingCapabilityError:
-        return np.asarray(model.plan(rows))
 
 
 def _rows_planned(model: Any, rows: int) -> Any:

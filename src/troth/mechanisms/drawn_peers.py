@@ -14,13 +14,13 @@ import numpy as np
 from troth.core.contract import (
     Array,
     HasAnswerPart,
-    HasExpectedEvidence,
     Indexes,
     SamplesStatistics,
     TakesFeatures,
+    design_of,
     has_independent_rows,
 )
-from troth.core.errors import DataError, MissingCapabilityError
+from troth.core.errors import MissingCapabilityError
 from troth.core.information import leave_one_out
 
 if TYPE_CHECKING:
@@ -90,13 +90,9 @@ def _peer_designs(
 
 def designs_of(model: SamplesStatistics, this_round: Round, members: list[int]) -> Array:
     """Return what was fixed of some providers' data before they were seen: by their statistics, or by their rows."""
-    try:
-        statistics = this_round.statistics
-        return model.design(statistics if len(members) == statistics.shape[-2] else statistics[..., members, :])
-    except (MissingCapabilityError, DataError):
-        if this_round.rows is None or not isinstance(model, HasExpectedEvidence):
-            raise
-        return model.plan(this_round.count_rows()[..., members])
+    statistics = this_round.statistics
+    statistics = statistics if len(members) == statistics.shape[-2] else statistics[..., members, :]
+    return design_of(model, statistics, None if this_round.rows is None else this_round.count_rows()[..., members])
 
 
 def _distinct(designs: Array) -> tuple[Array, Indexes]:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.mechanisms.breakdown import Breakdown
-from troth.mechanisms.decoys import Lines
 from troth.mechanisms.line import limit_share
 from troth.mechanisms.panels import mean_over_panels, split
 from troth.mechanisms.rule import Rule
+from troth.mechanisms.whole_lines import WholeLines
 
 if TYPE_CHECKING:
     from troth.core.contract import Array
@@ -37,7 +37,7 @@ class ExpectedLineUp(Rule):
         """Sum over all that peers could report."""
         rng = np.random.default_rng(0) if this_round.rng is None else this_round.rng
         panels = split(this_round, self.rule.panels, rng) if self.rule.panels > 1 else None
-        lines = Lines(this_round, panels)
+        lines = WholeLines(this_round, panels)
         strict, every = self.rule.strict, self.rule.decoys == inf
         better, worse, score = lines.stand_among_all(self.rule.rivals if strict and every else None)
         share = limit_share(better, worse, self.rule.rivals)

@@ -14,7 +14,7 @@ from troth.core.errors import DataError, MissingCapabilityError
 from troth.core.reductions.reduction import counted_labels
 from troth.mechanisms.breakdown import Breakdown, Figures, Step
 from troth.mechanisms.compared_days import EXCHANGEABLE, daily_designs, few_left, only_peers, unchanged, who_stays
-from troth.mechanisms.decoys import Lines, endless, refuse_unlisted
+from troth.mechanisms.decoys import Lines
 from troth.mechanisms.expected_line_up import ExpectedLineUp
 from troth.mechanisms.line import limit_share, rank_share
 from troth.mechanisms.options import Choice, Number, Whole, option
@@ -22,6 +22,7 @@ from troth.mechanisms.panels import mean_over_panels, split
 from troth.mechanisms.place_shown import explain_place, share_at_place
 from troth.mechanisms.rule import Rule
 from troth.mechanisms.task_lines import labels_of, share_by_enumeration
+from troth.mechanisms.whole_lines import WholeLines, endless, refuse_unlisted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -350,10 +351,10 @@ class LineUp(Rule):
     def _one_day(self, this_round: Round, rng: Generator, decoys: Array | None = None) -> Breakdown:
         """Pay rounds by decoys from the model, or by given ones, ``(decoy, ..., provider, statistic)``: later days."""
         panels = split(this_round, self.panels, rng) if self.panels > 1 else None
-        lines = Lines(this_round, panels)
         count = self.decoys if decoys is None else len(decoys)
         empty = replace(self, decoys=count).base_share
-        if count == inf:
+        lines = WholeLines(this_round, panels) if count == inf else Lines(this_round, panels)
+        if isinstance(lines, WholeLines):
             above, below, strict_score = lines.stand_among_all(self.rivals if self.strict else None)
             tied = 1 - above - below
             share = self._share_among_all(above, below, rng)

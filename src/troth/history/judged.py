@@ -1,4 +1,4 @@
-"""Which gains are significant among all comparisons together, with single providers drawn towards the others."""
+"""Which gains are significant among all comparisons together, with single providers shrunk towards the others."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def _judged(columns: Sequence[Any], false_alarm: float, negligible: float) -> tu
 
 
 class _Shrinkage:
-    """Draw providers' daily gains ``(day, provider)`` towards the mean over providers, as far as they are alike.
+    """Shrink providers' daily gains ``(day, provider)`` towards the mean over providers, as far as they are alike.
 
     With d_i the mean deviation of provider i from the mean over providers, s_i² its variance by chance and τ² the
     variance of true deviations, mean d_i² minus mean s_i², the estimate is the mean over providers plus w_i d_i, where
     w_i = τ²/(τ² + s_i²) (empirical Bayes). Its error is that of its daily series, plus the variance (1 − w_i)²τ² of
-    what was drawn away.
+    what shrinkage took away.
     """
 
     def __init__(self, gains: Array, mean: Array) -> None:
@@ -88,7 +88,7 @@ class _Shrinkage:
         return np.where(seen & (chance == 0), 1.0, weight), between
 
     def series(self) -> tuple[Array, Array]:
-        """Return daily gains that are drawn together, and the variance of what was drawn away."""
+        """Return daily gains after shrinkage, and the variance of what it took away."""
         if self.seen.sum() < 3:
             return self.gains, np.zeros(self.gains.shape[1])
         weight, between = self._weights(self.away)

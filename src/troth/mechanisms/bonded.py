@@ -26,7 +26,7 @@ _BEFORE, _EMPTY = "share_before_bond", "empty_share_before_bond"
 
 @delegates("rule", "days", "exchangeable", "pays_alone", "needs_seed", "needs_rows", "needs_finite_data", "refuses")
 @delegates("rule", "peer_draws", "pools_peers", "panels", "empty_share_holds", "scale", "log_pmi_first")
-@delegates("rule", "strict", "strict_when", "free_lies", "symmetry", "price_scale")
+@delegates("rule", "strict", "strict_when", "free_lies", "symmetry", "price_scale", "check_payable")
 @dataclass(frozen=True)
 class Bonded(Rule):
     """Pay cap·(share − e)/(1 − e) of another rule, where e is its empty share.
@@ -98,10 +98,6 @@ class Bonded(Rule):
     def prepared(self, model: Models, rows: Sequence[int] | None, values: Bounds | None = None) -> Rule:
         """Prepare the rule behind it."""
         return Bonded(self.rule.prepared(model, rows, values))
-
-    def check_payable(self, model: Models, rows: Sequence[int], groups: Sequence[Any] | None = None) -> None:
-        """Ask the rule behind it."""
-        self.rule.check_payable(model, rows, groups)
 
     def drawing(self, most: int) -> Rule:
         """Let the rule behind it draw less often."""

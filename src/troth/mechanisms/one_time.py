@@ -55,7 +55,8 @@ class NamedRange:
 
     def compute(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> ScoreRange:
         """Return the range for a model and the most rows of each provider."""
-        return _computed(self, model if isinstance(model, Model) else tuple(model), tuple(rows), values)
+        models: Any = model if isinstance(model, Model) else tuple(model)
+        return _computed(self, models, tuple(rows), values)
 
 
 @lru_cache(maxsize=64)

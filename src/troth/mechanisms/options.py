@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Option:
-    """One key of a campaign file's ``[mechanism]`` table and one field of a form; several keys override ``settings``.
+    """One key of a campaign file's ``[mechanism]`` table and one field of a form.
+
+    An option that takes several keys overrides ``settings``.
 
     Attributes
     ----------

@@ -51,7 +51,7 @@ class Round:
         Give a score outside its range the share NaN instead of stopping the round: for audits of lies that a buyer
         would refuse.
     memory
-        What rounds that differ in own reports alone, and draw with the same seed, remember of each other.
+        Scores that are shared by rounds which differ in own reports alone and draw with the same seed.
     """
 
     model: Models

@@ -161,9 +161,8 @@ class SeparatePeers:
         leading, providers = this_round.statistics.shape[:-2], this_round.providers
         self._designs: list[tuple[SamplesStatistics, Array]] = []
         self._count = sum(len(members) for members, _ in classes.values())
-        # the last place of a provider's kind; a provider that is not drawn leaves out a further place, which is empty
+        # the last draw of a provider's kind; a provider that is not drawn leaves out a further one, which is empty
         self._ends: Indexes = np.full((*leading, providers), self._count, dtype=np.intp)
-        kinds = np.full((*leading, providers), -1, dtype=np.intp)
         start = 0
         for model, (members, designs) in classes.items():
             ranks = np.broadcast_to(design_ranks(designs), (*leading, len(members)))
@@ -175,22 +174,23 @@ class SeparatePeers:
             ends = start + np.flip(np.minimum.accumulate(np.flip(last_ones, axis=-1), axis=-1), axis=-1)
             end_of_kind = np.empty(ends.shape, dtype=np.intp)
             np.put_along_axis(end_of_kind, order, ends, axis=-1)
-            self._ends[..., members] = kinds[..., members] = end_of_kind
+            self._ends[..., members] = end_of_kind
             spread = np.broadcast_to(designs, (*leading, *designs.shape[-2:]))
             self._designs.append((model, np.take_along_axis(spread, order[..., None], axis=-2)))
             start += len(members)
-        self._left_out = None if this_round.groups is None else self._by_group(kinds, list(this_round.groups))
+        self._left_out = None if this_round.groups is None else self._by_group(list(this_round.groups))
 
-    def _by_group(self, kinds: Indexes, groups: list[object]) -> list[tuple[list[int], Mask]]:
-        """Return each group's members and the places that they leave out, ``(..., place)``."""
+    def _by_group(self, groups: list[object]) -> list[tuple[list[int], Mask]]:
+        """Return each group's members, and which draws they leave out, ``(..., draw)``."""
         left_out = []
         for label in dict.fromkeys(groups):
             members = [provider for provider, other in enumerate(groups) if other == label]
-            out = np.zeros((*kinds.shape[:-1], self._count + 1), dtype=bool)
+            out = np.zeros((*self._ends.shape[:-1], self._count + 1), dtype=bool)
             for rank, provider in enumerate(members):
-                same = (kinds[..., members[:rank]] == kinds[..., [provider]]).sum(axis=-1)
-                left_out_draw = np.where(kinds[..., provider] >= 0, self._ends[..., provider] - same, self._count)
-                np.put_along_axis(out, left_out_draw[..., None], True, axis=-1)
+                end = self._ends[..., provider]
+                same_kind = (self._ends[..., members[:rank]] == end[..., None]).sum(axis=-1)
+                draw = np.where(end < self._count, end - same_kind, self._count)
+                np.put_along_axis(out, draw[..., None], True, axis=-1)
             left_out.append((members, out))
         return left_out
 

@@ -57,7 +57,12 @@ class DecoysOption(Whole):
 
     def parse(self, text: str) -> Any:
         """Read digits or the word."""
-        return inf if text.strip().lower() in (_ALL, "inf") else super().parse(text)
+        if text.strip().lower() in (_ALL, "inf"):
+            return inf
+        try:
+            return super().parse(text)
+        except ValueError:
+            raise ValueError(f"{text!r} is neither a whole number nor {_ALL}") from None
 
 
 _RIVALS = Whole(

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import troth
-from troth.audits.task_values import audit_task_values
+from troth.audits.tasks import audit_task_values
 from troth.campaigns.starter.task_campaign import start_tasks
 from troth.campaigns.task_data import read_task_reports
 from troth.campaigns.tasks import arrange

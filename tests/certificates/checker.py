@@ -18,7 +18,7 @@ from registry import generator
 from troth.core.settings import Section
 from troth.mechanisms import RULES
 from troth.mechanisms.line_up import DecoysOption
-from troth.mechanisms.named_range import RangeOption
+from troth.mechanisms.one_time import RangeOption
 from troth.mechanisms.options import Choice, Flag, Whole
 from troth.mechanisms.round import empty_round
 from troth.models.numerics.extremes import unordered_datasets
@@ -511,10 +511,10 @@ def random_rule(rng: Any, name: str) -> troth.Rule:
             table[key] = str(rng.choice(list(setting.choices)))
         elif isinstance(setting, Flag):
             table[key] = bool(rng.random() < 0.5)
-        elif isinstance(setting, Whole):
-            table[key] = int(rng.integers(max(setting.least, min(setting.default, 1)), 3))
         elif isinstance(setting, DecoysOption):
             table[key] = "all" if rng.random() < 0.2 else int(rng.integers(2, 4))
+        elif isinstance(setting, Whole):
+            table[key] = int(rng.integers(max(setting.least, min(setting.default, 1)), 3))
         elif key == "strict" and rng.random() < 0.5:
             table[key] = float(rng.choice([0.3, 1.0]))
         elif key == "low":

@@ -13,8 +13,7 @@ from troth import models
 from troth.campaigns.task_checks import audit_task_campaign, certify_task_campaign
 from troth.campaigns.task_data import read_task_reports
 from troth.campaigns.tasks import settle_tasks
-from troth.certificates.task_losses import expected_shares
-from troth.certificates.tasks import certify_tasks
+from troth.certificates.tasks import certify_tasks, expected_shares
 from troth.mechanisms.tasks import Tasks
 
 BLURRED = models.Finite([0.5, 0.5], [[0.08, 0.01, 0.91], [0.12, 0.87, 0.01]])

@@ -11,8 +11,7 @@ import troth
 from registry import generator
 from troth import models
 from troth.mechanisms import Round
-from troth.mechanisms.drawn_peers import _peer_designs
-from troth.mechanisms.separate_peers import SeparatePeers, design_ranks
+from troth.mechanisms.drawn_peers import SeparatePeers, _peer_designs, design_ranks
 
 REGRESSION = models.LinearRegression([0, 0], [[1e18, 0], [0, 1]], 1.0)
 

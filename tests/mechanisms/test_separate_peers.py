@@ -12,7 +12,7 @@ import troth
 from registry import EXAMPLES, generator
 from troth import models
 from troth.mechanisms import Round
-from troth.mechanisms.separate_peers import SeparatePeers
+from troth.mechanisms.drawn_peers import SeparatePeers
 
 PRIOR = (0.3, 0.3, 0.4)
 LIKELIHOODS: list[Any] = [

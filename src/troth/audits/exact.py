@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import comb
 from typing import TYPE_CHECKING, Any
@@ -88,15 +88,15 @@ def best_response(
     own_rows = int(rows[provider])
     most = own_rows if most is None else most
     labels = list(range(len(rows)) if groups is None else groups)
-    places = [j for j, label in enumerate(labels) if label != labels[provider]]
-    _check_size(models, rows, provider, places, most)
+    others = [j for j, label in enumerate(labels) if label != labels[provider]]
+    _check_size(models, rows, provider, others, most)
     truths, truth_t, _ = enumerate_reports(models[provider], [own_rows])
     reports, report_t, _ = enumerate_reports(models[provider], range(most + 1))
-    peer_reports = [enumerate_reports(models[j], [int(rows[j])]) for j in places]
+    peer_reports = [enumerate_reports(models[j], [int(rows[j])]) for j in others]
     orders = np.array([sum(logs) for logs in product(*(logs for _, _, logs in peer_reports))])
     peers = np.zeros((len(orders), len(rows), truth_t.shape[-1]))
     for k, chosen in enumerate(zip(*product(*(t for _, t, _ in peer_reports)), strict=True)):
-        peers[:, places[k]] = chosen
+        peers[:, others[k]] = chosen
     pooled = peers.sum(axis=1)
     possible = np.isfinite(evidence.log_evidence(pooled))
     peers, orders, pooled = peers[possible], orders[possible], pooled[possible]
@@ -104,32 +104,21 @@ def best_response(
     marginal = np.exp(orders + evidence.log_evidence(pooled) - empty)
     own_evidence = evidence.log_evidence(truth_t)[:, None]
     conditional = np.exp(orders + evidence.log_evidence(truth_t[:, None] + pooled) - own_evidence)
-    sizes = np.array([float(n) if j in places else 0.0 for j, n in enumerate(rows)])
-    world = _World(model, groups, provider, peers, marginal, sizes)
-    shares = _expected_shares(rule.in_expectation(), world, report_t, reports.sum(axis=1))
-    honest = _expected_shares(rule.in_expectation(), world, truth_t, truths.sum(axis=1))
+    sizes = np.array([float(n) if j in others else 0.0 for j, n in enumerate(rows)])
+    world = Round(model, peers, groups, sizes, np.random.default_rng(0), lenient=True)
+    own, own_sizes = np.concatenate([report_t, truth_t]), np.concatenate([reports, truths]).sum(axis=1)
+    shares = _expected_shares(rule.in_expectation(), world, marginal, provider, own, own_sizes)
+    shares, honest = shares[: len(reports)], shares[len(reports) :]
     gains = conditional @ shares.T - (conditional * honest).sum(axis=1)[:, None]
     best = gains >= gains.max() - 1e-12  # the first of equals, however sums were rounded
     i, j = np.unravel_index(int(best.argmax()), gains.shape)
     return BestResponse(float(gains.max()), tuple(int(x) for x in truths[i]), tuple(int(x) for x in reports[j]), gains)
 
 
-@dataclass(frozen=True)
-class _World:
-    """All that a provider's peers could report, ``(peers, provider, statistic)``, and how likely it is."""
-
-    model: Models
-    groups: Sequence[Any] | None
-    provider: int
-    peers: Array
-    marginal: Array
-    rows: Array
-
-
-def _check_size(models: list[Any], rows: Sequence[int], provider: int, places: list[int], most: int) -> None:
+def _check_size(models: list[Any], rows: Sequence[int], provider: int, others: list[int], most: int) -> None:
     """Refuse before enumerating what would take too long."""
     situations = 1.0
-    for j in (provider, *places):
+    for j in (provider, *others):
         model = models[j]
         labels = int(model.support.high) + 1 if isinstance(model, HasSupport) and np.isfinite(model.support.high) else 1
         situations *= comb(most + labels, labels) if j == provider else comb(int(rows[j]) + labels - 1, labels - 1)
@@ -137,27 +126,32 @@ def _check_size(models: list[Any], rows: Sequence[int], provider: int, places: l
         raise DataError(f"{situations:.1e} situations are too many to enumerate; use audit instead")
 
 
-def _expected_shares(rule: Rule, world: _World, own: Array, own_rows: Array) -> Array:
-    """Share of every own report with all of today's peers, averaged over any other days: ``(report, peers)``."""
-    rng = np.random.default_rng(0)
+def _expected_shares(rule: Rule, world: Round, marginal: Array, provider: int, own: Array, own_rows: Array) -> Array:
+    """Share of every own report with all that peers could report today, averaged over other days: ``(report, peers)``.
+
+    Parameters
+    ----------
+    world
+        All that peers could report, ``(peers, provider, statistic)``.
+    marginal
+        How likely each of these is, ``(peers,)``.
+    """
+    peers = world.statistics
     if rule.days == 1:
-        t = np.repeat(world.peers[None], len(own), axis=0)
-        t[..., world.provider, :] = own[:, None]
-        sizes = np.broadcast_to(world.rows, t.shape[:-1]).copy()
-        sizes[..., world.provider] = own_rows[:, None]
-        result = rule.evaluate(Round(world.model, t, world.groups, sizes, rng, lenient=True))
-        return np.nan_to_num(result.share[..., world.provider])  # a report outside the range is refused
-    others = np.array(list(product(range(len(world.peers)), repeat=rule.days - 1)))
-    chance = world.marginal[others].prod(axis=-1)
-    shares = np.empty((len(own), len(world.peers)))
+        t = np.repeat(peers[None], len(own), axis=0)
+        t[..., provider, :] = own[:, None]
+        sizes = np.broadcast_to(world.count_rows(), t.shape[:-1]).copy()
+        sizes[..., provider] = own_rows[:, None]
+        result = rule.evaluate(replace(world, statistics=t, rows=sizes))
+        return np.nan_to_num(result.share[..., provider])  # a report outside the range is refused
+    others = np.array(list(product(range(len(peers)), repeat=rule.days - 1)))
+    chance = marginal[others].prod(axis=-1)
+    shares = np.empty((len(own), len(peers)))
     for i in range(len(own)):
-        today = world.peers.copy()
-        today[:, world.provider] = own[i]
+        today = peers.copy()
+        today[:, provider] = own[i]
         shape = (len(today), *others.shape, *today.shape[1:])
-        later = np.broadcast_to(world.peers[others], shape)
         first = np.broadcast_to(today[:, None, None], (*shape[:2], 1, *today.shape[1:]))
-        this_round = Round(
-            world.model, np.concatenate([first, later], axis=-3), world.groups, world.rows, rng, lenient=True
-        )
-        shares[i] = np.nan_to_num(rule.evaluate(this_round).share[..., 0, world.provider]) @ chance
+        days = np.concatenate([first, np.broadcast_to(peers[others], shape)], axis=-3)
+        shares[i] = np.nan_to_num(rule.evaluate(replace(world, statistics=days)).share[..., 0, provider]) @ chance
     return shares

@@ -22,9 +22,9 @@ from troth.core.contract import (
     PlansDesigns,
     SamplesData,
     SamplesStatistics,
+    check_is_model,
     has_independent_rows,
     one_each,
-    refuse_unmade,
     shared_evidence,
 )
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
@@ -87,7 +87,7 @@ def audit(
     >>> earnings["replicate 2 times"].high < 0
     True
     """
-    refuse_unmade(model)
+    check_is_model(model)
     if not isinstance(rule, Rule):
         raise ParameterError(f"rule must be a payment rule, an instance of troth.Rule, not {rule!r}")
     if lies is not None and lie is not None:

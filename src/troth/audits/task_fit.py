@@ -137,18 +137,18 @@ def check_task_fit(
     fits
     does not fit
     """
-    some = some_tasks(tasks, _TASKS)
-    labels = labels_of(some)
-    if labels is None or some.summaries.sum(axis=1).max(initial=0.0) > 1:
+    sample = some_tasks(tasks, _TASKS)
+    labels = labels_of(sample)
+    if labels is None or sample.summaries.sum(axis=1).max(initial=0.0) > 1:
         raise MissingCapabilityError("only one label per task, of finitely many classes, can be checked")
-    frequencies = label_frequencies(some, labels, names, past=past)
-    replays = _replays(some, rule, labels, names, seed)
+    frequencies = label_frequencies(sample, labels, names, past=past)
+    replays = _replays(sample, rule, labels, names, seed)
     alone = min([1.0, *(len(replays.chances) * p for p in replays.chances.values())])
     worst = min(1.0, 2 * alone, 2 * _corrected([each.p_value for each in frequencies]))
-    count = int(some.task[-1]) + 1
+    count = int(sample.task[-1]) + 1
     numbers = replays.chances, replays.observed, replays.expected
     fit = TaskFit(worst, *numbers, level, count, frequencies, replays.left_out)
-    if fit.verdict == "fits" and not count_peers(some).any():
+    if fit.verdict == "fits" and not count_peers(sample).any():
         raise MissingCapabilityError("nobody has a peer on a task, so that every answer earns the base share")
     if not replays.chances and fit.verdict == "fits":
         many = f"there are more than {MOST_LABELS} labels" if len(names) > MOST_LABELS else ""
@@ -166,9 +166,9 @@ def _replays(tasks: Tasks, rule: Rule, labels: Labels, names: Sequence[str], see
     if size > MOST_LABELS or (counts < FEWEST).all():
         given = tuple(name for name, count in zip(names, counts, strict=True) if count)
         return _Replays({}, {}, {}, given)
-    drawn, _ = draw_world(np.random.default_rng(seed), tasks, labels)
+    simulated, _ = draw_world(np.random.default_rng(seed), tasks, labels)
     gains: list[dict[str, tuple[float, float, int]]] = []
-    for world in (tasks, drawn):
+    for world in (tasks, simulated):
         rng = np.random.default_rng(seed)
         label, truth = world.summaries.argmax(axis=1), rule.evaluate_tasks(world, rng).share
         by_label = {}
@@ -176,10 +176,10 @@ def _replays(tasks: Tasks, rule: Rule, labels: Labels, names: Sequence[str], see
             own = np.eye(size)[np.full(len(world), other)]
             share = rule.evaluate_tasks(world.with_own(own), np.random.default_rng(seed)).share
             for reported in range(size):
-                places = label == reported
-                if reported != other and places.sum() >= FEWEST:
-                    gain = mean_over_tasks(world.task[places], (share - truth)[places])
-                    count = len(np.unique(world.task[places]))
+                given = label == reported
+                if reported != other and given.sum() >= FEWEST:
+                    gain = mean_over_tasks(world.task[given], (share - truth)[given])
+                    count = len(np.unique(world.task[given]))
                     by_label[f"{names[reported]} as {names[other]}"] = *gain, count
         gains.append(by_label)
     observed, expected = gains

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtri
 
 from troth.audits.findings import Audit, Finding
-from troth.audits.task_values import audit_task_values
+from troth.audits.simulate import audit
+from troth.audits.strategies import FabricateFromPrior, Nothing, lies_for_model
+from troth.audits.strategies.row_shapes import admissible, has_labels
+from troth.audits.strategies.strategy import RowLie
+from troth.core.contract import SamplesData
+from troth.core.errors import DataError, MissingCapabilityError
 from troth.mechanisms.task_lines import Labels, labels_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, Generator
+    from troth.audits.strategies import Strategy
+    from troth.core.contract import Array, Generator, Indexes
     from troth.mechanisms import Rule
     from troth.mechanisms.tasks import Tasks
 
-    Places = NDArray[np.intp]
 
 _TASKS = 20_000
+_DRAWS, _SAMPLE = 8, 4000
+_LIES_ABOUT_VALUES = (
+    ("always the usual value", 0.0, 0.0, 0.0),
+    ("halfway to the usual value", 0.5, 0.0, 0.0),
+    ("twice as far from the usual value", 2.0, 0.0, 0.0),
+    ("higher by half a standard deviation", 1.0, 0.5, 0.0),
+    ("with a standard deviation of noise", 1.0, 0.0, 1.0),
+)
 
 
 def audit_tasks(
@@ -38,8 +49,8 @@ def audit_tasks(
     """Simulate what lies of one worker at a time earn, its peers being honest, on the tasks as they were assigned.
 
     Classes and labels are drawn from the model, so reports that are there are used for their sizes alone. Everybody
-    lies in turn: what is reported is the mean over all reports. Errors are those of means over tasks. Models of values
-    are audited by `troth.audits.task_values`.
+    lies in turn: what is reported is the mean over all reports. Errors are those of means over tasks. For models of
+    values, see `audit_task_values`.
 
     Parameters
     ----------
@@ -89,8 +100,8 @@ def audit_tasks(
 
 
 def _lies(
-    rng: Generator, labels: Labels, tables: Array, label: Places, guess: Places | None, prior: Array
-) -> Iterator[tuple[str, Places]]:
+    rng: Generator, labels: Labels, tables: Array, label: Indexes, guess: Indexes | None, prior: Array
+) -> Iterator[tuple[str, Indexes]]:
     """Yield lies and what they answer, −1 for no answer.
 
     A task is easy for whoever is sure of its class, by its label and by what everybody knows (``prior``).
@@ -116,7 +127,7 @@ def _lies(
     yield "the next label", (label + 1) % size
 
 
-def draw_world(rng: Generator, tasks: Tasks, labels: Labels) -> tuple[Tasks, Places]:
+def draw_world(rng: Generator, tasks: Tasks, labels: Labels) -> tuple[Tasks, Indexes]:
     """Draw a class for each task and labels of the same workers; return the tasks with these answers, and classes."""
     classes = rng.choice(len(labels.prior), p=labels.prior, size=int(tasks.task[-1]) + 1)
     tables = labels.tables[tasks.likelihood_of[tasks.provider]]
@@ -141,14 +152,71 @@ def some_tasks(tasks: Tasks, wanted: int, *, repeat: bool = False) -> Tasks:
     return replace(tasks, task=task, provider=provider, summaries=summaries, known=None)
 
 
-def _draw(rng: Generator, probabilities: Array) -> Places:
+def _draw(rng: Generator, probabilities: Array) -> Indexes:
     below = np.cumsum(probabilities, axis=1)[:, :-1] < rng.random(len(probabilities))[:, None]
     return np.asarray(below.sum(axis=1), dtype=np.intp)
 
 
-def mean_over_tasks(task: Places, entries: Array) -> tuple[float, float]:
+def mean_over_tasks(task: Indexes, entries: Array) -> tuple[float, float]:
     """Return the mean over reports, and its standard error as a ratio of sums over tasks."""
     sums, sizes = np.bincount(task, entries), np.bincount(task)
     mean = float(sums.sum() / sizes.sum())
     rest = sums - mean * sizes
     return mean, float(np.sqrt((rest**2).sum()) / sizes.sum())
+
+
+@dataclass(frozen=True)
+class OtherValue(RowLie):
+    """Report usual + weight·(x − usual) + (shift + noise·ε)·sd in place of x, with ε standard normal.
+
+    Attributes
+    ----------
+    usual, spread
+        Mean and standard deviation of values under the prior, one entry, or one for each column.
+    """
+
+    what: str
+    weight: float
+    shift: float
+    noise: float
+    usual: tuple[float, ...]
+    spread: tuple[float, ...]
+
+    label = "{what}"
+
+    def change_rows(self, rng: Generator, model: Any, data: Any) -> Array:
+        """Change every value, and keep to those that may occur."""
+        x, usual, spread = (np.asarray(values, dtype=np.float64) for values in (data, self.usual, self.spread))
+        moved = usual + self.weight * (x - usual) + (self.shift + self.noise * rng.standard_normal(x.shape)) * spread
+        return admissible(model, moved)
+
+
+def audit_task_values(tasks: Tasks, rule: Rule, *, simulations: int, false_alarm: float, seed: int) -> Audit:
+    """Simulate what lies of one worker earn on a task with as many reports as most tasks have, its peers being honest.
+
+    For models of values, whose reports are drawn like those of any round. Likelihoods and rows are those of the first
+    such task, what everybody knows is not drawn, and decoys are few, which changes no expected payment.
+    """
+    sizes = np.bincount(tasks.task)
+    if sizes.max(initial=0) < 2:
+        raise DataError("no task has two reports: nobody has a peer, and there is nothing to audit")
+    usual = 2 + int(np.bincount(sizes[sizes >= 2] - 2).argmax())
+    reports = np.flatnonzero(tasks.task == np.flatnonzero(sizes == usual)[0])
+    models = [tasks.likelihoods[number] for number in tasks.likelihood_of[tasks.provider[reports]]]
+    rows = np.asarray(models[0].reduction.rows(tasks.summaries[reports])).astype(int).tolist()
+    one: Any = models[0] if len(set(map(id, models))) == 1 else models
+    few, lies = rule.prepared(one, rows, None).drawing(_DRAWS), lies_about_values(models[0])
+    rng = np.random.default_rng(seed)
+    return audit(one, few, lies, rows, simulations=simulations, rng=rng, false_alarm=false_alarm)
+
+
+def lies_about_values(model: Any) -> list[Strategy]:
+    """Return lies that a worker with one row can tell, whatever the row's own spread."""
+    if has_labels(model):
+        return lies_for_model(model)
+    if not isinstance(model, SamplesData):
+        raise MissingCapabilityError(f"{type(model).__name__} cannot draw data, so it cannot be audited")
+    rng = np.random.default_rng(0)
+    values = np.asarray(model.draw_data(rng, model.draw_parameters(rng, (_SAMPLE,)), 1)).reshape(_SAMPLE, -1)
+    usual, spread = (tuple(each.tolist()) for each in (values.mean(axis=0), values.std(axis=0)))
+    return [*(OtherValue(*lie, usual, spread) for lie in _LIES_ABOUT_VALUES), FabricateFromPrior(), Nothing()]

@@ -12,7 +12,7 @@ import numpy as np
 from troth.certificates.in_the_limit import in_the_limit
 from troth.certificates.witnesses import extreme_round
 from troth.core.claims import STRENGTH, Claim, Verdict
-from troth.core.contract import HasFiniteStates, HasScoreRange, Model, one_each, refuse_unmade
+from troth.core.contract import HasFiniteStates, HasScoreRange, Model, check_is_model, one_each
 from troth.core.errors import MissingCapabilityError, ParameterError, ScoreOutOfRangeError, UnboundedRangeError
 from troth.core.sensitivity import HasSensitivity, Price, Sensitivity, unproved
 from troth.mechanisms import default_rule
@@ -105,7 +105,7 @@ def certify(
     >>> certify(troth.models.Bernoulli(1, 1), [9, 9], troth.SyntheticPeers())["sensitive"].least_rows
     2
     """
-    refuse_unmade(model)
+    check_is_model(model)
     rule = default_rule() if rule is None else rule
     situations(model, rows, groups, least)  # checks them
     most = [int(n) for n in rows]
@@ -145,24 +145,15 @@ def weakest(certificates: Sequence[Certificate]) -> Certificate:
 
 def _approximate(model: Models) -> list[Claim]:
     """Say what is not exact about a model's evidence and draws, and what it assumes about θ."""
-    each = one_each(model)
-    texts = Counter(str(getattr(one, "approximation", "")) for one in each)
-    assumed = dict.fromkeys(str(getattr(one, "assumption", "")) for one in each)
-    source = "the family's own account"
-    approximate = [
-        Claim(
-            "exact likelihood",
-            "refuted",
-            text if len(texts) == 1 else f"{count} of {len(each)} providers: {text}",
-            source,
-        )
-        for text, count in texts.items()
-        if text
-    ]
-    return [
-        *approximate,
-        *(Claim("one of the states", "undecided", text, source) for text in assumed if text),
-    ]
+    models, source = one_each(model), "the family's own account"
+    counts = Counter(str(getattr(one, "approximation", "")) for one in models)
+    assumptions = dict.fromkeys(str(getattr(one, "assumption", "")) for one in models)
+    claims = []
+    for text, count in counts.items():
+        whose = "" if len(counts) == 1 else f"{count} of {len(models)} providers: "
+        if text:
+            claims.append(Claim("exact likelihood", "refuted", whose + text, source))
+    return claims + [Claim("one of the states", "undecided", text, source) for text in assumptions if text]
 
 
 def _with_witness(claim: Claim, rule: Rule, model: Models, rows: Sequence[int], groups: Sequence[Any] | None) -> Claim:

@@ -14,10 +14,11 @@ from troth.core.contract import (
     Model,
     Models,
     SamplesStatistics,
+    design_of,
     one_each,
     shared_evidence,
 )
-from troth.core.errors import DataError, MissingCapabilityError, ParameterError
+from troth.core.errors import MissingCapabilityError, ParameterError
 from troth.core.information import leave_one_out, log_pmi
 from troth.core.notebook import html_table
 
@@ -124,15 +125,15 @@ def check_fit(
     rng = np.random.default_rng(20201206) if rng is None else rng
     t = np.asarray(statistics, dtype=np.float64)
     days = t if t.ndim > 2 else t[None]
-    drawn = _checks(model, _simulate(model, days, rows, simulations, rng))
+    simulated = _checks(model, _simulate(model, days, rows, simulations, rng))
     actual = _checks(model, days[None])
-    both = {name: np.concatenate([actual[name], drawn[name]]) for name in drawn}
+    both = {name: np.concatenate([actual[name], simulated[name]]) for name in simulated}
     oddest = np.max([_distance(values) for values in both.values()], axis=0)
     return Fit(
         float((oddest >= oddest[0]).mean()),
         {name: _two_sided(values) for name, values in both.items()},
         {name: float(value[0]) for name, value in actual.items()},
-        {name: float(sample.mean()) for name, sample in drawn.items()},
+        {name: float(sample.mean()) for name, sample in simulated.items()},
         level,
         simulations,
         doubt=doubt_of(model, t),
@@ -187,12 +188,8 @@ def _simulate(model: Any, days: Array, rows: Any, simulations: int, rng: Generat
     theta = models[0].draw_parameters(rng, (simulations, len(days)))
     out = np.empty((simulations, *days.shape))
     for provider, one in enumerate(models):
-        try:
-            design = one.design(days[:, provider])
-        except (MissingCapabilityError, DataError):
-            if rows is None:
-                raise
-            design = one.plan(np.broadcast_to(np.asarray(rows, dtype=np.float64), days.shape[:-1])[:, provider])
+        of_provider = None if rows is None else np.broadcast_to(rows, days.shape[:-1])[:, provider].astype(np.float64)
+        design = design_of(one, days[:, provider], of_provider)
         out[:, :, provider] = one.draw_statistics(rng, theta, design[None])
     return out
 

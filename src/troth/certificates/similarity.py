@@ -13,18 +13,18 @@ import numpy as np
 from troth.core.contract import (
     Array,
     Generator,
-    HasExpectedEvidence,
     HasSupport,
+    Indexes,
     Models,
     SamplesPosterior,
     SamplesStatistics,
+    design_of,
     one_each,
 )
+from troth.core.errors import MissingCapabilityError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class NearDuplicates:
     Attributes
     ----------
     providers
-        Their places in the round.
+        Their numbers in the round.
     why
         What is alike.
     chance
@@ -79,8 +79,8 @@ def find_near_duplicates(
     members: dict[Any, list[int]] = {}
     for provider, one in enumerate(models):
         members.setdefault(one, []).append(provider)
-    for one, places in members.items():
-        where = np.array(places, dtype=np.intp)
+    for one, providers in members.items():
+        where = np.array(providers, dtype=np.intp)
         sizes = None if rows is None else np.broadcast_to(np.asarray(rows, dtype=np.float64), len(t))[where]
         pairs += _near(one, t[where], sizes, where, level, rng, draws)
         if _continuous(one):
@@ -95,7 +95,7 @@ def _continuous(model: Any) -> bool:
 
 
 def _near(
-    model: Any, t: Array, rows: Array | None, where: NDArray[np.intp], level: float, rng: Generator, draws: int
+    model: Any, t: Array, rows: Array | None, where: Indexes, level: float, rng: Generator, draws: int
 ) -> list[NearDuplicates]:
     """Find pairs of the same design nearer than chance allows, in units of how much such data vary."""
     from scipy.spatial import cKDTree  # takes long to load
@@ -103,11 +103,9 @@ def _near(
     if len(t) < 2 or not (isinstance(model, SamplesPosterior) and isinstance(model, SamplesStatistics)):
         return []
     try:
-        designs = model.design(t)
-    except TypeError:
-        if rows is None or not isinstance(model, HasExpectedEvidence):
-            return []  # the design is not known
-        designs = model.plan(rows)
+        designs = design_of(model, t, rows)
+    except MissingCapabilityError:
+        return []
     possible_pairs = len(t) * (len(t) - 1) / 2
     alike = []
     for group in _groups(np.round(designs, 6)):
@@ -132,13 +130,13 @@ def _near(
     return alike
 
 
-def _groups(keys: Array) -> list[NDArray[np.intp]]:
+def _groups(keys: Array) -> list[Indexes]:
     _, which, counts = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
     order = np.argsort(which.ravel(), kind="stable")
     return [part for part in np.split(order, np.cumsum(counts)[:-1]) if len(part) > 1]
 
 
-def _multiples(t: Array, where: NDArray[np.intp]) -> list[NearDuplicates]:
+def _multiples(t: Array, where: Indexes) -> list[NearDuplicates]:
     """Find reports that are whole multiples of others: the same rows, replicated."""
     usable = np.flatnonzero(np.isfinite(t).all(axis=1) & (np.abs(t).sum(axis=1) > 0))
     if len(usable) < 2:

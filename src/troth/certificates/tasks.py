@@ -1,21 +1,31 @@
-"""What is proved about a campaign of many small tasks."""
+"""What is proved about a campaign of many small tasks, and what a wrong label costs on one of them, exactly."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from troth.certificates.claims import Certificate
 from troth.certificates.in_the_limit import in_the_limit
-from troth.certificates.task_losses import least_loss
 from troth.core.claims import Claim
-from troth.core.errors import ReportError
+from troth.core.errors import MissingCapabilityError, ReportError
+from troth.core.posterior import posterior
 from troth.mechanisms.round import empty_round
-from troth.mechanisms.task_lines import labels_of
+from troth.mechanisms.task_lines import MOST_OUTCOMES, labels_of
+from troth.mechanisms.tasks import Tasks, count_peers
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from troth.core.contract import Array
     from troth.mechanisms import Rule
-    from troth.mechanisms.tasks import Tasks
+
+_KINDS = 40  # of tasks, on which losses are computed
+_LABELS = "losses are enumerated for labels with finitely many classes"
 
 
 def certify_tasks(tasks: Tasks, rule: Rule, *, guessed: bool = False) -> Certificate:
@@ -89,23 +99,80 @@ def _from_elsewhere(guessed: bool) -> Claim:
 
 
 def _strict(tasks: Tasks, rule: Rule) -> Claim:
+    claim = partial(Claim, "wrong labels cost", basis="enumeration")
     if labels_of(tasks) is None or rule.needs_seed:
-        return Claim(
-            "wrong labels cost",
-            "undecided",
-            "losses are enumerated for labels of classes alone; an audit simulates lies about values",
-            "enumeration",
-        )
+        text = "losses are enumerated for labels of classes alone; an audit simulates lies about values"
+        return claim(verdict="undecided", text=text)
     try:
         loss, kinds, labels = least_loss(tasks, rule)
     except ReportError as error:
-        return Claim("wrong labels cost", "undecided", f"some answers stop the round: {error.problem}", "enumeration")
+        return claim(verdict="undecided", text=f"some answers stop the round: {error.problem}")
     if not kinds:
-        return Claim("wrong labels cost", "undecided", "no task has few enough answers to enumerate", "enumeration")
-    text = (
-        f"on each of {kinds} kinds of tasks that were tried, every wrong label loses at least {loss:.3g} of the price"
-    )
+        return claim(verdict="undecided", text="no task has few enough answers to enumerate")
+    tried = f"{kinds} kinds of tasks that were tried"
     if loss > 1e-9:
-        return Claim("wrong labels cost", "proved", text, "enumeration", loss)
-    free = f"on one of {kinds} kinds of tasks that were tried a wrong label is free: two labels say the same to peers"
-    return Claim("wrong labels cost", "refuted", free, "enumeration", loss, witness=labels)
+        text = f"on each of {tried}, every wrong label loses at least {loss:.3g} of the price"
+        return claim(verdict="proved", text=text, margin=loss)
+    text = f"on one of {tried} a wrong label is free: two labels say the same to peers"
+    return claim(verdict="refuted", text=text, margin=loss, witness=labels)
+
+
+def expected_shares(rule: Rule, own: Any, peers: Sequence[Any]) -> Array:
+    """Return E[share | true label, reported label] on a task of a provider and its peers, exactly, ``(label, label)``.
+
+    Parameters
+    ----------
+    own, peers
+        Models of labels with finitely many classes, in one space of statistics.
+
+    Examples
+    --------
+    >>> import troth
+    >>> good, poor = (troth.models.Finite([0.5, 0.5], [[p, 1 - p], [1 - p, p]]) for p in (0.9, 0.6))
+    >>> expected_shares(troth.LineUp(decoys=float("inf")), good, [good, poor]).round(3)
+    array([[0.326, 0.074],
+           [0.074, 0.326]])
+    """
+    size, count = own.reduction.labels, len(peers)
+    answers = np.array(list(product(range(size), repeat=count)))
+    every = np.concatenate([np.repeat(np.arange(size), len(answers))[:, None], np.tile(answers, (size, 1))], axis=1)
+    task, worker = np.divmod(np.arange(every.size), count + 1)
+    workers = np.arange(count + 1)
+    tasks = Tasks(task, worker, np.eye(size)[every.ravel()], (own, *peers), workers, workers)
+    share = rule.evaluate_tasks(tasks).share.reshape(size, len(answers), count + 1)[:, :, 0]
+    labels = labels_of(tasks)
+    if labels is None:
+        raise MissingCapabilityError(_LABELS)
+    given = labels.tables[0].T * labels.prior
+    given = given / given.sum(axis=1, keepdims=True)
+    chance = given @ np.prod([table[:, answers[:, peer]] for peer, table in enumerate(labels.tables[1:])], axis=0)
+    return np.asarray(chance @ share.T)
+
+
+def least_loss(tasks: Tasks, rule: Rule) -> tuple[float, int, tuple[int, int]]:
+    """Return the least that a wrong label costs on some kinds of tasks, exactly, how many were tried, and which labels.
+
+    The labels are the true one and the one that is reported instead.
+    """
+    labels = labels_of(tasks)
+    if labels is None:
+        raise MissingCapabilityError(_LABELS)
+    size = labels.tables.shape[2]
+    group, which = tasks.group[tasks.provider], tasks.likelihood_of[tasks.provider]
+    count = count_peers(tasks)
+    few = np.flatnonzero((count > 0) & (size ** (count + 1.0) <= MOST_OUTCOMES))
+    worst, labels_of_worst = np.inf, (0, 0)
+    chosen = np.random.default_rng(0).permutation(few)[:_KINDS]
+    for report in chosen:
+        on_task = np.arange(*np.searchsorted(tasks.task, tasks.task[report] + np.arange(2)))
+        peers = on_task[group[on_task] != group[report]]
+        models: Any = [tasks.likelihoods[number] for number in which[[report, *peers]]]
+        if tasks.known is not None:
+            models = posterior(models, tasks.known[tasks.task[report]])
+        own, *others = models
+        expected = expected_shares(rule, own, others)
+        loss = np.diag(expected)[:, None] - expected + np.where(np.eye(size, dtype=bool), np.inf, 0.0)
+        if loss.min() < worst:
+            worst, (true, reported) = float(loss.min()), np.unravel_index(int(loss.argmin()), loss.shape)
+            labels_of_worst = int(true), int(reported)
+    return worst, len(chosen), labels_of_worst

@@ -29,13 +29,13 @@ def extreme_round(
     """
     models = one_each(model, len(rows))
     labels = list(range(len(rows)) if groups is None else groups)
-    order = sorted(range(len(rows)), key=lambda place: -rows[place])
-    other = next((place for place in order if labels[place] != labels[order[0]]), None)
+    order = sorted(range(len(rows)), key=lambda provider: -rows[provider])
+    other = next((provider for provider in order if labels[provider] != labels[order[0]]), None)
     if other is None or not all(isinstance(each, SamplesData) for each in models):
         return None
     rng = np.random.default_rng(20201206)
     days = (rule.days,) if rule.days > 1 else ()
-    pair = [(models[place], min(int(rows[place]), _MOST_ROWS)) for place in (order[0], other)]
+    pair = [(models[provider], min(int(rows[provider]), _MOST_ROWS)) for provider in (order[0], other)]
     try:
         theta = [pair[0][0].draw_parameters(rng, (_ROUNDS, *days)) for _ in range(2)]
         t = np.stack(

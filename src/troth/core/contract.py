@@ -19,16 +19,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeAlias, ru
 import numpy as np
 
 from troth.core.effective_candidates import EffectiveCandidates  # noqa: TC001
-from troth.core.errors import IncompatibleModelsError, ParameterError
+from troth.core.errors import DataError, IncompatibleModelsError, MissingCapabilityError, ParameterError
 from troth.core.reductions import Reduction  # noqa: TC001
 from troth.core.support import Array as Array  # noqa: TC001
 from troth.core.support import Bounds as Bounds  # noqa: TC001
+from troth.core.support import Indexes as Indexes
+from troth.core.support import Mask as Mask  # noqa: TC001
 from troth.core.support import Support  # noqa: TC001
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from numpy.typing import NDArray
 
 Generator: TypeAlias = np.random.Generator
 
@@ -253,7 +254,7 @@ class ChecksStatistics(Model, Protocol):
     def possible_statistics(self) -> str:
         """What holds of all statistics of data, in words."""
 
-    def possible(self, statistics: Array, /) -> NDArray[np.bool_]:
+    def possible(self, statistics: Array, /) -> Mask:
         """Return for each statistic whether some data can have it, up to rounding; also where that is not known."""
 
 
@@ -446,6 +447,19 @@ def explains_target(model: Any) -> bool:
     return bool(getattr(model, "explains_target", False))
 
 
+def design_of(model: Any, statistics: Array, rows: Any = None) -> Array:
+    """Return what was fixed of data before they were seen: by statistics or, where these do not say it, by rows.
+
+    Raises the error of ``model.design`` where there are no rows either, or the model cannot plan by them.
+    """
+    try:
+        return np.asarray(model.design(statistics))
+    except (MissingCapabilityError, DataError):
+        if rows is None or not isinstance(model, HasExpectedEvidence):
+            raise
+        return np.asarray(model.plan(rows))
+
+
 def one_each(models: Models, providers: int = 1) -> list[Any]:
     """Return the model of each provider, where one model may serve all."""
     return [models] * providers if isinstance(models, Model) else list(models)
@@ -473,16 +487,24 @@ def combine(models: Sequence[Model]) -> list[Model]:
     if not models:
         raise IncompatibleModelsError("there are no models to combine")
     reference = models[0]
-    return [reference, *(_aligned(model, reference) for model in models[1:])]
+    combined = []
+    for model in models:
+        if _difference(model, reference) is None:
+            combined.append(model)
+        elif isinstance(model, Combinable):
+            combined.append(model.in_space_of(reference))
+        else:
+            raise IncompatibleModelsError(f"{type(model).__name__} cannot be combined with {type(reference).__name__}")
+    return combined
 
 
-def refuse_unmade(models: Any) -> None:
+def check_is_model(models: Any) -> None:
     """Refuse a class, a name or a number where a model is wanted.
 
     Examples
     --------
     >>> import troth
-    >>> refuse_unmade(troth.models.Bernoulli)
+    >>> check_is_model(troth.models.Bernoulli)
     Traceback (most recent call last):
     ...
     troth.core.errors.ParameterError: Bernoulli is a class, not a model: give its parameters, Bernoulli(alpha=…, beta=…)
@@ -507,7 +529,7 @@ def shared_evidence(models: Models) -> Model:
     IncompatibleModelsError
         If the models' statistics do not add: take the statistics with ``troth.combine(models)`` first.
     """
-    refuse_unmade(models)
+    check_is_model(models)
     if isinstance(models, Model):
         return models
     reference = models[0]
@@ -519,14 +541,6 @@ def shared_evidence(models: Models) -> Model:
                 "take the statistics with the models that troth.combine(models) returns"
             )
     return reference
-
-
-def _aligned(model: Model, reference: Model) -> Model:
-    if _difference(model, reference) is None:
-        return model
-    if isinstance(model, Combinable):
-        return model.in_space_of(reference)
-    raise IncompatibleModelsError(f"{type(model).__name__} cannot be combined with {type(reference).__name__}")
 
 
 def _difference(model: Model, reference: Model) -> str | None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from troth.core.blocks import for_each_chunk
 from troth.core.contract import (
@@ -15,11 +14,13 @@ from troth.core.contract import (
     HasExpectedEvidence,
     HasLineLogPMI,
     HasLogPMI,
+    Indexes,
+    Mask,
     Model,
     Models,
     SamplesData,
     SamplesStatistics,
-    refuse_unmade,
+    check_is_model,
     shared_evidence,
 )
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError, ReportError
@@ -27,8 +28,6 @@ from troth.core.support import as_floats
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-
-Labels: TypeAlias = NDArray[np.intp]
 
 _BLOCK = 1 << 16  # numbers summed at a time
 _BLOCK_OF_ROWS = 1 << 22  # rows drawn at a time
@@ -164,7 +163,7 @@ def leave_one_out(statistics: Array, groups: Sequence[Any] | None = None) -> Arr
     return np.where(exclusions > 0, -np.inf, peers)
 
 
-def sum_subsets(statistics: Array, members: NDArray[np.bool_]) -> Array:
+def sum_subsets(statistics: Array, members: Mask) -> Array:
     """Sum the statistics of subsets of providers, exactly but for one last rounding: a function of the set alone.
 
     Parameters
@@ -243,7 +242,7 @@ def peer_log_pmi(model: Models, statistics: Array, groups: Sequence[Any] | None 
     if t.ndim < 2:
         raise DataError(f"statistics must have shape (..., provider, statistic), not {t.shape}")
     if not isinstance(model, Model) and len(model) != t.shape[-2]:
-        refuse_unmade(model)
+        check_is_model(model)
         raise DataError(f"{len(model)} models for {t.shape[-2]} providers: give one model, or one per provider")
     if groups is not None or not np.isfinite(t).all():
         return log_pmi(model, t, leave_one_out(t, groups))
@@ -357,14 +356,14 @@ def check_generator(rng: object) -> Generator:
     return rng
 
 
-def _group_codes(groups: Sequence[Any], providers: int) -> Labels:
+def _group_codes(groups: Sequence[Any], providers: int) -> Indexes:
     if len(groups) != providers:
         raise DataError(f"{len(groups)} group labels for {providers} providers: give one label per provider")
     codes: dict[Any, int] = {}
     return np.array([codes.setdefault(label, len(codes)) for label in groups], dtype=np.intp)
 
 
-def _exact_sums(t: Array, labels: Labels | None) -> tuple[Array, Array]:
+def _exact_sums(t: Array, labels: Indexes | None) -> tuple[Array, Array]:
     """Sum over the provider axis, without each provider's own group and in all, exact up to the final rounding.
 
     The work goes a block of columns at a time, few enough for the processor's cache but enough for full cache lines;
@@ -389,7 +388,7 @@ def _exact_sums(t: Array, labels: Labels | None) -> tuple[Array, Array]:
     return np.ascontiguousarray(by_provider), totals.reshape(leading)[..., None, :]
 
 
-def _exact_block(t: Array, labels: Labels | None, axis: int) -> tuple[Array, Array]:
+def _exact_block(t: Array, labels: Indexes | None, axis: int) -> tuple[Array, Array]:
     """Sum a block along an axis, without each provider's group, and in all.
 
     Each pass cuts the leading bits off every number, few enough that a sum of all the cuts fits a double. Sums and
@@ -419,7 +418,7 @@ def _exact_block(t: Array, labels: Labels | None, axis: int) -> tuple[Array, Arr
     return peers, everyone
 
 
-def _sum_of_group(t: Array, labels: Labels, axis: int) -> Array:
+def _sum_of_group(t: Array, labels: Indexes, axis: int) -> Array:
     """Give every provider the sum over its group."""
     order = np.argsort(labels, kind="stable")
     starts = np.flatnonzero(np.diff(labels[order], prepend=-1))

@@ -8,6 +8,7 @@ from itertools import pairwise, product
 from typing import Any, TypeAlias
 
 import numpy as np
+from scipy.special import expit
 
 from troth.core.contract import (
     Array,
@@ -20,7 +21,8 @@ from troth.core.contract import (
     Model,
     SamplesData,
     SamplesStatistics,
-    refuse_unmade,
+    check_is_model,
+    design_of,
 )
 from troth.core.errors import DataError, LawBrokenError, MissingCapabilityError
 from troth.core.information import check_generator, log_pmi, mutual_information, second_difference
@@ -30,7 +32,6 @@ from troth.core.simulation import (
     SIZES,
     Simulation,
     bounded_mean,
-    logistic,
     means_of_pairs,
     swapped,
     weights,
@@ -93,7 +94,7 @@ def check_model(
     Bernoulli obeys 15 laws:
       ✓ log evidence is a number ...
     """
-    refuse_unmade(model)
+    check_is_model(model)
     rng = np.random.default_rng(20201206) if rng is None else check_generator(rng)
     if datasets is None:
         datasets = _draw_examples(model, rng)
@@ -289,7 +290,7 @@ def _density_ratio(simulation: Simulation, where: str, a: Array, b: Array) -> Fa
         worst = int(np.argmax(np.isnan(matched) | np.isnan(independent)))
         yield f"log PMI is not a number for statistics {_short(a[worst])} and {_short(b[worst])}"
         return
-    bounds = {c: (logistic(independent + np.log(c)) / c, logistic(-matched - np.log(c))) for c in (0.25, 1.0, 4.0)}
+    bounds = {c: (expit(independent + np.log(c)) / c, expit(-matched - np.log(c))) for c in (0.25, 1.0, 4.0)}
     for (c, bounded), weight in product(bounds.items(), weights(a, b, rolled, simulation.telling)):
         left, right = (bound * function for bound, function in zip(bounded, weight, strict=True))
         difference, margin = bounded_mean(means_of_pairs(left - right), 1 + 1 / c)
@@ -344,9 +345,9 @@ def _fresh(simulation: Simulation) -> Failures:
     for own, peers in SIZES:
         parameters = model.draw_parameters(rng, (simulation.draws,))
         real, other, matched = (model.statistics(model.draw_data(rng, parameters, rows)) for rows in (own, own, peers))
-        fresh = model.draw_statistics(rng, parameters, _design_of(model, other, own))
+        fresh = model.draw_statistics(rng, parameters, design_of(model, other, own))
         for name, against in (("the same θ", matched), ("another θ", swapped(matched))):
-            drawn, redrawn = (logistic(log_pmi(model, t, against)) for t in (real, fresh))
+            drawn, redrawn = (expit(log_pmi(model, t, against)) for t in (real, fresh))
             difference, margin = bounded_mean(means_of_pairs(drawn - redrawn), 2.0)
             if abs(difference) > margin:
                 yield (
@@ -365,14 +366,6 @@ def _draw_examples(model: Model, rng: Generator) -> list[Any]:
         return [model.draw_data(rng, model.draw_parameters(rng), rows) for rows in (3, 4, 7, 5)]
     except MissingCapabilityError as error:
         raise MissingCapabilityError(f"{error}; or pass datasets=") from None
-
-
-def _design_of(model: Any, statistics: Array, rows: int) -> Array:
-    """Return the design of statistics of ``rows`` rows, by plan where statistics do not say."""
-    try:
-        return np.asarray(model.design(statistics))
-    except MissingCapabilityError:
-        return np.asarray(model.plan(rows))
 
 
 def _rows_planned(model: Any, rows: int) -> Any:

@@ -15,9 +15,7 @@ from troth.core.limits import LARGEST_SUM, MOST_ROWS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, HasReduction
+    from troth.core.contract import Array, HasReduction, Indexes, Mask
     from troth.core.reductions import Reduction
 
 
@@ -51,7 +49,7 @@ class History:
     days: tuple[Any, ...]
     providers: tuple[str, ...]
     summaries: Array
-    present: NDArray[np.bool_]
+    present: Mask
     reduction: Reduction
     tables: Mapping[tuple[Any, str], Array] | None = None
 
@@ -157,12 +155,12 @@ class PastTasks:
         The true code of each task that is known, −1 for the others; None if no task's is.
     """
 
-    task: NDArray[np.intp]
-    worker: NDArray[np.intp]
+    task: Indexes
+    worker: Indexes
     summaries: Array
     workers: tuple[str, ...]
     reduction: Reduction
-    classes: NDArray[np.intp] | None = None
+    classes: Indexes | None = None
 
     def as_days(self) -> History:
         """Take each task for a day on which one provider reports all that workers did.

@@ -7,6 +7,7 @@ certificates need not know of it: they take the model whose prior is the posteri
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
@@ -24,7 +25,7 @@ from troth.core.errors import DataError
 from troth.core.support import as_floats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from troth.core.contract import Array, Generator
 
@@ -136,7 +137,9 @@ def beside_known(model: Model, known: Array) -> Model:
     >>> beside.log_evidence(model.statistics([1])), model.log_evidence(model.statistics([1, 1, 1, 0, 1]))
     (array(-3.40119738), array(-3.40119738))
     """
-    offers: dict[str, Any] = {name: _from_model(name) for name in _OF_THE_LIKELIHOOD if hasattr(model, name)}
+    offers: dict[str, Any] = {
+        name: property(attrgetter(f"model.{name}")) for name in _OF_THE_LIKELIHOOD if hasattr(model, name)
+    }
     if isinstance(model, HasLogPMI):
         offers["log_pmi"] = BesideKnown._log_pmi
     if isinstance(model, SamplesPosterior):
@@ -147,8 +150,3 @@ def beside_known(model: Model, known: Array) -> Model:
         offers["in_space_of"] = BesideKnown._in_space_of
     kind = type(type(model).__name__, (BesideKnown,), offers)  # capabilities are what a class has
     return cast("Model", kind(model, known))
-
-
-def _from_model(name: str) -> Any:
-    read: Callable[[BesideKnown], Any] = lambda self: getattr(self.model, name)  # noqa: E731
-    return property(read)

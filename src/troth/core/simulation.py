@@ -6,15 +6,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import expit
 
 from troth.core.information import log_pmi
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array, Generator
+    from troth.core.contract import Array, Generator, Indexes
 
 FALSE_ALARM = 1e-9
 """Largest probability that a simulated law fails a model that obeys it."""
@@ -62,7 +61,7 @@ class Simulation:
         return t
 
     @cached_property
-    def telling(self) -> NDArray[np.intp]:
+    def telling(self) -> Indexes:
         """Statistics in which matched datasets agree most, found on draws of their own."""
         a, b = (_compressed(t) for t in self.draw(self.sizes[-1], 1000))
         a, b = ((t - t.mean(axis=0)) / np.maximum(t.std(axis=0), 1e-12) for t in (a, b))
@@ -90,7 +89,7 @@ def means_of_pairs(sample: Array) -> Array:
     return (sample[: len(sample) // 2 * 2 : 2] + sample[1::2]) / 2
 
 
-def weights(a: Array, b: Array, rolled: Array, telling: NDArray[np.intp]) -> list[tuple[Array, Array]]:
+def weights(a: Array, b: Array, rolled: Array, telling: Indexes) -> list[tuple[Array, Array]]:
     """Functions into [0, 1] of independent and of matched pairs: any bounded function of both statistics would do.
 
     1; how alike the two are; and for each telling statistic how large and how far from its middle their sum is.
@@ -99,7 +98,7 @@ def weights(a: Array, b: Array, rolled: Array, telling: NDArray[np.intp]) -> lis
     middle = [np.median(t, axis=0) for t in parts]
     one, two, other = (np.tanh((t - m) / np.maximum(t.std(axis=0), 1e-12)) for t, m in zip(parts, middle, strict=True))
     weights = [(np.ones(len(a)), np.ones(len(a)))]
-    weights.append((logistic(2 * (one * other).sum(axis=-1)), logistic(2 * (one * two).sum(axis=-1))))
+    weights.append((expit(2 * (one * other).sum(axis=-1)), expit(2 * (one * two).sum(axis=-1))))
     for k in range(len(telling)):
         independent, matched = (one[:, k] + other[:, k]) / 2, (one[:, k] + two[:, k]) / 2
         weights += [((1 + independent) / 2, (1 + matched) / 2), (independent**2, matched**2)]
@@ -109,8 +108,3 @@ def weights(a: Array, b: Array, rolled: Array, telling: NDArray[np.intp]) -> lis
 def _compressed(t: Array) -> Array:
     """Statistics on a scale on which nothing overflows, −∞ included."""
     return np.arcsinh(np.maximum(t, -1e300))
-
-
-def logistic(x: Array) -> Array:
-    """Map (−∞, ∞) to (0, 1)."""
-    return 0.5 * (1 + np.tanh(0.5 * x))

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from troth.core.errors import DataError
 
 Array: TypeAlias = NDArray[np.float64]
+Indexes: TypeAlias = NDArray[np.intp]
+Mask: TypeAlias = NDArray[np.bool_]
 Bounds: TypeAlias = tuple[float, float]
 """The least and the greatest value that a row may have."""
 
@@ -45,7 +47,7 @@ class Support:
         """Whether there are finitely many values."""
         return bool(self.integer and np.isfinite(self.low) and np.isfinite(self.high))
 
-    def contains(self, values: Array) -> NDArray[np.bool_]:
+    def contains(self, values: Array) -> Mask:
         """Return for each value whether it may occur; NaN and infinities never may."""
         inside = np.isfinite(values) & (values <= self.high)
         inside &= (values > self.low) if self.open else (values >= self.low)
@@ -84,9 +86,9 @@ class Support:
             return array
         first = tuple(int(i) for i in np.argwhere(~self.contains(array))[0])
         *dataset, row = first if columns is None else first[:-1]
-        place = f"row {row}" if columns is None else f"row {row}, column {first[-1]}"
-        place += f" of dataset {tuple(dataset)}" if dataset else ""
-        raise DataError(f"{place}: {what} {array[first]} is not {self}")
+        where = f"row {row}" if columns is None else f"row {row}, column {first[-1]}"
+        where += f" of dataset {tuple(dataset)}" if dataset else ""
+        raise DataError(f"{where}: {what} {array[first]} is not {self}")
 
 
 def as_floats(values: Any, what: str = "value") -> Array:

@@ -109,7 +109,7 @@ def backtest(
     if not 0 < false_alarm < 1:
         raise ParameterError(f"false_alarm must lie between 0 and 1, not {false_alarm}")
     truth = np.full((days, providers), np.nan)
-    scores = np.full((len(splits), days), np.nan)
+    scores, fresh = np.full((len(splits), days), np.nan), np.full(days, np.nan)
     tried: list[Any] = []
     used: Rule | None = None
     for fold, part in enumerate(splits):
@@ -125,6 +125,7 @@ def backtest(
         truth[part.paid] = replay.honest()
         later = np.concatenate([each.paid for each in splits[fold : len(splits) if split == "rolling" else fold + 1]])
         scores[fold, later] = log_marginal(fitted, own, later)
+        fresh[part.paid] = scores[fold, part.paid]
         for k, lie in enumerate(tried):
             earned, out = replay.lying(lie, k)
             gains[part.paid, :, k] = earned - truth[part.paid]
@@ -135,9 +136,7 @@ def backtest(
     names = tuple(lie.name for lie in tried)
     reported = np.asarray(history.present).any(axis=1)
     scores[:, ~reported] = np.nan
-    fresh = np.full(days, np.nan)
-    for fold, part in enumerate(splits):
-        fresh[part.paid] = scores[fold, part.paid]
+    fresh[~reported] = np.nan
     overall, by_provider = findings_of(names, history.providers, truth, gains, refused, false_alarm, negligible)
     assert used is not None  # noqa: S101 (there is at least one stretch)
     return Backtest(
@@ -157,7 +156,7 @@ def backtest(
             _stretch(history, part, truth, gains, names, scores[fold], scores[0]) for fold, part in enumerate(splits)
         ),
         ages=ages_of(scores, splits, false_alarm) if callable(model) and split == "rolling" else (),
-        trends=trends_of(names, _by_lie(gains), false_alarm) if split == "rolling" else (),
+        trends=trends_of(names, daily_mean(gains), false_alarm) if split == "rolling" else (),
         gains=gains,
         scores=fresh,
         measure=_measure(fitted),
@@ -198,11 +197,6 @@ def _stretch(
         mean_of(scores[part.paid]),
         mean_of(oldest[part.paid]),
     )
-
-
-def _by_lie(gains: Array) -> Array:
-    """Return daily gains on average over providers, ``(day, lie)``."""
-    return np.stack([daily_mean(gains[..., k]) for k in range(gains.shape[-1])], axis=1)
 
 
 def _measure(model: Any) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from troth.core.errors import ParameterError, TrothError, first_line
@@ -13,7 +12,7 @@ from troth.history.intervals import over_days
 from troth.history.stretches import SPLITS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from troth.core.past import History
     from troth.history.findings import PastFinding
@@ -152,7 +151,11 @@ def compare_models(
     backtests = {}
     failed: dict[str, str] = {}
     for number, (name, model) in enumerate(candidates.items()):
-        progress = None if watch is None else partial(_overall, watch, number, len(candidates))
+
+        def progress(done: int, total: int, before: int = number) -> None:
+            if watch is not None:
+                watch(before * total + done, len(candidates) * total)
+
         try:
             backtests[name] = backtest(
                 history, model, rule, lies, name=name, false_alarm=rate, watch=progress, **options
@@ -163,10 +166,6 @@ def compare_models(
     if not backtests:
         raise reason
     return ModelComparison(backtests, failed)
-
-
-def _overall(watch: Callable[[int, int], None], number: int, models: int, done: int, total: int) -> None:
-    watch(number * total + done, models * total)
 
 
 def _percent(finding: PastFinding) -> str:

@@ -47,10 +47,10 @@ class PastFinding:
         Mean payment of what was reported, and of the lie.
     gain, low, high
         Their difference and its confidence interval over days, each at the stated level by itself. That of a provider
-        is drawn towards the mean over providers, the more so the more alike they are.
+        is shrunk towards the mean over providers, the more so the more alike they are.
     detectable
-        The gain that would have been called significant with 80% probability. Of a provider, its own while nobody else
-        gains: being drawn towards the others it is harder to find than a gain of all.
+        The gain that would have been called significant with 80% probability; of one provider, while nobody else
+        gains. Its estimate is shrunk towards the others', so it is harder to find than a gain of all.
     verdict
         ``"GAINS"`` or ``"loses"`` if that is significant among all comparisons together, else
         ``"not significant"``, or ``"changes nothing"`` if no payment changes.

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 POWER = 0.8
 """The probability with which a gain of the size that is called detectable is found."""
 
-_MOST_ALIKE = 0.97  # the largest correlation of neighbouring days that is reckoned with
+MOST_ALIKE = 0.97
+"""The largest correlation of neighbouring days that an interval assumes."""
+
 _DRAWS = 2000
 
 
@@ -95,7 +97,7 @@ def _resemblance(residual: Array, squares: float) -> float:
         alike = float(residual[1:] @ residual[:-1]) / squares
     if alike > days**-0.5:
         alike += (1 + 3 * alike) / days
-    return min(max(alike, 0.0), _MOST_ALIKE)
+    return min(max(alike, 0.0), MOST_ALIKE)
 
 
 def joint_level(columns: Array, false_alarm: float) -> float:

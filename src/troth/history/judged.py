@@ -1,4 +1,4 @@
-"""Which gains are significant among all comparisons together, with single providers drawn towards the others."""
+"""Which gains are significant among all comparisons together, with single providers shrunk towards the others."""
 
 from __future__ import annotations
 
@@ -30,11 +30,8 @@ def findings_of(
     Half of the false-alarm rate goes to the means over providers, half to single providers; each is shared among
     comparisons by `joint_level`, one-sided for gains and for losses.
     """
-    means = np.stack([daily_mean(gains[..., k]) for k in range(len(lies))], axis=1)
-    columns: list[Any] = [
-        (lie, None, daily_mean(truth), means[:, k], 0.0, None, daily_mean(refused[..., k]))
-        for k, lie in enumerate(lies)
-    ]
+    honest, means, out = daily_mean(truth), daily_mean(gains), daily_mean(refused)
+    columns: list[Any] = [(lie, None, honest, means[:, k], 0.0, None, out[:, k]) for k, lie in enumerate(lies)]
     overall = _judged(columns, false_alarm, negligible)
     columns = []
     for k, lie in enumerate(lies):
@@ -68,12 +65,12 @@ def _judged(columns: Sequence[Any], false_alarm: float, negligible: float) -> tu
 
 
 class _Shrinkage:
-    """Draw providers' daily gains ``(day, provider)`` towards the mean over providers, as far as they are alike.
+    """Shrink providers' daily gains ``(day, provider)`` towards the mean over providers, as far as they are alike.
 
     With d_i the mean deviation of provider i from the mean over providers, s_i² its variance by chance and τ² the
     variance of true deviations, mean d_i² minus mean s_i², the estimate is the mean over providers plus w_i d_i, where
     w_i = τ²/(τ² + s_i²) (empirical Bayes). Its error is that of its daily series, plus the variance (1 − w_i)²τ² of
-    what was drawn away.
+    what shrinkage took away.
     """
 
     def __init__(self, gains: Array, mean: Array) -> None:
@@ -91,7 +88,7 @@ class _Shrinkage:
         return np.where(seen & (chance == 0), 1.0, weight), between
 
     def series(self) -> tuple[Array, Array]:
-        """Return daily gains that are drawn together, and the variance of what was drawn away."""
+        """Return daily gains after shrinkage, and the variance of what it took away."""
         if self.seen.sum() < 3:
             return self.gains, np.zeros(self.gains.shape[1])
         weight, between = self._weights(self.away)
@@ -128,7 +125,7 @@ class _Shrinkage:
 
 
 def daily_mean(numbers: Array) -> Array:
-    """Mean over the providers who reported, for each day; NaN if nobody did."""
+    """Mean of ``(day, provider, ...)`` over the providers who reported, for each day; NaN if nobody did."""
     count = (~np.isnan(numbers)).sum(axis=1)
     return np.where(count > 0, np.nansum(numbers, axis=1) / np.maximum(count, 1), np.nan)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from troth.models.fitting.fitted import Fitted
 
 AHEAD = 30
-"""For how many next days a model that drifts is learnt, if nothing else is said."""
+"""For how many days ahead a model that drifts is learnt by default."""
 
 _HARMLESS = ("seed", "watch")
 """Options that are ignored by a fit that draws nothing, or is quick."""

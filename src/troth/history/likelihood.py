@@ -6,17 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.core.contract import HasBaseMeasure
+from troth.core.contract import HasBaseMeasure, Indexes
 from troth.core.past import statistics_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from troth.core.contract import Array
     from troth.core.past import History
 
 
-def log_marginal(model: Any, history: History, days: NDArray[np.intp] | None = None) -> Array:
+def log_marginal(model: Any, history: History, days: Indexes | None = None) -> Array:
     """Log p of everything reported on each day, up to what the models' ``score_measure`` says they leave out.
 
     Reports of numbers are rows where the history has squares, and otherwise their means. A model without a base

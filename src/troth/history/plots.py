@@ -57,7 +57,11 @@ def _draw_calibration(axes: Any, predicted_means: Array | None, history: History
     if predicted_means is None or not reports.any():
         axes.set_axis_off()
         return
-    predicted, reported, rows = predicted_means[reports], _means(history)[reports], history.rows[reports]
+    reduction: Any = history.reduction
+    means = reduction.means(history.summaries)[
+        ..., 0 if reduction.labels is None else -1
+    ]  # the share of the last label
+    predicted, reported, rows = predicted_means[reports], means[reports], history.rows[reports]
     bins = np.array_split(np.argsort(predicted), min(15, max(1, len(predicted) // 8)))
     x = [np.average(predicted[part], weights=rows[part]) for part in bins]
     y = [np.average(reported[part], weights=rows[part]) for part in bins]
@@ -68,11 +72,3 @@ def _draw_calibration(axes: Any, predicted_means: Array | None, history: History
     axes.set_xlabel("mean that peers of the day predict")
     axes.set_ylabel("mean reported")
     axes.set_title("calibration (on the days of the fit)", loc="left")
-
-
-def _means(history: History) -> Array:
-    """Return each report's mean; of labels, the share of the last one."""
-    rows, reduction = np.maximum(history.rows, 1), history.reduction
-    if reduction.labels is not None:
-        return np.asarray(history.summaries[..., -1] / rows)
-    return np.asarray(history.summaries[..., 1] / rows + reduction.centre[0])  # type: ignore[attr-defined]

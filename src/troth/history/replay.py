@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.audits.strategies import Knowledge, RowLie, SummaryLie
-from troth.core.contract import Array, Model, shared_evidence
+from troth.core.contract import Array, Mask, Model, shared_evidence
 from troth.core.errors import DataError
 from troth.core.past import statistics_of
 from troth.mechanisms import Round
@@ -16,8 +16,6 @@ from troth.mechanisms.line_memory import LineMemory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
     from troth.core.past import History
     from troth.history.stretches import Split
@@ -50,7 +48,7 @@ class Replay:
         self._memory = LineMemory()
 
     @property
-    def payable(self) -> NDArray[np.bool_]:
+    def payable(self) -> Mask:
         """Where anything is to be earned: of a rule that waits for the next day, not on the last one."""
         paid = self.present.copy()
         if self.rule.days > 1:
@@ -69,7 +67,7 @@ class Replay:
             )
         return np.where(paid, share, np.nan)
 
-    def lying(self, lie: SummaryLie | RowLie, number: int) -> tuple[Array, NDArray[np.bool_]]:
+    def lying(self, lie: SummaryLie | RowLie, number: int) -> tuple[Array, Mask]:
         """Return what everybody would have earned by a lie, and where it would have been refused."""
         reported = self.summaries[self.split.paid].copy()
         unknown = np.zeros(reported.shape[1], dtype=bool)
@@ -93,11 +91,11 @@ class Replay:
         rng = knowledge.rng
         history, model = self.history, self.model if isinstance(self.model, Model) else self.model[provider]
         changed = np.zeros((len(self.split.paid), history.reduction.width))
-        for place in np.flatnonzero(self.present[:, provider]):
-            table = history.tables[history.days[self.split.paid[place]], history.providers[provider]]  # type: ignore[index]
+        for day in np.flatnonzero(self.present[:, provider]):
+            table = history.tables[history.days[self.split.paid[day]], history.providers[provider]]  # type: ignore[index]
             rows = rng.permutation(table)  # they are sorted, and some lies are about the first rows
             z, y = lie.change_rows(rng, model, (rows[:, :-1], rows[:, -1]))
-            changed[place] = history.reduction.of_rows(np.column_stack([z, y]))
+            changed[day] = history.reduction.of_rows(np.column_stack([z, y]))
         return changed
 
     def _knowledge(self, provider: int, number: int) -> Knowledge | None:
@@ -113,8 +111,8 @@ class Replay:
 
         def stale(age: int) -> Array:
             day = self.split.paid - age
-            place = np.where(day >= 0, latest[day], -1)
-            return np.where(place[:, None] >= 0, own[place], 0.0)
+            reported_on = np.where(day >= 0, latest[day], -1)
+            return np.where(reported_on[:, None] >= 0, own[reported_on], 0.0)
 
         return Knowledge(
             reduction,
@@ -140,7 +138,7 @@ class Replay:
         rule = self.rule.drawing(_REHEARSED_DRAWS)
         return Replay(self.history, self.model, rule, public, (*self.seed[:1], self.seed[1] + 1), self.groups)
 
-    def _statistics(self, summaries: Array, present: NDArray[np.bool_] | None = None) -> Array:
+    def _statistics(self, summaries: Array, present: Mask | None = None) -> Array:
         """Statistics ``(day, provider, statistic)``; zeros for providers who did not report."""
         reduction = self.history.reduction
         if isinstance(self.model, Model):

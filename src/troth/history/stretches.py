@@ -10,7 +10,7 @@ import numpy as np
 from troth.core.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from troth.core.contract import Indexes
 
 SPLITS = {
     "rolling": "each stretch is paid under a model fitted to the days before it, as a campaign would be",
@@ -28,8 +28,8 @@ _FEWEST_FIRST = 30  # days of the first fit, where half of the history has as ma
 class Split(NamedTuple):
     """Days that are paid, and the days that the model is fitted to."""
 
-    paid: NDArray[np.intp]
-    fitted: NDArray[np.intp]
+    paid: Indexes
+    fitted: Indexes
 
 
 def first_days(days: int) -> int:
@@ -41,10 +41,6 @@ def first_days(days: int) -> int:
     [12, 30, 30, 100]
     """
     return max(days // 4, min(_FEWEST_FIRST, days // 2))
-
-
-def _before(first: int | None) -> str:
-    return " after the days of a first fit" if first is None else f" after the first {first}"
 
 
 def _least_days(rolling: bool, folds: int, first: int | None) -> int:
@@ -79,9 +75,10 @@ def split_days(days: int, split: str, folds: int | None, gap: int, first: int | 
     if folds < least or gap < 0:
         raise DataError(f"a backtest needs at least {least} stretches and a gap of at least 0, not {folds} and {gap}")
     if folds > (days - start) // 3:
+        after = f" after the {'days of a first fit' if first is None else f'first {first}'}" if rolling else ""
         raise DataError(
-            f"{days} days are too few for {folds} stretch{'es' * (folds > 1)} of at least 3 days"
-            f"{_before(first) if rolling else ''}: that takes {_least_days(rolling, folds, first)} days"
+            f"{days} days are too few for {folds} stretch{'es' * (folds > 1)} of at least 3 days{after}: that "
+            f"takes {_least_days(rolling, folds, first)} days"
             + (", so ask for fewer stretches, or give a longer history" if folds > least else "")
         )
     every = np.arange(days)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import stdtr
 
-from troth.history.intervals import joint_level
+from troth.history.intervals import MOST_ALIKE, joint_level
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from troth.core.contract import Array
 
 _FEWEST_DAYS = 20  # on which a slope is looked for
-_MOST_ALIKE = 0.97  # the largest correlation of neighbouring days that is reckoned with
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,7 @@ def _errors(residuals: Array) -> tuple[Array, Array]:
     alike = (residuals[1:] * residuals[:-1]).sum(axis=0) / np.where(squares > 0, squares, 1.0)
     alike = np.maximum(alike, alike[squares > 0].mean() if (squares > 0).any() else 0.0)
     alike += (2 + 4 * alike) / days + 0.5 * days**-0.5
-    alike = np.clip(alike, 0.0, _MOST_ALIKE)
+    alike = np.clip(alike, 0.0, MOST_ALIKE)
     innovations = residuals[1:] - alike * residuals[:-1]
     variance = np.maximum((innovations**2).sum(axis=0) / (days - 3) / (1 - alike) ** 2, squares / (days - 2))
     return np.sqrt(variance), np.maximum(days * (1 - alike) / (1 + alike) - 2, 1.0)

@@ -8,8 +8,7 @@ from troth.mechanisms.disclosure import Span, disclosed
 from troth.mechanisms.line_up import LineUp
 from troth.mechanisms.log_pmi_rule import LogPmiRule
 from troth.mechanisms.multi_day import MultiDay
-from troth.mechanisms.named_range import NamedRange
-from troth.mechanisms.one_time import OneTime
+from troth.mechanisms.one_time import NamedRange, OneTime
 from troth.mechanisms.registry import DEFAULT_RULE, RULES, default_rule, offered_rules, register
 from troth.mechanisms.round import Round
 from troth.mechanisms.rule import Rule, group_weights

@@ -12,7 +12,7 @@ from troth.core.claims import Claim
 from troth.mechanisms.breakdown import Breakdown, Figures, Step
 from troth.mechanisms.disclosure import Span, around
 from troth.mechanisms.round import Round, empty_round
-from troth.mechanisms.rule import Rule, delegated
+from troth.mechanisms.rule import Rule, delegates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _BEFORE, _EMPTY = "share_before_bond", "empty_share_before_bond"
 
 
+@delegates("rule", "days", "exchangeable", "pays_alone", "needs_seed", "needs_rows", "needs_finite_data", "refuses")
+@delegates("rule", "peer_draws", "pools_peers", "panels", "empty_share_holds", "scale", "log_pmi_first")
+@delegates("rule", "strict", "strict_when", "free_lies", "symmetry", "price_scale", "check_payable")
 @dataclass(frozen=True)
 class Bonded(Rule):
     """Pay cap·(share − e)/(1 − e) of another rule, where e is its empty share.
@@ -50,25 +53,6 @@ class Bonded(Rule):
 
     individually_rational = False
     constant_empty_share = True
-
-    days = delegated("rule", "days")
-    exchangeable = delegated("rule", "exchangeable")
-    pays_alone = delegated("rule", "pays_alone")
-    needs_seed = delegated("rule", "needs_seed")
-    needs_rows = delegated("rule", "needs_rows")
-    needs_finite_data = delegated("rule", "needs_finite_data")
-    peer_draws = delegated("rule", "peer_draws")
-    pools_peers = delegated("rule", "pools_peers")
-    panels = delegated("rule", "panels")
-    empty_share_holds = delegated("rule", "empty_share_holds")
-    strict = delegated("rule", "strict")
-    strict_when = delegated("rule", "strict_when")
-    scale = delegated("rule", "scale")
-    free_lies = delegated("rule", "free_lies")
-    log_pmi_first = delegated("rule", "log_pmi_first")
-    symmetry = delegated("rule", "symmetry")
-    price_scale = delegated("rule", "price_scale")
-    refuses = delegated("rule", "refuses")
 
     @property
     def term_labels(self) -> Mapping[str, str]:  # type: ignore[override]
@@ -114,10 +98,6 @@ class Bonded(Rule):
     def prepared(self, model: Models, rows: Sequence[int] | None, values: Bounds | None = None) -> Rule:
         """Prepare the rule behind it."""
         return Bonded(self.rule.prepared(model, rows, values))
-
-    def check_payable(self, model: Models, rows: Sequence[int], groups: Sequence[Any] | None = None) -> None:
-        """Ask the rule behind it."""
-        self.rule.check_payable(model, rows, groups)
 
     def drawing(self, most: int) -> Rule:
         """Let the rule behind it draw less often."""

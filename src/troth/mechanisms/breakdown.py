@@ -143,7 +143,7 @@ class Step:
     meaning
         The step in sentences.
     scale, line
-        To be drawn: where a score becomes a share, or a place in a line does.
+        What to draw: where the score lies on its scale, or where the real peers stand in their line.
     """
 
     title: str

@@ -103,6 +103,4 @@ class Brier(Rule):
         """For every provider the counts of its peers that have this model."""
         rows = None if this_round.rows is None else this_round.count_rows()[..., members]
         counts = model.counts(this_round.statistics[..., members, :], rows)
-        everyone = np.zeros((*this_round.statistics.shape[:-1], counts.shape[-1]))
-        everyone[..., members, :] = counts
-        return leave_one_out(everyone, this_round.groups)
+        return leave_one_out(this_round.among_all(counts, members), this_round.groups)

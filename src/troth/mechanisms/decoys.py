@@ -1,4 +1,4 @@
-"""Decoys: peers drawn from the model with the designs of the real ones, or all that peers could report.
+"""Decoys: peers drawn from the model with the designs of the real ones.
 
 Providers that face the same design share their decoys, so equal reports are paid equally, and what is drawn does not
 depend on the order of providers.
@@ -6,11 +6,9 @@ depend on the order of providers.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
-from math import ceil, log, prod
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -20,35 +18,24 @@ from troth.core.contract import (
     Generator,
     HasAnswerPart,
     HasEvidenceCost,
-    HasFiniteStates,
     HasLineLogPMI,
     HasLogPMI,
-    Model,
-    Models,
+    Indexes,
     OrdersPeers,
     SamplesStatistics,
     has_independent_rows,
-    one_each,
-    shared_evidence,
 )
-from troth.core.errors import DataError, MissingCapabilityError
 from troth.core.information import leave_one_out, line_log_pmi, log_pmi
-from troth.mechanisms.drawn_peers import BLOCK, designs_of, draw_peers, sampling_classes
-from troth.mechanisms.line import Standing, compare, compare_ordered, first_place, on_grid, whole_line_score
-from troth.mechanisms.separate_peers import design_ranks, draw_part
-from troth.models.numerics.reports import count_reports, enumerate_reports
+from troth.mechanisms.drawn_peers import BLOCK, design_ranks, designs_of, draw_part, draw_peers, sampling_classes
+from troth.mechanisms.line import Standing, compare, compare_ordered, first_place, on_grid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from troth.mechanisms.line_memory import LineMemory
     from troth.mechanisms.panels import Panels
     from troth.mechanisms.round import Round
-    from troth.mechanisms.separate_peers import Places
 
-_MOST_OUTCOMES = 1 << 22
-_CHOOSE = "choose a number of decoys, such as 999"
-_TOO_MANY = f"peers could report too many things to try them all: {_CHOOSE}"
 _AT_ONCE = 32  # decoys that are drawn together however wide statistics are: they share the work on their design
 _SEARCH_FROM = 64  # decoys, from which a search of ordered ones scores fewer than all
 
@@ -78,23 +65,34 @@ class Lines:
     ----------
     panels
         Who is on which panel, or None for all peers together.
+
+    Attributes
+    ----------
+    own, real
+        The report of each line, and the sum of its real peers' reports, ``(line, statistic)``.
+    rounds, per_round
+        How many rounds there are, and how many lines in each.
+    model
+        The model that everybody shares for the evidence.
+    parts, designs
+        The peers of each model, and the design of all peers of each line, ``(line, design)``.
     """
 
     def __init__(self, this_round: Round, panels: Panels | None) -> None:
         shape = this_round.statistics.shape
-        self._round, self._model, self._panels = this_round, this_round.evidence, panels
+        self._round, self.model, self._panels = this_round, this_round.evidence, panels
         t = this_round.statistics.reshape(-1, *shape[-2:])
         own = np.ascontiguousarray(this_round.own).reshape(t.shape)
         real = self.sum_peers(t)
-        self.rounds, self.places = len(t), shape[-2] if panels is None else len(panels.provider)
+        self.rounds, self.per_round = len(t), shape[-2] if panels is None else len(panels.provider)
         self.own = (own if panels is None else own[:, panels.provider]).reshape(-1, shape[-1])
         self.real = real.reshape(-1, shape[-1])
         self.contradict = np.zeros(len(self.real), dtype=bool)
         if self.real.min(initial=0.0) == -np.inf:
-            self.contradict = np.isneginf(self._model.log_evidence(self.real))
+            self.contradict = np.isneginf(self.model.log_evidence(self.real))
             # as if nobody had reported: all members of the line tie, whatever the own report is (erratum E16)
             self.own, self.real = (np.where(self.contradict[:, None], 0.0, t) for t in (self.own, self.real))
-        self._parts: list[Part] = []
+        self.parts: list[Part] = []
         designs = []
         start = 0
         for model, members in sampling_classes(this_round).items():
@@ -103,29 +101,29 @@ class Lines:
             kinds = None
             if not has_independent_rows(model):
                 flat = design.reshape(-1, design.shape[-1])
-                kinds, which = _distinct_rows(flat)
+                kinds, which = distinct_rows(flat)
                 design = (which[:, None] == np.arange(len(kinds))).astype(np.float64).reshape(*design.shape[:2], -1)
-            designs.append(self.sum_peers(_among_all(design, members, shape[-2])))
-            self._parts.append(Part(model, slice(start, start + design.shape[-1]), kinds))
+            designs.append(self.sum_peers(this_round.among_all(design, members)))
+            self.parts.append(Part(model, slice(start, start + design.shape[-1]), kinds))
             start += design.shape[-1]
         joined = designs[0] if len(designs) == 1 else np.concatenate(designs, axis=-1)
         joined += 0.0  # −0 and 0 are one design
-        self._designs = joined.reshape(-1, start)
+        self.designs = joined.reshape(-1, start)
         self._answers: int | None = None  # how many entries answers change, if these alone are drawn
-        if all(isinstance(model, HasAnswerPart) for model in (self._model, *(part.model for part in self._parts))):
-            self._answers = cast("HasAnswerPart", self._model).answer_part(self.real).shape[-1]
+        if all(isinstance(model, HasAnswerPart) for model in (self.model, *(part.model for part in self.parts))):
+            self._answers = cast("HasAnswerPart", self.model).answer_part(self.real).shape[-1]
         self._width = shape[-1] if self._answers is None else self._answers
 
     @property
     def _apart(self) -> bool:
-        return any(part.kinds is not None for part in self._parts)
+        return any(part.kinds is not None for part in self.parts)
 
     def log_pmi(self) -> Array:
-        """Return log PMI with the real peers, ``(round, place)``: NaN where a report is impossible."""
-        return log_pmi(self._model, self.own, self.real).reshape(self.rounds, self.places)
+        """Return log PMI with the real peers, ``(round, line)``: NaN where a report is impossible."""
+        return log_pmi(self.model, self.own, self.real).reshape(self.rounds, self.per_round)
 
     def stand(self, decoys: int, priorities: Array, strict: bool, rng: Generator) -> Standing:
-        """Draw decoys, and return how the real peers stand among them, ``(round, place)`` each.
+        """Draw decoys, and return how the real peers stand among them, ``(round, line)`` each.
 
         Parameters
         ----------
@@ -137,12 +135,12 @@ class Lines:
         if self._apart and self._panels is None:
             step, compared = 0, self._comparison(slice(None), strict, self._answers is not None)
             for block, keys in self._fresh(decoys):
-                first = np.repeat(ahead[step : step + len(block)], self.places, axis=1)
+                first = np.repeat(ahead[step : step + len(block)], self.per_round, axis=1)
                 counts += compared(block, first, keys)
                 step += len(block)
         else:
             self._stand_by_design(counts, decoys, ahead, strict, rng)
-        return Standing(*counts.reshape(4, self.rounds, self.places))
+        return Standing(*counts.reshape(4, self.rounds, self.per_round))
 
     def _fresh(self, decoys: int) -> Iterator[tuple[Array, list[bytes] | None]]:
         """Draw decoys one by one, ``(decoy, line, entry)``, with keys of lines where scores are remembered."""
@@ -159,52 +157,50 @@ class Lines:
     @property
     def _memory(self) -> LineMemory | None:
         """What is remembered of other reports of the same round, where log evidence is an integral."""
-        integral = isinstance(self._model, HasEvidenceCost) and not isinstance(self._model, HasLineLogPMI | HasLogPMI)
+        integral = isinstance(self.model, HasEvidenceCost) and not isinstance(self.model, HasLineLogPMI | HasLogPMI)
         return self._round.memory if integral and self._answers is None else None
 
     def stand_among(self, decoys: Array, priorities: Array, strict: bool) -> Standing:
-        """Return how the real peers stand among given decoys, ``(decoy, round, place, statistic)``."""
-        ahead = np.repeat((priorities[1:] < priorities[0]).astype(np.float64), self.places, axis=1)
+        """Return how the real peers stand among given decoys, ``(decoy, round, line, statistic)``."""
+        ahead = np.repeat((priorities[1:] < priorities[0]).astype(np.float64), self.per_round, axis=1)
         compared = self._comparison(slice(None), strict, answers=False)
         counts = compared(decoys.reshape(len(decoys), *self.own.shape), ahead)
-        return Standing(*counts.reshape(4, self.rounds, self.places))
+        return Standing(*counts.reshape(4, self.rounds, self.per_round))
 
     def sum_peers(self, statistics: Array) -> Array:
-        """Return the sums of other statistics over the same peers, ``(round, place, statistic)``."""
+        """Return the sums of other statistics over the same peers, ``(round, line, statistic)``."""
         t = statistics.reshape(-1, *statistics.shape[-2:])
         return leave_one_out(t, self._round.groups) if self._panels is None else self._panels.sum(t)
 
     def _stand_by_design(self, counts: Array, decoys: int, ahead: Array, strict: bool, rng: Generator) -> None:
         key = rng.bytes(32)
-        search = (
-            isinstance(self._model, OrdersPeers) and not strict and decoys >= _SEARCH_FROM and len(self._parts) == 1
-        )
+        search = isinstance(self.model, OrdersPeers) and not strict and decoys >= _SEARCH_FROM and len(self.parts) == 1
         for lines, rounds, local, design in self._blocks(decoys):
             own_rng = rng if self._panels is None else self._keyed(key, design[0])
             size = max(_AT_ONCE, BLOCK // max(1, len(rounds) * self._width))
             for start in range(0, decoys, size):
                 stop = min(start + size, decoys)
-                drawn = self._draw(own_rng, (stop - start, len(rounds)), design)
+                members = self._draw(own_rng, (stop - start, len(rounds)), design)
                 first = ahead[start:stop, rounds]
                 if search and stop - start == decoys:
                     weights = np.stack([np.ones_like(first), first])
-                    counts[:, lines] = self._search(lines, local, drawn, weights)
-                else:
-                    each_its_own = len(local) == drawn.shape[1]
-                    chunk = max(1, BLOCK // max(1, len(drawn) * self._width))
-                    for begin in range(0, len(lines), chunk):
-                        some = slice(begin, begin + chunk)
-                        at: Any = some if each_its_own else local[some]
-                        compared = self._comparison(lines[some], strict, self._answers is not None)
-                        counts[:, lines[some]] += compared(drawn[:, at], first[:, at])
+                    counts[:, lines] = self.search(lines, local, members, weights)
+                    continue
+                each_its_own = len(local) == members.shape[1]
+                chunk = max(1, BLOCK // max(1, len(members) * self._width))
+                for begin in range(0, len(lines), chunk):
+                    part = slice(begin, begin + chunk)
+                    at: Any = part if each_its_own else local[part]
+                    compared = self._comparison(lines[part], strict, self._answers is not None)
+                    counts[:, lines[part]] += compared(members[:, at], first[:, at])
 
-    def _blocks(self, decoys: int) -> Iterator[tuple[Places, Places, Places, Array]]:
+    def _blocks(self, decoys: int) -> Iterator[tuple[Indexes, Indexes, Indexes, Array]]:
         """Yield lines that face some designs: their numbers, the round of each design, and which design they face.
 
         With panels, and where peers are drawn one by one, a block has one design, in any number of rounds.
         """
-        designs, which = _distinct_rows(self._designs)
-        of_round = np.repeat(np.arange(self.rounds), self.places)
+        designs, which = distinct_rows(self.designs)
+        of_round = np.repeat(np.arange(self.rounds), self.per_round)
         pairs, row = np.unique(which * self.rounds + of_round, return_inverse=True)
         design_of_row, round_of_row = np.divmod(pairs, self.rounds)
         order = np.argsort(row.ravel(), kind="stable")
@@ -224,7 +220,7 @@ class Lines:
     def _keyed(self, key: bytes, design: Array) -> Generator:
         """Return a generator that depends on the seed of the round and on a design alone."""
         digest = sha256(key)
-        for part in self._parts:
+        for part in self.parts:
             columns = design[part.columns]
             if part.kinds is not None:
                 columns = np.concatenate([part.kinds, columns[:, None]], axis=1)[columns > 0]
@@ -233,11 +229,11 @@ class Lines:
 
     def _draw(self, rng: Generator, shape: tuple[int, int], design: Array) -> Array:
         """Draw peers with the designs of the rows, ``(decoy, row, statistic)``."""
-        theta = self._parts[0].model.draw_parameters(rng, shape)
-        if len(self._parts) == 1 and self._parts[0].kinds is None:
-            return draw_part(self._parts[0].model, self._answers)(rng, theta, design)
+        theta = self.parts[0].model.draw_parameters(rng, shape)
+        if len(self.parts) == 1 and self.parts[0].kinds is None:
+            return draw_part(self.parts[0].model, self._answers)(rng, theta, design)
         total = np.zeros((*shape, self._width))
-        for part in self._parts:
+        for part in self.parts:
             columns, draw = design[:, part.columns], draw_part(part.model, self._answers)
             if part.kinds is None:
                 total += draw(rng, theta, columns)
@@ -252,31 +248,32 @@ class Lines:
 
         Decoys are statistics, or with ``answers`` what answers change of them.
         """
-        model: Any = self._model
+        model: Any = self.model
         own, real = self.own[lines], self.real[lines]
         count, reporting = len(own), own.any(axis=-1)
-        some: Any = slice(None) if reporting.all() else reporting
-        own, real = own[some], real[some]
+        at: Any = slice(None) if reporting.all() else reporting
+        own, real = own[at], real[at]
         score = model.answer_scorer(own, real) if answers else partial(line_log_pmi, model, own)
         v_real = on_grid(score((model.answer_part(real) if answers else real)[None])) if len(own) else np.empty((1, 0))
 
         def compared(decoys: Array, ahead: Array, keys: list[bytes] | None = None) -> Array:
             counts = np.zeros((4, count))
             counts[1], counts[2], counts[3] = len(decoys), ahead.sum(axis=0), len(decoys) * strict  # empty: all tie
-            if len(own) and keys is not None and self._memory is not None:
-                known = [key for key, reports in zip(keys, reporting, strict=True) if reports]
-                v = on_grid(self._memory.score(model, own, decoys[:, some], known))
-                counts[:, some] = compare(v, v_real, np.ones((1, 1)), ahead[:, some], strict)
-            elif len(own):
-                v = on_grid(score(decoys[:, some]))
-                counts[:, some] = compare(v, v_real, np.ones((1, 1)), ahead[:, some], strict)
+            if not len(own):
+                return counts
+            if keys is None or self._memory is None:
+                v = score(decoys[:, at])
+            else:
+                keys_here = [key for key, reports in zip(keys, reporting, strict=True) if reports]
+                v = self._memory.score(model, own, decoys[:, at], keys_here)
+            counts[:, at] = compare(on_grid(v), v_real, ahead[:, at], strict)
             return counts
 
         return compared
 
-    def _search(self, lines: Places, local: Places, decoys: Array, weights: Array) -> Array:
+    def search(self, lines: Indexes, local: Indexes, decoys: Array, weights: Array) -> Array:
         """Compare with ordered decoys, ``(decoy, design, statistic)``, of weights ``(2, decoy, design)``."""
-        model: Any = self._model
+        model: Any = self.model
         order = np.argsort(model.peer_order(decoys), axis=0, kind="stable")
         decoys = np.take_along_axis(decoys, order[..., None], axis=0)
         keys = model.peer_order(decoys)
@@ -290,9 +287,9 @@ class Lines:
         ends = np.minimum.accumulate(last[::-1], axis=0)[::-1]
         counts = np.zeros((4, len(lines)))
         counts[1:3] = totals[:, -1, local]  # an empty report ties with everybody
-        some = np.flatnonzero(self.own[lines].any(axis=-1))
-        local, own, real = local[some], self.own[lines[some]], self.real[lines[some]]
-        counts[:, some] = compare_ordered(
+        reporting = np.flatnonzero(self.own[lines].any(axis=-1))
+        local, own, real = local[reporting], self.own[lines[reporting]], self.real[lines[reporting]]
+        counts[:, reporting] = compare_ordered(
             lambda at: on_grid(log_pmi(model, own, decoys[at, local])),
             on_grid(log_pmi(model, own, real)),
             first_place(keys, local, model.peer_order(real)),
@@ -302,147 +299,8 @@ class Lines:
         )
         return counts
 
-    def stand_among_all(self, rivals: int | None = None) -> tuple[Array, Array, Array]:
-        """Return the chances that peers fit the report better and worse than the real ones, ``(round, place)``.
 
-        The last is the strict score of the whole line for that number of rivals; zeros without them.
-        """
-        better, worse, strict = np.zeros((3, len(self.own)))
-        for lines, statistics, chances in self._all():
-            if isinstance(self._model, OrdersPeers) and rivals is None:
-                here = np.zeros_like(lines)
-                above, tied, *_ = self._search(lines, here, statistics[:, None], chances[:, None])
-                below = 1 - above - tied
-                better[lines], worse[lines] = above, np.where(below > 1e-15, below, 0.0)
-                continue
-            for some, v, v_real in self._scored(lines, statistics):
-                better[some] = np.where(v > v_real, chances[:, None], 0.0).sum(axis=0)
-                worse[some] = np.where(v < v_real, chances[:, None], 0.0).sum(axis=0)
-                if rivals is not None:
-                    squares = (chances[:, None] * np.exp(2 * v)).sum(axis=0)
-                    strict[some] = whole_line_score(np.exp(v_real), squares, self._most_pmi(chances), rivals)
-        shape = self.rounds, self.places
-        return better.reshape(shape), worse.reshape(shape), strict.reshape(shape)
-
-    def _most_pmi(self, chances: Array) -> float:
-        """Bound PMI over its norm: by the least probability of a state, or of what peers could report."""
-        if isinstance(self._model, HasFiniteStates):
-            return float(1 / self._model.posterior_probabilities(np.zeros(self.own.shape[-1])).min())
-        return float(1 / np.sqrt(chances[chances > 0].min()))
-
-    def expected_spherical(self, decoys: int) -> Array:
-        """Return the spherical score of a line in expectation over its decoys, ``(round, place)``.
-
-        With w = PMI²/PMI² of the real peers, E[(1 + Σ w)^(−½)] = π^(−½) ∫ s^(−½) e^(−s) E[e^(−sw)]^K ds. In ln s the
-        trapezoidal rule converges exponentially.
-        """
-        score = np.zeros(len(self.own))
-        grid = np.arange(-75.0, 5.0, 0.2)
-        s = np.exp(grid)
-        for lines, statistics, chances in self._all():
-            for some, v, v_real in self._scored(lines, statistics):
-                with np.errstate(invalid="ignore", over="ignore"):
-                    ratio = np.where(v == v_real, 1.0, np.exp(2 * (v - v_real)))
-                for line, w in zip(some, ratio.T, strict=True):
-                    kernel = np.exp(-s[:, None] * w) @ chances
-                    score[line] = 0.2 / np.sqrt(np.pi) * (np.exp(grid / 2 - s) * kernel**decoys).sum()
-        return score.reshape(self.rounds, self.places)
-
-    def _all(self) -> Iterator[tuple[Places, Array, Array]]:
-        """Yield lines that face one design, all that its peers could report, and with what probability."""
-        designs, which = _distinct_rows(self._designs)
-        order = np.argsort(which, kind="stable")
-        ends = np.searchsorted(which[order], np.arange(len(designs) + 1))
-        for number, design in enumerate(designs):
-            yield order[ends[number] : ends[number + 1]], *self._outcomes(design)
-
-    def _scored(self, lines: Places, statistics: Array) -> Iterator[tuple[Places, Array, Array]]:
-        """Yield some lines with log PMI of everything that peers could report, and of what they reported."""
-        size = max(1, BLOCK // (len(statistics) * statistics.shape[-1]))
-        for start in range(0, len(lines), size):
-            some = lines[start : start + size]
-            v = on_grid(log_pmi(self._model, self.own[some], statistics[:, None]))
-            yield some, v, on_grid(log_pmi(self._model, self.own[some], self.real[some]))
-
-    def _listed(self, design: Array) -> list[tuple[Model, int]]:
-        """Return the models and rows of the reports that peers of a design could send, if there are not too many."""
-        peers: list[tuple[Model, int]] = []
-        for part in self._parts:
-            columns = design[part.columns]
-            if part.kinds is None:
-                peers.append((part.model, int(columns[0])))
-            else:
-                of_kinds = zip(part.kinds, columns.astype(int), strict=True)
-                peers += [(part.model, int(kind[0])) for kind, count in of_kinds for _ in range(count)]
-        if prod(_count(model, rows) for model, rows in peers) > _MOST_OUTCOMES:
-            raise DataError(_TOO_MANY)
-        return peers
-
-    def _outcomes(self, design: Array) -> tuple[Array, Array]:
-        """Return all that peers of a design could report, and with what probability."""
-        total, log_orders = np.zeros((1, self.own.shape[-1])), np.zeros(1)
-        for model, rows in self._listed(design):
-            _, statistics, orders = enumerate_reports(model, [rows])
-            total = (total[:, None] + statistics).reshape(-1, total.shape[-1])
-            log_orders = (log_orders[:, None] + orders).ravel()
-        chances = _chances(self._model, total, log_orders)
-        return total, chances / chances.sum()
-
-
-def refuse_unlisted(model: Models, rows: Sequence[int], groups: Sequence[Any] | None, panels: int) -> None:
-    """Refuse models and numbers of rows of which not all that peers could report can be tried."""
-    each_model = one_each(model, len(rows))
-    labels = list(range(len(rows))) if groups is None else list(groups)
-    evidence, sizes = shared_evidence(model), np.array(rows, dtype=np.float64)
-    total: defaultdict[Model, float] = defaultdict(float)
-    of_group: defaultdict[tuple[Model, Any], float] = defaultdict(float)
-    for each in dict.fromkeys(each_model):
-        _count(each, 1)
-        _chances(evidence, *enumerate_reports(each, [1])[1:])
-    for each, label, size in zip(each_model, labels, sizes, strict=True):
-        weight = size if has_independent_rows(each) else log(_count(each, int(size)))
-        total[each] += weight
-        of_group[each, label] += weight
-    for label in dict.fromkeys(labels):
-        log_count = 0.0
-        for each, weight in total.items():
-            among = (weight - of_group[each, label]) / panels
-            log_count += log(_count(each, ceil(among))) if has_independent_rows(each) else among
-        if log_count > log(_MOST_OUTCOMES):
-            raise MissingCapabilityError(_TOO_MANY)
-
-
-def _chances(model: Model, statistics: Array, log_orders: Array) -> Array:
-    """Return how probable reports are, which a model need not say that was made from posteriors."""
-    empty = model.log_evidence(np.zeros(statistics.shape[-1]))
-    chances = np.exp(log_orders + model.log_evidence(statistics) - empty)
-    if abs(chances.sum() - 1) > 1e-6:
-        raise MissingCapabilityError(f"the model does not say how probable peers' data are: {_CHOOSE}")
-    return chances
-
-
-def _count(model: Model, rows: int) -> int:
-    try:
-        return count_reports(model, rows)
-    except MissingCapabilityError:
-        raise MissingCapabilityError(endless(model)) from None
-
-
-def endless(model: object) -> str:
-    """Say that not all that peers could report can be tried, and what to do."""
-    return f"what {type(model).__name__} peers could report is endless: {_CHOOSE}"
-
-
-def _among_all(design: Array, members: list[int], providers: int) -> Array:
-    """Return the designs of some providers among those of all, which are 0."""
-    if len(members) == providers:
-        return design
-    everyone = np.zeros((len(design), providers, design.shape[-1]))
-    everyone[:, members] = design
-    return everyone
-
-
-def _distinct_rows(rows: Array) -> tuple[Array, Places]:
+def distinct_rows(rows: Array) -> tuple[Array, Indexes]:
     """Return the distinct rows in order, and which of them each row is."""
     which = design_ranks(rows)
     distinct = np.empty((int(which.max(initial=0)) + 1, rows.shape[-1]))

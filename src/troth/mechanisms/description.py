@@ -52,10 +52,10 @@ class RuleDescription:
     """How many days a payment looks at."""
 
     exchangeable: bool = False
-    """Whether rows or features are declared to vary from day to day in a way that nobody can foresee."""
+    """Whether rows or features are declared to vary from day to day in a way that nobody can predict."""
 
     pays_alone: bool = False
-    """Whether a day with one report can be paid, as for an empty report: it compares days, and others need that one."""
+    """Whether a day with one report is paid, as for an empty one: days are compared, and others need that report."""
 
     needs_seed: bool = False
     """Whether it draws random numbers, so that a campaign must commit to a seed."""

@@ -6,13 +6,12 @@ from dataclasses import replace
 from math import isfinite, nextafter
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from troth.mechanisms.breakdown import Figures
+
 if TYPE_CHECKING:
-    from troth.mechanisms.breakdown import Figures
     from troth.mechanisms.description import RuleDescription
 
-    F = TypeVar("F", bound=Figures)
-else:
-    F = TypeVar("F")
+F = TypeVar("F", bound=Figures)
 
 _DIGITS, _DIGITS_OF_LOG_PMI = 2, 1
 HALF = nextafter(0.5 * 10.0**-_DIGITS, 1.0) * (1 + 1e-9)

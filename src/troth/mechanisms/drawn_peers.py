@@ -1,4 +1,8 @@
-"""Peers drawn from the model, with the designs of those who reported: θ from the prior, then their data given θ."""
+"""Peers drawn from the model, with the designs of those who reported: θ from the prior, then their data given θ.
+
+Where rows are i.i.d. given θ, peers of one model are one dataset: their designs add, and they are drawn together.
+Where a provider's rows share an effect, peers are drawn one by one (`SeparatePeers`).
+"""
 
 from __future__ import annotations
 
@@ -9,20 +13,21 @@ import numpy as np
 
 from troth.core.contract import (
     Array,
-    HasExpectedEvidence,
+    HasAnswerPart,
+    Indexes,
     SamplesStatistics,
     TakesFeatures,
+    design_of,
     has_independent_rows,
 )
-from troth.core.errors import DataError, MissingCapabilityError
+from troth.core.errors import MissingCapabilityError
 from troth.core.information import leave_one_out
-from troth.mechanisms.separate_peers import SeparatePeers, design_ranks, draw_part
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
+    from troth.core.contract import Generator, Indexes, Mask
     from troth.mechanisms.round import Round
-    from troth.mechanisms.separate_peers import Places
 
 BLOCK = 1 << 22  # numbers drawn at a time
 
@@ -50,8 +55,8 @@ def draw_peers(this_round: Round, draws: int, answers: int | None = None) -> Ite
         theta = next(iter(classes)).draw_parameters(this_round.rng, (size, *leading, 1))
         peers = np.zeros((size, *shape))
         for model, design, which in designs:
-            drawn = draw_part(model, answers)(this_round.rng, theta, design)
-            peers += np.take_along_axis(drawn, which[None, ..., None], axis=-2)
+            by_design = draw_part(model, answers)(this_round.rng, theta, design)
+            peers += np.take_along_axis(by_design, which[None, ..., None], axis=-2)
         yield peers + separate.draw(this_round.rng, theta, answers) if apart else peers
 
 
@@ -70,7 +75,7 @@ def sampling_classes(this_round: Round) -> dict[SamplesStatistics, list[int]]:
 
 def _peer_designs(
     this_round: Round, classes: dict[SamplesStatistics, list[int]]
-) -> list[tuple[SamplesStatistics, Array, Places]]:
+) -> list[tuple[SamplesStatistics, Array, Indexes]]:
     """Return, per distinct model, the distinct designs of the peers that have it and which provider faces which.
 
     Designs add over providers whose rows are i.i.d. given θ. Distinct ones are sorted, so that the draws do not depend
@@ -79,28 +84,128 @@ def _peer_designs(
     designs = []
     for model, members in classes.items():
         own = designs_of(model, this_round, members)
-        everyone = np.zeros((*this_round.statistics.shape[:-1], own.shape[-1]))
-        everyone[..., members, :] = own
-        designs.append((model, *_distinct(leave_one_out(everyone, this_round.groups))))
+        designs.append((model, *_distinct(leave_one_out(this_round.among_all(own, members), this_round.groups))))
     return designs
 
 
 def designs_of(model: SamplesStatistics, this_round: Round, members: list[int]) -> Array:
     """Return what was fixed of some providers' data before they were seen: by their statistics, or by their rows."""
-    try:
-        statistics = this_round.statistics
-        return model.design(statistics if len(members) == statistics.shape[-2] else statistics[..., members, :])
-    except (MissingCapabilityError, DataError):
-        if this_round.rows is None or not isinstance(model, HasExpectedEvidence):
-            raise
-        return model.plan(this_round.count_rows()[..., members])
+    statistics = this_round.statistics
+    statistics = statistics if len(members) == statistics.shape[-2] else statistics[..., members, :]
+    return design_of(model, statistics, None if this_round.rows is None else this_round.count_rows()[..., members])
 
 
-def _distinct(designs: Array) -> tuple[Array, Places]:
+def _distinct(designs: Array) -> tuple[Array, Indexes]:
     """Sort the distinct designs of each leading index, and return them with each provider's place among them."""
     which = design_ranks(designs)
-    places = int(which.max(initial=0)) + 1
+    count = int(which.max(initial=0)) + 1
     # where a round has fewer designs than another, the first stands for the rest, whoever has it
-    sample = np.repeat(which.argmin(axis=-1)[..., None], places, axis=-1)
+    sample = np.repeat(which.argmin(axis=-1)[..., None], count, axis=-1)
     np.put_along_axis(sample, which, np.broadcast_to(np.arange(designs.shape[-2]), which.shape), axis=-1)
     return np.take_along_axis(designs, sample[..., None], axis=-2) + 0.0, which  # −0 and 0 are one design
+
+
+def design_ranks(designs: Array) -> Indexes:
+    """Return the place of each design, ``(..., provider)``, among the distinct ones of its leading index in order.
+
+    Designs are compared number by number, exactly: two that differ in one digit of one number are two designs. Further
+    columns are looked at only until designs of the same rank are equal.
+    """
+    ranks = np.zeros(designs.shape[:-1], dtype=np.intp)
+    varying = (designs != designs[..., :1, :]).reshape(-1, designs.shape[-1]).any(axis=0)
+    for number in np.flatnonzero(varying):
+        column = designs[..., number]
+        if ((ranks[..., 1:] == ranks[..., :1]) & (column[..., 1:] == column[..., :1])).all():
+            continue
+        order = np.lexsort((column, ranks))
+        values, before = (np.take_along_axis(each, order, axis=-1) for each in (column, ranks))
+        differs = np.zeros(order.shape, dtype=bool)
+        differs[..., 1:] = (values[..., 1:] != values[..., :-1]) | (before[..., 1:] != before[..., :-1])
+        np.put_along_axis(ranks, order, np.cumsum(differs, axis=-1), axis=-1)
+        if differs[..., 1:].all() or _equal_where_tied(designs, order, differs):
+            break
+    return ranks
+
+
+def _equal_where_tied(designs: Array, order: Indexes, differs: Mask) -> bool:
+    """Say whether neighbours in order that do not differ so far are equal in all columns."""
+    tied = np.nonzero(~differs[..., 1:])
+    one, two = (designs[(*tied[:-1], order[..., 1:][tied] if step else order[..., :-1][tied])] for step in (0, 1))
+    return bool((one == two).all())
+
+
+def draw_part(model: SamplesStatistics, answers: int | None) -> Callable[[Generator, Array, Array], Array]:
+    """Return what draws statistics given θ and designs, or the entries that answers change, if these are asked for."""
+    if answers is None:
+        return model.draw_statistics
+    assert isinstance(model, HasAnswerPart)  # noqa: S101 (checked by the caller)
+    return model.draw_answer_part
+
+
+class SeparatePeers:
+    """Peers drawn one by one, where a provider's rows share an effect, so that peers' rows are not one dataset.
+
+    Providers of the same model and design are of one kind, and exchangeable given θ. One draw is made for every
+    provider, kind by kind in an order that does not depend on who comes first. A provider that leaves out c providers
+    of a kind (itself, or its group) faces all draws of that kind but the last c: the right distribution, and the same
+    draws for all who face the same peers.
+
+    Parameters
+    ----------
+    classes
+        For each model its providers and their designs, ``(..., member, design)``.
+    """
+
+    def __init__(self, classes: Mapping[SamplesStatistics, tuple[list[int], Array]], this_round: Round) -> None:
+        self._statistics = this_round.statistics.shape[-1]
+        leading, providers = this_round.statistics.shape[:-2], this_round.providers
+        self._designs: list[tuple[SamplesStatistics, Array]] = []
+        self._count = sum(len(members) for members, _ in classes.values())
+        # the last draw of a provider's kind; a provider that is not drawn leaves out a further one, which is empty
+        self._ends: Indexes = np.full((*leading, providers), self._count, dtype=np.intp)
+        start = 0
+        for model, (members, designs) in classes.items():
+            ranks = np.broadcast_to(design_ranks(designs), (*leading, len(members)))
+            order = np.argsort(ranks, axis=-1, kind="stable")
+            ordered = np.take_along_axis(ranks, order, axis=-1)
+            last = np.ones(ordered.shape, dtype=bool)
+            last[..., :-1] = ordered[..., 1:] != ordered[..., :-1]
+            last_ones = np.where(last, np.arange(len(members)), len(members))
+            ends = start + np.flip(np.minimum.accumulate(np.flip(last_ones, axis=-1), axis=-1), axis=-1)
+            end_of_kind = np.empty(ends.shape, dtype=np.intp)
+            np.put_along_axis(end_of_kind, order, ends, axis=-1)
+            self._ends[..., members] = end_of_kind
+            spread = np.broadcast_to(designs, (*leading, *designs.shape[-2:]))
+            self._designs.append((model, np.take_along_axis(spread, order[..., None], axis=-2)))
+            start += len(members)
+        self._left_out = None if this_round.groups is None else self._by_group(list(this_round.groups))
+
+    def _by_group(self, groups: list[object]) -> list[tuple[list[int], Mask]]:
+        """Return each group's members, and which draws they leave out, ``(..., draw)``."""
+        left_out = []
+        for label in dict.fromkeys(groups):
+            members = [provider for provider, other in enumerate(groups) if other == label]
+            out = np.zeros((*self._ends.shape[:-1], self._count + 1), dtype=bool)
+            for rank, provider in enumerate(members):
+                end = self._ends[..., provider]
+                same_kind = (self._ends[..., members[:rank]] == end[..., None]).sum(axis=-1)
+                draw = np.where(end < self._count, end - same_kind, self._count)
+                np.put_along_axis(out, draw[..., None], True, axis=-1)
+            left_out.append((members, out))
+        return left_out
+
+    def draw(self, rng: Generator, theta: Array, answers: int | None = None) -> Array:
+        """Draw everybody's peers given θ, ``(block, ..., provider, statistic)``, or the entries that answers change."""
+        shape, width = theta.shape[:-2], self._statistics if answers is None else answers
+        draws = np.zeros((*shape, self._count + 1, width))
+        start = 0
+        for model, designs in self._designs:
+            stop = start + designs.shape[-2]
+            draws[..., start:stop, :] = draw_part(model, answers)(rng, theta, designs)
+            start = stop
+        if self._left_out is None:
+            return np.take_along_axis(leave_one_out(draws), self._ends[None, ..., None], axis=-2)
+        peers = np.empty((*shape, self._ends.shape[-1], width))
+        for members, out in self._left_out:
+            peers[..., members, :] = np.where(out[..., None], 0.0, draws).sum(axis=-2, keepdims=True)
+        return peers

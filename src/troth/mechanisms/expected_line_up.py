@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from troth.mechanisms.breakdown import Breakdown
-from troth.mechanisms.decoys import Lines
 from troth.mechanisms.line import limit_share
 from troth.mechanisms.panels import mean_over_panels, split
-from troth.mechanisms.rule import Rule
+from troth.mechanisms.rule import Rule, delegates
+from troth.mechanisms.whole_lines import WholeLines
 
 if TYPE_CHECKING:
-    from troth.core.contract import Array
     from troth.mechanisms.line_up import LineUp
     from troth.mechanisms.round import Round
 
 
+@delegates("rule", "contradicted", "evaluate_empty")
 @dataclass(frozen=True)
 class ExpectedLineUp(Rule):
     """Pay E[share | reports] of a line-up over everything that could be drawn as decoys.
 
-    The rank part is the chance to beat r independent decoys, whatever their number. Panels are split as the rule does.
+    The rank part is the chance to beat r independent decoys, whatever their number. Panels are split as by the rule.
     """
 
     rule: LineUp
@@ -37,7 +37,7 @@ class ExpectedLineUp(Rule):
         """Sum over all that peers could report."""
         rng = np.random.default_rng(0) if this_round.rng is None else this_round.rng
         panels = split(this_round, self.rule.panels, rng) if self.rule.panels > 1 else None
-        lines = Lines(this_round, panels)
+        lines = WholeLines(this_round, panels)
         strict, every = self.rule.strict, self.rule.decoys == inf
         better, worse, score = lines.stand_among_all(self.rule.rivals if strict and every else None)
         share = limit_share(better, worse, self.rule.rivals)
@@ -46,11 +46,3 @@ class ExpectedLineUp(Rule):
             share = (1 - strict) * share + strict * score
         share = mean_over_panels(share, panels).reshape(this_round.own.shape[:-1])
         return Breakdown(np.clip(share, 0.0, 1.0), this_round.log_pmi())
-
-    def contradicted(self, this_round: Round, /) -> Any:
-        """Return whom the rule means."""
-        return self.rule.contradicted(this_round)
-
-    def evaluate_empty(self, this_round: Round, /) -> Array:
-        """Return what the rule pays for an empty report."""
-        return self.rule.evaluate_empty(this_round)

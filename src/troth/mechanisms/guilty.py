@@ -46,15 +46,9 @@ def refuse_oversized(this_round: Round) -> None:
                 where = tuple(int(i) for i in np.argwhere(wrong)[0])
                 problem = "sums without rows" if sums[where] else f"{rows[where]:.17g} rows, not from 0 to {most:,}"
                 raise ReportError(members[where[-1]], f"{problem}: refuse the report")
-        if isinstance(model, ChecksStatistics):
-            _refuse_impossible(model, reports, members)
-
-
-def _refuse_impossible(model: ChecksStatistics, statistics: Array, members: list[int]) -> None:
-    possible = model.possible(statistics)
-    if not possible.all():
-        where = tuple(int(i) for i in np.argwhere(~possible)[0])
-        raise ReportError(members[where[-1]], f"no data have these statistics, because {model.possible_statistics}")
+        if isinstance(model, ChecksStatistics) and not (possible := model.possible(reports)).all():
+            provider = members[int(np.argwhere(~possible)[0][-1])]
+            raise ReportError(provider, f"no data have these statistics, because {model.possible_statistics}")
 
 
 def _rows(this_round: Round, model: Model, members: list[int], reports: Array) -> Iterator[Array]:
@@ -82,12 +76,12 @@ def blame(error: Exception, this_round: Round, evaluate: Callable[[Round], Break
 
     def unpaid(left_out: Sequence[int]) -> bool:
         """Return whether somebody cannot be paid even if these reports are empty."""
-        places = list(left_out)
+        providers = list(left_out)
         statistics = this_round.statistics.copy()
-        statistics[..., places, :] = 0.0
+        statistics[..., providers, :] = 0.0
         rows = None if this_round.rows is None else this_round.count_rows().copy()
         if rows is not None:
-            rows[..., places] = 0.0
+            rows[..., providers] = 0.0
         other = dataclasses.replace(
             this_round, statistics=statistics, rows=rows, rng=copy.deepcopy(this_round.rng), lenient=True
         )

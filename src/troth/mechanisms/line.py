@@ -17,10 +17,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
-    from troth.core.contract import Array
-    from troth.mechanisms.separate_peers import Places
+    from troth.core.contract import Array, Indexes, Mask
 
 _GRID = 2.0**30
 
@@ -50,41 +47,46 @@ def on_grid(log_pmi: Array) -> Array:
     return np.asarray(np.round(log_pmi * _GRID) / _GRID)
 
 
-def compare(v: Array, v_real: Array, weights: Array, ahead: Array, strict: bool) -> Array:
+def compare(v: Array, v_real: Array, ahead: Array, strict: bool) -> Array:
     """Return what some decoys add to the standing of the real peers, ``(4, line)``.
 
     Parameters
     ----------
     v, v_real
         Log PMI on the grid, with decoys, ``(decoy, line)``, and with the real peers, ``(line,)`` or ``(1, line)``.
-    weights, ahead
-        What each decoy counts, and what of it the lot puts before the real peers, ``(decoy, line or 1)``.
+    ahead
+        1 for the decoys that the lot puts before the real peers, and 0 for the others, ``(decoy, line)``.
     """
     tied = v == v_real
-    parts = [np.where(v > v_real, weights, 0.0), np.where(tied, weights, 0.0), np.where(tied, ahead, 0.0)]
     squares = np.zeros(v.shape[1])
     if strict:
         with np.errstate(invalid="ignore", over="ignore"):
             squares = np.where(tied, 1.0, np.exp(2 * (v - v_real))).sum(axis=0)
-    return np.stack([*(part.sum(axis=0) for part in parts), squares])
+    return np.stack([(v > v_real).sum(axis=0), tied.sum(axis=0), np.where(tied, ahead, 0.0).sum(axis=0), squares])
 
 
-def first_place(keys: Array, local: Places, key: Array) -> Places:
+def first_place(keys: Array, local: Indexes, key: Array) -> Indexes:
     """Return how many of the ordered keys ``(place, design)`` of each line's design are below its own key."""
-    low, high = np.zeros_like(local), np.full_like(local, len(keys))
-    for _ in range(len(keys).bit_length()):
-        middle = np.minimum((low + high) // 2, len(keys) - 1)
-        below = (keys[middle, local] < key) & (low < high)
-        low, high = np.where(below, middle + 1, low), np.where(below, high, np.minimum(middle, high))
+    count = len(keys)
+    ends = np.zeros_like(local), np.full_like(local, count)
+    return _bisect(lambda at: keys[np.minimum(at, count - 1), local] < key, *ends, count)
+
+
+def _bisect(before: Callable[[Indexes], Mask], low: Indexes, high: Indexes, count: int) -> Indexes:
+    """Return the first place of low … high at which ``before`` is false, for each line of ``count`` decoys."""
+    for _ in range(count.bit_length()):
+        middle = (low + high) // 2
+        right = before(middle) & (low < high)
+        low, high = np.where(right, middle + 1, low), np.where(right, high, np.minimum(middle, high))
     return low
 
 
 def compare_ordered(
-    score: Callable[[Places], Array],
+    score: Callable[[Indexes], Array],
     score_real: Array,
-    place: Places,
-    runs: tuple[Callable[[Places], Places], Callable[[Places], Places]],
-    totals: Callable[[Places], Array],
+    place: Indexes,
+    runs: tuple[Callable[[Indexes], Indexes], Callable[[Indexes], Indexes]],
+    totals: Callable[[Indexes], Array],
     count: int,
 ) -> Array:
     """Return the same where log PMI rises and then falls along the decoys, with about 2·log₂ K scores for each line.
@@ -106,21 +108,12 @@ def compare_ordered(
         How many decoys there are.
     """
 
-    def fits(at: Places) -> NDArray[np.bool_]:
+    def fits(at: Indexes) -> Mask:
         return score(np.minimum(at, count - 1)) >= score_real
 
-    low, high = np.zeros_like(place), place  # the first on the left that fits as well is at one of low … high
-    for _ in range(count.bit_length()):
-        middle = (low + high) // 2
-        good = fits(middle) | (low >= high)
-        low, high = np.where(good, low, middle + 1), np.where(good, np.minimum(middle, high), high)
-    first = low
-    low, high = place, np.full_like(place, count)  # the first on the right that does not is at one of low … high
-    for _ in range(count.bit_length()):
-        middle = (low + high) // 2
-        good = fits(middle) & (low < high)
-        low, high = np.where(good, middle + 1, low), np.where(good, high, np.minimum(middle, high))
-    inner = [first, last] = [first, low]
+    first = _bisect(lambda at: ~fits(at), np.zeros_like(place), place, count)  # the first on the left that fits as well
+    last = _bisect(fits, place, np.full_like(place, count), count)  # the first on the right that does not
+    inner = [first, last]
     for end, (step, offset) in enumerate(zip(runs, (0, -1), strict=True)):
         while True:
             at = np.clip(inner[end] + offset, 0, count - 1)

@@ -1,7 +1,7 @@
-"""Log PMI of reports with decoys that several evaluations of a round share: its truth and its lies face the same ones.
+"""Log PMI of reports with decoys, remembered between evaluations of a round: its truth and its lies face the same ones.
 
-Where log evidence is an integral, it is most of the work of a line. A lie often is another provider's truth, and
-providers with equal designs have equal decoys, so most of it was done before.
+Where log evidence is an integral, it is most of the work of a line. A lie is often another provider's truth, and
+providers with equal designs have equal decoys, so most of that work was done before.
 """
 
 from __future__ import annotations

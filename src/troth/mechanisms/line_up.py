@@ -10,25 +10,22 @@ import numpy as np
 
 from troth.core.claims import Claim
 from troth.core.contract import HasReduction, HasSupport, explains_target
-from troth.core.errors import DataError, MissingCapabilityError, UnequalSizesError
+from troth.core.errors import DataError, MissingCapabilityError
 from troth.core.reductions.reduction import counted_labels
-from troth.core.settings import whole_problem
 from troth.mechanisms.breakdown import Breakdown, Figures, Step
-from troth.mechanisms.decoys import Lines, endless, refuse_unlisted
+from troth.mechanisms.compared_days import EXCHANGEABLE, daily_designs, few_left, only_peers, unchanged, who_stays
+from troth.mechanisms.decoys import Lines
 from troth.mechanisms.expected_line_up import ExpectedLineUp
-from troth.mechanisms.line import Standing, limit_share, rank_share
-from troth.mechanisms.multi_day import EXCHANGEABLE, few_left, same_designs
-from troth.mechanisms.options import Choice, Number, Option, Whole, option
+from troth.mechanisms.line import limit_share, rank_share
+from troth.mechanisms.options import Choice, Number, Whole, option
 from troth.mechanisms.panels import mean_over_panels, split
 from troth.mechanisms.place_shown import explain_place, share_at_place
 from troth.mechanisms.rule import Rule
-from troth.mechanisms.score_range import ScoreRange
 from troth.mechanisms.task_lines import labels_of, share_by_enumeration
+from troth.mechanisms.whole_lines import WholeLines, endless, refuse_unlisted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
 
     from troth.core.contract import Array, Bounds, Generator, Model, Models
     from troth.mechanisms.description import PriceScale
@@ -36,7 +33,6 @@ if TYPE_CHECKING:
     from troth.mechanisms.round import Round
     from troth.mechanisms.tasks import Tasks, TaskShares
 
-_MOST_DECOYS = 1_000_000
 _FEW_REPORTS = 100  # for which 4,999 decoys take seconds
 _ALL = "all"
 _LONELY = (
@@ -46,34 +42,39 @@ _LONELY = (
 
 
 @dataclass(frozen=True)
-class DecoysOption(Option):
+class DecoysOption(Whole):
     """How many decoys stand in a line: a whole number, or ``"all"``, which the rule keeps as ``math.inf``."""
 
     def problem(self, value: Any) -> str:
         """Say that it must be whole, or all."""
         if isinstance(value, str | float) and value in (_ALL, inf):
             return ""
-        problem = whole_problem(int(value) if isinstance(value, np.integer) else value, 1, _MOST_DECOYS)
-        return problem and problem.replace("must be", f'must be "{_ALL}" or')
+        return super().problem(value).replace("must be", f'must be "{_ALL}" or')
 
     def write(self, value: Any) -> dict[str, Any] | None:
         """Return the number or the word."""
-        return {self.key: _ALL if value == inf else int(value)}
+        return {self.key: _ALL} if value == inf else super().write(value)
 
-    def parse(self, text: str) -> int | float:
+    def parse(self, text: str) -> Any:
         """Read digits or the word."""
         if text.strip().lower() in (_ALL, "inf"):
             return inf
-        if not text.isascii() or not text.isdigit() or len(text) > 15:
-            raise ValueError(f"{text!r} is neither a whole number nor all")
-        return int(text)
+        try:
+            return super().parse(text)
+        except ValueError:
+            raise ValueError(f"{text!r} is neither a whole number nor {_ALL}") from None
 
 
 _RIVALS = Whole(
     "rivals", 4, "an empty report is paid 1/(rivals + 1) of the cap", "Rivals of the real peers", least=1, most=1000
 )
 _DECOYS = DecoysOption(
-    "decoys", 999, 'how many are drawn, or "all" that peers could report; more make payments less random', "Decoys"
+    "decoys",
+    999,
+    'how many are drawn, or "all" that peers could report; more make payments less random',
+    "Decoys",
+    least=1,
+    most=1_000_000,
 )
 _STRICT = Number(
     "strict",
@@ -241,11 +242,6 @@ class LineUp(Rule):
         return self.panels == 1
 
     @property
-    def scale(self) -> ScoreRange:
-        """Shares themselves."""
-        return ScoreRange(0.0, 1.0)
-
-    @property
     def base_share(self) -> float:
         """The share of a report that says nothing about its peers."""
         rank = 1 / (self.rivals + 1)
@@ -360,15 +356,14 @@ class LineUp(Rule):
     def _one_day(self, this_round: Round, rng: Generator, decoys: Array | None = None) -> Breakdown:
         """Pay rounds by decoys from the model, or by given ones, ``(decoy, ..., provider, statistic)``: later days."""
         panels = split(this_round, self.panels, rng) if self.panels > 1 else None
-        lines = Lines(this_round, panels)
         count = self.decoys if decoys is None else len(decoys)
-        if count == inf:
-            better, worse, strict_score = lines.stand_among_all(self.rivals if self.strict else None)
-            share = self._limit(better, worse, rng)
-            terms = {"above": better, "tied": 1 - better - worse}
-            if self.strict:
-                share = (1 - self.strict) * share + self.strict * strict_score
-                terms["strict_score"] = strict_score
+        empty = replace(self, decoys=count).base_share
+        lines = WholeLines(this_round, panels) if count == inf else Lines(this_round, panels)
+        if isinstance(lines, WholeLines):
+            above, below, strict_score = lines.stand_among_all(self.rivals if self.strict else None)
+            tied = 1 - above - below
+            share = self._share_among_all(above, below, rng)
+            terms = {"above": above, "tied": tied}
         else:
             priorities = rng.random((1 + int(count), lines.rounds))
             if decoys is None:
@@ -376,12 +371,17 @@ class LineUp(Rule):
             else:
                 line = np.stack([lines.sum_peers(day) for day in decoys])
                 standing = lines.stand_among(line, priorities, bool(self.strict))
-            share, spherical = self._share(standing, int(count))
-            terms = {"decoys": np.full(share.shape, float(count)), "above": standing.above, "tied": standing.tied}
-            if self.strict:
-                terms["strict_score"] = spherical
+            above, tied, strict_score = standing.above, standing.tied, 1 / np.sqrt(1 + standing.squares)
+            place = (above, tied) if self.ties == "average" else (above + standing.ahead, np.zeros_like(tied))
+            share = rank_share(*place, int(count), self.rivals)
+            terms = {"decoys": np.full(share.shape, float(count)), "above": above, "tied": tied}
+        if self.strict:
+            terms["strict_score"] = strict_score
+            share = (1 - self.strict) * share + self.strict * strict_score
+            if self.ties == "average":
+                share = np.where(tied == count, empty, share)  # an empty report, to the last bit
         contradict = lines.contradict.reshape(share.shape)
-        share = np.where(contradict, replace(self, decoys=count).base_share, share)
+        share = np.where(contradict, empty, share)
         shape = this_round.own.shape[:-1]
         terms = {key: mean_over_panels(term, panels).reshape(shape) for key, term in terms.items()}
         if panels is not None and contradict.any():
@@ -399,23 +399,10 @@ class LineUp(Rule):
         log_pmi = this_round.log_pmi()
         return log_pmi if self.panels == 1 else np.where(this_round.peers_contradict, np.nan, log_pmi)
 
-    def _share(self, standing: Standing, count: int) -> tuple[Array, Array]:
-        """Return the share of each line, and its strict score."""
-        above, tied = standing.above, standing.tied
-        if self.ties == "lot":
-            above, tied = above + standing.ahead, np.zeros_like(tied)
-        rank = rank_share(above, tied, count, self.rivals)
-        spherical = 1 / np.sqrt(1 + standing.squares)
-        if not self.strict:
-            return rank, spherical
-        everybody = standing.tied == count  # an empty report, to the last bit
-        mixed = (1 - self.strict) * rank + self.strict * spherical
-        return np.where(everybody & (self.ties == "average"), replace(self, decoys=count).base_share, mixed), spherical
-
-    def _limit(self, better: Array, worse: Array, rng: Generator) -> Array:
+    def _share_among_all(self, above: Array, below: Array, rng: Generator) -> Array:
         if self.ties == "average":
-            return limit_share(better, worse, self.rivals)
-        place = better + rng.random((len(better), 1)) * (1 - better - worse)
+            return limit_share(above, below, self.rivals)
+        place = above + rng.random((len(above), 1)) * (1 - above - below)
         return np.asarray((1 - np.clip(place, 0.0, 1.0)) ** self.rivals)
 
     def _later_days(self, days: int) -> list[int]:
@@ -428,26 +415,24 @@ class LineUp(Rule):
         if this_round.own.ndim < 3:
             raise DataError(f"statistics must have shape (..., day, provider, statistic), not {this_round.own.shape}")
         days = this_round.own.shape[-3]
-        same = None if self.exchangeable or days == 1 else same_designs(this_round)
+        same = None if self.exchangeable or days == 1 else unchanged(daily_designs(this_round))
         parts = []
         for day, count in enumerate(self._later_days(days)):
-            today = _day(this_round, day)
+            today = this_round.on_days(day)
             if not count:
                 parts.append(self._one_day(today, rng))
-            else:
-                later = np.moveaxis(this_round.statistics[..., day + 1 : day + 1 + count, :, :], -3, 0)
-                lonely = np.zeros(today.own.shape[:-1], dtype=bool)
-                if same is not None:
-                    compared = range(day, day + count + 1)
-                    stay = _who_stays(this_round, same, compared)
-                    reported = (this_round.statistics[..., day : day + count + 1, :, :] != 0).any(axis=-1).all(axis=-2)
-                    lonely = few_left(this_round, reported, stay)
-                    today, later = _among(today, stay), np.where(stay[..., None], later, 0.0)
-                part = self._one_day(today, rng, later)
-                empty = replace(self, decoys=count).base_share
-                part = replace(part, share=np.where(lonely, empty, part.share), noted=lonely)
-                among = {"later_days": np.full(part.share.shape, float(count))}
-                parts.append(replace(part, terms={**part.terms, **among}))
+                continue
+            later = np.moveaxis(this_round.statistics[..., day + 1 : day + 1 + count, :, :], -3, 0)
+            lonely = np.zeros(today.own.shape[:-1], dtype=bool)
+            if same is not None:
+                stay = who_stays(this_round, same, range(day, day + count + 1))
+                reported = (this_round.statistics[..., day : day + count + 1, :, :] != 0).any(axis=-1).all(axis=-2)
+                lonely = few_left(this_round, reported, stay)
+                today, later = only_peers(today, stay), np.where(stay[..., None], later, 0.0)
+            part = self._one_day(today, rng, later)
+            share = np.where(lonely, replace(self, decoys=count).base_share, part.share)
+            terms = {**part.terms, "later_days": np.full(share.shape, float(count))}
+            parts.append(replace(part, share=share, noted=lonely, terms=terms))
         keys = {key for part in parts for key in part.terms}
         blank = np.full(parts[0].share.shape, np.nan)
         share = np.stack([part.share for part in parts], axis=-2)
@@ -499,52 +484,21 @@ class LineUp(Rule):
         return Claim(name, "proved", f"{best}, so whoever prefers {more} tells the truth", basis, 0.0)
 
     def _base(self) -> Claim:
+        amount = "exactly"
+        text = (
+            f"made-up, stale or empty reports earn {self.base_share:.4g} of the cap in expectation, if the real peers "
+            "and the decoys are exchangeable given the report; nothing else is assumed, and log PMI may be wrong"
+        )
         if self.strict:
-            fewer = " (more on days with fewer decoys)" if self.source == "days" else ""
+            amount, fewer = "at most", " (more on days with fewer decoys)" if self.source == "days" else ""
             text = (
                 f"empty reports earn {self.base_share:.4g} of the cap{fewer}, and made-up or stale ones at most that "
                 "in expectation, if the real peers and the decoys are exchangeable given the report: its place earns "
                 "as much, and its strict score at most as much, as those of an empty one; log PMI may be wrong"
             )
-            name = "uninformed reports earn at most the base share"
-            return Claim(name, "proved", text, "exchangeability", 0.0, rests_on="draws")
-        text = (
-            f"made-up, stale or empty reports earn {self.base_share:.4g} of the cap in expectation, if the real peers "
-            "and the decoys are exchangeable given the report; nothing else is assumed, and log PMI may be wrong"
-        )
-        name = "uninformed reports earn exactly the base share"
+        name = f"uninformed reports earn {amount} the base share"
         return Claim(name, "proved", text, "exchangeability", 0.0, rests_on="draws")
 
     def price_scale(self, exactly_truthful: bool) -> PriceScale | None:  # noqa: ARG002
         """Return None: what a lie costs can only be measured."""
         return None
-
-
-def _day(this_round: Round, day: int) -> Round:
-    rows = None if this_round.rows is None else this_round.count_rows()[..., day, :]
-    today = replace(this_round, statistics=this_round.statistics[..., day, :, :], rows=rows)
-    return today if this_round.own is this_round.statistics else today.with_own(this_round.own[..., day, :, :])
-
-
-def _who_stays(this_round: Round, same: NDArray[np.bool_], compared: range) -> NDArray[np.bool_]:
-    """Return whose design is the same on all days compared, where ``same`` says on which it is that of the next."""
-    unchanged = same[..., compared[0] : compared[-1], :]
-    stay = np.asarray(unchanged.all(axis=-2))
-    present = (this_round.count_rows()[..., compared[0] : compared[-1] + 1, :] > 0).all(axis=-2)
-    nobody = np.argwhere(~stay.any(axis=-1) & (present.sum(axis=-1) > 1))
-    if len(nobody):
-        where = tuple(nobody[0])
-        rows = this_round.count_rows()[where][compared[0] : compared[-1] + 1]
-        other_rows = rows[1:] != rows[:-1]
-        day, provider = np.argwhere(other_rows if other_rows.any() else ~unchanged[where])[0]
-        sizes = float(rows[day, provider]), float(rows[day + 1, provider])
-        raise UnequalSizesError(int(provider), compared[0] + int(day), sizes, compared)
-    return stay
-
-
-def _among(today: Round, stay: NDArray[np.bool_]) -> Round:
-    """Leave out of everybody's peers who has another design on a later day (erratum E10), by its reports alone."""
-    if stay.all():
-        return today
-    rows = None if today.rows is None else np.where(stay, today.count_rows(), 0.0)
-    return replace(today, statistics=np.where(stay[..., None], today.statistics, 0.0), rows=rows).with_own(today.own)

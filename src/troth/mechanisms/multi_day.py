@@ -8,31 +8,21 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from troth.core.claims import Claim
-from troth.core.contract import (
-    Bounds,
-    ComparedDesign,
-    ComparesDays,
-    Model,
-    Models,
-    SamplesStatistics,
-    explains_target,
-    has_independent_rows,
-)
-from troth.core.errors import DataError, MissingCapabilityError, UnequalSizesError
+from troth.core.contract import Bounds, ComparedDesign, Mask, Model, Models, has_independent_rows
+from troth.core.errors import DataError, UnequalSizesError
 from troth.core.information import leave_one_out, log_pmi
 from troth.mechanisms.bonded import Bonded
 from troth.mechanisms.breakdown import Breakdown, Figures, Step, normalise
+from troth.mechanisms.compared_days import EXCHANGEABLE, daily_designs, few_left, unchanged
 from troth.mechanisms.description import NO_LIE_GAINS
 from troth.mechanisms.disclosure import Span
 from troth.mechanisms.divergences import DIVERGENCE, Divergence, logistic, score_formula
-from troth.mechanisms.options import Flag, Option, option
-from troth.mechanisms.rule import Rule, delegated
+from troth.mechanisms.options import Option, option
+from troth.mechanisms.rule import Rule, delegates
 from troth.mechanisms.settings import read_rule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
 
     from troth.core.contract import Array
     from troth.core.settings import Section
@@ -42,9 +32,8 @@ _LEFT_OUT = (
     "its rows or features are not those of the next day, so this report is not among the peers of others for these two "
     "days; its own payment does not depend on that"
 )
-_ROUNDING = 1e-13  # of a number itself: rows, and weights of rows
-_SUMMED = 1e-12  # of what was added up: the same features in another order add up to almost the same numbers
-_NO_FEATURES = ComparedDesign(np.zeros(0), np.zeros(0))
+
+_LAST_DAY = slice(-1, None)
 
 
 @dataclass(frozen=True)
@@ -75,12 +64,6 @@ class LastDayOption(Option):
 _LAST = LastDayOption(
     "last", "equal", "the last day has no next: everybody gets the cap; or the name of a rule", in_form=False
 )
-EXCHANGEABLE = Flag(
-    "exchangeable",
-    False,
-    "true if numbers of rows or features vary from day to day and nobody can predict them",
-    "Numbers of rows or features vary from day to day in a way nobody can predict",
-)
 
 
 class EqualShares(Rule):
@@ -107,6 +90,9 @@ class EqualShares(Rule):
         return Span(1.0, 1.0)
 
 
+@delegates("last_rule", "individually_rational", "constant_empty_share", "symmetric", "feasible", "refuses")
+@delegates("last_rule", "needs_seed", "needs_rows", "needs_finite_data", "pools_peers", "peer_draws")
+@delegates("divergence", "scale", strict="strictly_convex")
 @dataclass(frozen=True)
 class MultiDay(Rule):
     """Score f′(1/PMI(own, next day's peers)) − f*(f′(1/PMI(own, same day's peers))), on the divergence's range.
@@ -154,19 +140,6 @@ class MultiDay(Rule):
     summed_terms = ("next_day", "same_day")
     score_formula = r"\text{score} = " + score_formula("next day’s peers")
 
-    individually_rational = delegated("last_rule", "individually_rational")
-    constant_empty_share = delegated("last_rule", "constant_empty_share")
-    needs_seed = delegated("last_rule", "needs_seed")
-    needs_rows = delegated("last_rule", "needs_rows")
-    needs_finite_data = delegated("last_rule", "needs_finite_data")
-    pools_peers = delegated("last_rule", "pools_peers")
-    peer_draws = delegated("last_rule", "peer_draws")
-    symmetric = delegated("last_rule", "symmetric")
-    feasible = delegated("last_rule", "feasible")
-    refuses = delegated("last_rule", "refuses")
-    strict = delegated("divergence", "strictly_convex")
-    scale = delegated("divergence", "scale")
-
     @property
     def last_rule(self) -> Rule:
         """The rule of the last day."""
@@ -208,7 +181,7 @@ class MultiDay(Rule):
         unclear = contradict[0] | contradict[1]
         share = np.where(unclear, f.empty_share, normalise(score, f.low, f.high))
         score = np.where(unclear, np.nan, score)
-        final = self._last_day(this_round)
+        final = self.last_rule.breakdown(this_round.on_days(_LAST_DAY))
         blank = np.full_like(final.share, np.nan)
         terms = {"next_day_log_pmi": other, "next_day": mismatched, "same_day": matched}
         days = score.shape[-2]
@@ -228,13 +201,13 @@ class MultiDay(Rule):
     def contradicted(self, this_round: Round, /) -> Any:
         """Return whose peers of the same day contradict each other, on the last day as its rule sees it."""
         contradicted = np.array(super().contradicted(this_round))
-        contradicted[..., -1:, :] = self.last_rule.contradicted(self._of_last_day(this_round))
+        contradicted[..., -1:, :] = self.last_rule.contradicted(this_round.on_days(_LAST_DAY))
         return contradicted
 
     def evaluate_empty(self, this_round: Round, /) -> Array:
         """f(1) on the scale, and on the last day what its rule pays an empty report."""
         share = np.full(this_round.own.shape[:-1], self.divergence.empty_share)
-        share[..., -1:, :] = self.last_rule.evaluate_empty(self._of_last_day(this_round))
+        share[..., -1:, :] = self.last_rule.evaluate_empty(this_round.on_days(_LAST_DAY))
         return share
 
     def steps(self, figures: Figures, /) -> tuple[Step, ...]:
@@ -265,16 +238,7 @@ class MultiDay(Rule):
         text, basis = f"{text}; on the last day {last.text}", f"{claim.basis}; {last.basis}"
         return replace(last, text=text, basis=basis) if last.verdict == "proved" else last
 
-    def _last_day(self, this_round: Round) -> Breakdown:
-        return self.last_rule.breakdown(self._of_last_day(this_round))
-
-    def _of_last_day(self, this_round: Round) -> Round:
-        rows = None if this_round.rows is None else this_round.count_rows()[..., -1:, :]
-        day = replace(this_round, statistics=this_round.statistics[..., -1:, :, :], rows=rows)
-        scored_as_reported = this_round.own is this_round.statistics
-        return day if scored_as_reported else day.with_own(this_round.own[..., -1:, :, :])
-
-    def _compared(self, this_round: Round) -> tuple[Array, Array, Array, NDArray[np.bool_]]:
+    def _compared(self, this_round: Round) -> tuple[Array, Array, Array, Mask]:
         """Return log PMI with the same day's peers, those peers, the next day's, and who is not among them.
 
         Where a provider's peers have another design on the next day (erratum E10), those whose own design changes are
@@ -291,13 +255,13 @@ class MultiDay(Rule):
                 same[..., :-1, :] = np.where(on_both, same[..., :-1, :], 0.0)
                 here, there = (np.where(on_both[..., None], side, 0.0) for side in (here, there))
             return same, here, there, nobody
-        own = _designs(this_round)
+        own = daily_designs(this_round)
         rows = own.values[..., 0]
         pooled = isinstance(this_round.model, Model) and has_independent_rows(this_round.model)
-        same_design = _unchanged(own)
+        same_design = unchanged(own)
         agree = nobody
         if pooled:
-            agree = _unchanged(ComparedDesign(*(leave_one_out(part, this_round.groups) for part in own)))
+            agree = unchanged(ComparedDesign(*(leave_one_out(part, this_round.groups) for part in own)))
         if agree.all() or same_design.all():
             return same, peers[..., :-1, :, :], peers[..., 1:, :, :], nobody
         reported = (this_round.statistics != 0).any(axis=-1)
@@ -308,76 +272,15 @@ class MultiDay(Rule):
             provider = int(np.argmin(same_design[(*leading, day)]))
             before, after = (float(rows[(*leading, day + k, provider)]) for k in (0, 1))
             raise UnequalSizesError(provider, day, (before, after))
-        here, there = (
-            np.where(agree[..., None], peers[..., days, :, :], leave_one_out(unchanged, this_round.groups))
-            for days in (slice(None, -1), slice(1, None))
-            for unchanged in [np.where(same_design[..., None], this_round.statistics[..., days, :, :], 0.0)]
-        )
         lonely = few_left(this_round, now & later, same_design) & ~agree
-        here, there = (np.where(lonely[..., None], 0.0, side) for side in (here, there))
+
+        def compared(days: slice) -> Array:
+            staying = np.where(same_design[..., None], this_round.statistics[..., days, :, :], 0.0)
+            left = np.where(agree[..., None], peers[..., days, :, :], leave_one_out(staying, this_round.groups))
+            return np.where(lonely[..., None], 0.0, left)
+
+        here, there = compared(slice(None, -1)), compared(slice(1, None))
         same = same.copy()
         possible = ~np.isneginf(this_round.evidence.log_evidence(here))
         same[..., :-1, :] = np.where(possible, log_pmi(this_round.evidence, this_round.own[..., :-1, :, :], here), 0.0)
         return same, here, there, ~same_design & ~agree.all(axis=-1, keepdims=True)
-
-
-def _unchanged(designs: ComparedDesign) -> NDArray[np.bool_]:
-    """Return whose design is the same on the next day, up to rounding."""
-    values, rounding = designs
-    before, after = values[..., :-1, :, :], values[..., 1:, :, :]
-    room = _ROUNDING * np.maximum(np.abs(before), np.abs(after))
-    room += _SUMMED * np.maximum(rounding[..., :-1, :, :], rounding[..., 1:, :, :])
-    return np.asarray((np.abs(after - before) <= room).all(axis=-1))
-
-
-def few_left(this_round: Round, reported: NDArray[np.bool_], stay: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return who has less than half of its peers left, of those who reported on all days compared.
-
-    That depends on the peers' reports alone, so nobody chooses the empty share, or not to get it.
-    """
-    counts = np.stack([reported, reported & stay], axis=-1).astype(np.float64)
-    of, left = np.moveaxis(leave_one_out(counts, this_round.groups), -1, 0)
-    return np.asarray(2 * left < of)
-
-
-def same_designs(this_round: Round) -> NDArray[np.bool_]:
-    """Return whose design, rows and features, is the same on the next day: ``(..., day, provider)``."""
-    return _unchanged(_designs(this_round))
-
-
-def _designs(this_round: Round) -> ComparedDesign:
-    """Return rows and, where there are features, what models compare these by: ``(..., provider, number)``.
-
-    Audits and backtests bring reports that would be refused, and features that are drawn anew each day, which is as if
-    they were exchangeable: there rows alone are compared.
-    """
-    rows = this_round.count_rows()[..., None]
-    designs = [ComparedDesign(rows, np.zeros_like(rows))]
-    for model, members in this_round.providers_by_model.items():
-        compared = _NO_FEATURES if this_round.lenient else _features(model, this_round, members)
-        if compared.values.size:
-            everyone = np.zeros((2, *rows.shape[:-1], compared.values.shape[-1]))
-            everyone[..., members, :] = compared
-            designs.append(ComparedDesign(*everyone))
-    return ComparedDesign(*(np.concatenate(parts, axis=-1) for parts in zip(*designs, strict=True)))
-
-
-def _features(model: Model, this_round: Round, members: list[int]) -> ComparedDesign:
-    """Return what a model compares days by beside rows: by its own account, or all of a design that has more."""
-    statistics = this_round.statistics[..., members, :]
-    if isinstance(model, ComparesDays):
-        return model.compared_design(statistics)
-    with_features = explains_target(model)
-    if isinstance(model, SamplesStatistics):
-        try:
-            more_than_rows = model.design(np.zeros((1, statistics.shape[-1]))).shape[-1] > 1
-        except MissingCapabilityError:
-            more_than_rows = with_features
-        design = model.design(statistics) if more_than_rows else np.zeros(0)
-        return ComparedDesign(design, np.zeros_like(design))
-    if with_features:
-        raise MissingCapabilityError(
-            f"{type(model).__name__} does not say by what features days are compared (erratum E10): give it a method "
-            "compared_design, or declare exchangeable=True if providers cannot predict how features vary"
-        )
-    return _NO_FEATURES

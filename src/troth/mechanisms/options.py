@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Option:
-    """One key of a campaign file's ``[mechanism]`` table and one field of a form; several keys override ``settings``.
+    """One key of a campaign file's ``[mechanism]`` table and one field of a form.
+
+    An option that takes several keys overrides ``settings``.
 
     Attributes
     ----------
@@ -96,7 +98,7 @@ class Whole(Option):
     most: int = 2**53
 
     def problem(self, value: Any) -> str:
-        """Say that it must be whole and within its bounds."""
+        """Say that it must be a whole number within its bounds."""
         return whole_problem(int(value) if isinstance(value, np.integer) else value, self.least, self.most)
 
     def write(self, value: Any) -> dict[str, Any] | None:

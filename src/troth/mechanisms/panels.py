@@ -23,9 +23,8 @@ from troth.core.information import add_exactly, sum_subsets
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from troth.core.contract import Array, Generator
+    from troth.core.contract import Array, Generator, Indexes
     from troth.mechanisms.round import Round
-    from troth.mechanisms.separate_peers import Places
 
 _ALL_SPLITS = 252  # different panels of one provider, up to which all are tried
 
@@ -43,7 +42,7 @@ class Panels(NamedTuple):
         Adds up what has shape ``(round, provider, statistic)`` over the members of each panel, exactly.
     """
 
-    provider: Places
+    provider: Indexes
     weight: Array
     sum: Callable[[Array], Array]
 
@@ -62,7 +61,7 @@ def split(this_round: Round, panels: int, rng: Generator) -> Panels:
     return Panels(provider, 1 / counts[provider], partial(add_exactly, add=add))
 
 
-def _deal(t: Array, groups: Sequence[Any], order: Places, counts: Places, permutations: dict[int, Places]) -> Array:
+def _deal(t: Array, groups: Sequence[Any], order: Indexes, counts: Indexes, permutations: dict[int, Indexes]) -> Array:
     """Add up each provider's panels, at a cost that is linear in providers.
 
     A peer's place is its rank less the members of the provider's own group before it. So the peers between two such
@@ -133,7 +132,7 @@ def _all_splits(groups: Sequence[Any], panels: int) -> Panels:
     return Panels(np.array(owners), np.array(weights), partial(sum_subsets, members=np.stack(members)))
 
 
-def _order_of_reports(this_round: Round) -> Places:
+def _order_of_reports(this_round: Round) -> Indexes:
     """Return providers in the order of their models and reports, ``(round, provider)``."""
     t = this_round.statistics.reshape(-1, *this_round.statistics.shape[-2:])
     names = {model: repr(model) for model in this_round.providers_by_model}

@@ -25,13 +25,15 @@ def explain_place(rule: LineUp, figures: Figures) -> tuple[Step, ...]:
     if line is None:
         return (Step(place, symbol="share", value=f"{figures.share:.4%}", meaning=figures.note),)
     score = figures.terms.get("strict_score", 0.0)
-    said = []
+    parts = []
     if rule.strict < 1:
         rank = (figures.share - rule.strict * score) / (1 - rule.strict)
-        said.append(f"Against {rule.rivals} of these picked at random they would win with probability {_percent(rank)}")
+        parts.append(
+            f"Against {rule.rivals} of these picked at random they would win with probability {_percent(rank)}"
+        )
     if rule.strict:
-        said.append(f"{rule.strict:.0%} of the share is a score of how clearly your data tell the real peers apart")
-    meaning = "; ".join(said) + f": you are paid {_percent(figures.share)} of your cap."
+        parts.append(f"{rule.strict:.0%} of the share is a score of how clearly your data tell the real peers apart")
+    meaning = "; ".join(parts) + f": you are paid {_percent(figures.share)} of your cap."
     if rule.ties == "lot" and figures.terms["tied"] > 0:
         meaning += " Groups that fit equally well stand in the line by lot."
     if rule.panels > 1:
@@ -73,15 +75,15 @@ def _line_step(rule: LineUp, figures: Figures) -> Step | None:
     decoys = int(figures.terms["decoys"])
     below = decoys - above - tied
     if rule.panels > 1:
-        drawn = f"We drew {decoys:,} imaginary groups for each panel of your peers"
+        others = f"We drew {decoys:,} imaginary groups for each panel of your peers"
         if "later_days" in figures.terms:
-            drawn = f"The reports of each panel of your peers on {decoys:,} later days stand for other groups"
-        text = f"{drawn}. On average the real ones fit your data better than {below:,.0f} of them"
+            others = f"The reports of each panel of your peers on {decoys:,} later days stand for other groups"
+        text = f"{others}. On average the real ones fit your data better than {below:,.0f} of them"
     else:
-        drawn = f"We drew {decoys:,} imaginary groups of peers"
+        others = f"We drew {decoys:,} imaginary groups of peers"
         if "later_days" in figures.terms:
-            drawn = f"Your peers' reports on {decoys:,} later days stand for {decoys:,} other groups of peers"
-        text = f"{drawn}. The real ones fit your data better than {below:,.0f} of them"
+            others = f"Your peers' reports on {decoys:,} later days stand for {decoys:,} other groups of peers"
+        text = f"{others}. The real ones fit your data better than {below:,.0f} of them"
     text += f", and as well as {tied:,.0f}." if round(tied) else "."
     return Step("The line", meaning=text, line=Line(decoys, above, tied))
 

@@ -16,8 +16,8 @@ from troth.core.contract import (
     HasFiniteStates,
     Model,
     Models,
+    check_is_model,
     one_each,
-    refuse_unmade,
     shared_evidence,
 )
 from troth.core.errors import DataError, MissingCapabilityError, ReportError
@@ -51,7 +51,7 @@ class Round:
         Give a score outside its range the share NaN instead of stopping the round: for audits of lies that a buyer
         would refuse.
     memory
-        What rounds that differ in own reports alone, and draw with the same seed, remember of each other.
+        Scores that are shared by rounds which differ in own reports alone and draw with the same seed.
     """
 
     model: Models
@@ -65,7 +65,7 @@ class Round:
     own: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        refuse_unmade(self.model)
+        check_is_model(self.model)
         statistics = np.asarray(self.statistics, dtype=np.float64)
         if statistics.ndim < 2:
             raise DataError(f"statistics must have shape (..., provider, statistic), not {statistics.shape}")
@@ -135,6 +135,20 @@ class Round:
     def with_empty_reports(self) -> Round:
         """Return the same round in which each provider is scored for an empty report."""
         return self.with_own(np.zeros_like(self.statistics))
+
+    def on_days(self, days: int | slice) -> Round:
+        """Return the round of one day, or of several days, of a round over days."""
+        rows = None if self.rows is None else self.count_rows()[..., days, :]
+        other = dataclasses.replace(self, statistics=self.statistics[..., days, :, :], rows=rows)
+        return other if self.own is self.statistics else other.with_own(self.own[..., days, :, :])
+
+    def among_all(self, entries: Array, members: list[int]) -> Array:
+        """Return entries of some providers, ``(..., member, entry)``, among those of all; the others have zeros."""
+        if len(members) == self.providers:
+            return entries
+        everyone = np.zeros((*entries.shape[:-2], self.providers, entries.shape[-1]))
+        everyone[..., members, :] = entries
+        return everyone
 
     def count_rows(self) -> Array:
         """Rows behind every report, as given or as the models read them off."""

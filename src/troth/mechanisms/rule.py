@@ -11,7 +11,8 @@ import dataclasses
 from collections import Counter
 from fractions import Fraction
 from math import fsum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from troth.mechanisms.round import Round, empty_round
 from troth.mechanisms.tasks import share_by_stacks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from troth.core.contract import Array, Bounds, Generator, Model, Models
     from troth.mechanisms.breakdown import Breakdown
@@ -31,12 +32,23 @@ if TYPE_CHECKING:
     Amount: TypeAlias = float | Sequence[float] | Array
     Shares: TypeAlias = Sequence[float] | Array
 
+R = TypeVar("R", bound="Rule")
+
 _CONTRADICTION = "where peers contradict each other, a report is paid as if it were empty, whatever it says"
 
 
-def delegated(attribute: str, name: str) -> Any:
-    """Return a property that is ``name`` of the rule or divergence that this rule has as ``attribute``."""
-    return property(lambda rule: getattr(getattr(rule, attribute), name))
+def delegates(attribute: str, *names: str, **renamed: str) -> Callable[[type[R]], type[R]]:
+    """Make a rule answer to ``names`` as its ``attribute`` does, which is another rule or a divergence.
+
+    ``strict="strictly_convex"`` delegates a name to one that is called otherwise there.
+    """
+
+    def decorate(rule: type[R]) -> type[R]:
+        for name, name_there in (dict(zip(names, names, strict=True)) | renamed).items():
+            setattr(rule, name, property(attrgetter(f"{attribute}.{name_there}")))
+        return rule
+
+    return decorate
 
 
 class Rule(RuleDescription):

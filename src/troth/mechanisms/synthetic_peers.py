@@ -19,7 +19,7 @@ from troth.mechanisms.divergences import DIVERGENCE, Divergence, logistic, score
 from troth.mechanisms.drawn_peers import draw_peers
 from troth.mechanisms.multi_day import MultiDay
 from troth.mechanisms.options import Whole, option
-from troth.mechanisms.rule import Rule, delegated
+from troth.mechanisms.rule import Rule, delegates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _MEANING = "how many times peers are drawn; more draws make payments less random"
 
 
+@delegates("divergence", "scale", strict="strictly_convex")
 @dataclass(frozen=True)
 class SyntheticPeers(Rule):
     """Score the mean of f′(1/PMI(own, drawn peers)) − f*(f′(1/PMI(own, peers))), on the divergence's range.
@@ -67,9 +68,6 @@ class SyntheticPeers(Rule):
     term_labels: ClassVar[Mapping[str, str]] = {"drawn_peers": "term of the drawn peers", "peers": "term of the peers"}
     summed_terms = ("drawn_peers", "peers")
     score_formula = r"\text{score} = \underset{\text{draws}}{\text{mean}} \; " + score_formula("drawn peers")
-
-    strict = delegated("divergence", "strictly_convex")
-    scale = delegated("divergence", "scale")
 
     @property
     def peer_draws(self) -> int:  # type: ignore[override]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from troth.core.contract import Array, HasFiniteStates, HasReduction, has_independent_rows
+from troth.core.contract import Array, HasFiniteStates, HasReduction, Indexes, has_independent_rows
 from troth.core.errors import DataError, ReportError
 from troth.core.reductions.reduction import counted_labels
 from troth.mechanisms.line import limit_share, whole_line_score
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from troth.mechanisms.tasks import Tasks
 
-    Places = NDArray[np.intp]
 
 MOST_OUTCOMES = 1024
 """How many joint answers of peers one line may have; peers with more are split into panels."""
@@ -71,8 +70,8 @@ def labels_of(tasks: Tasks) -> Labels | None:
 class _Lines(NamedTuple):
     """Lines with the same number of peers' labels: whose, and which likelihood and label each of the peers has."""
 
-    report: Places
-    peers: Places
+    report: Indexes
+    peers: Indexes
     weight: Array
 
 
@@ -90,8 +89,8 @@ def share_by_enumeration(tasks: Tasks, labels: Labels, rivals: int, strict: floa
     prior, z = priors_of(tasks, labels)
     for lines in _lines(tasks, labels):
         first, which = _distinct(own.code[lines.report], z[tasks.task[lines.report]], lines.peers)
-        some = lines.report[first]
-        line = own.table[own.code[some]], prior[z[tasks.task[some]]], lines.peers[first]
+        reports = lines.report[first]
+        line = own.table[own.code[reports]], prior[z[tasks.task[reports]]], lines.peers[first]
         share, value = _scored(*line, labels.tables, rivals, strict)
         for sums, entries in ((total, share[which]), (log_pmi, value[which]), (weights, 1.0)):
             sums += np.bincount(lines.report, lines.weight * entries, len(tasks))
@@ -103,7 +102,7 @@ class _Own(NamedTuple):
     """Distinct reports by likelihood: p(report | θ), ``(code, θ)``, and which of them each report is."""
 
     table: Array
-    code: Places
+    code: Indexes
 
 
 def _own_likelihoods(tasks: Tasks, labels: Labels) -> _Own:
@@ -120,7 +119,7 @@ def _own_likelihoods(tasks: Tasks, labels: Labels) -> _Own:
     return _Own(table, code.ravel())
 
 
-def priors_of(tasks: Tasks, labels: Labels) -> tuple[Array, Places]:
+def priors_of(tasks: Tasks, labels: Labels) -> tuple[Array, Indexes]:
     """Return the distinct p(θ | what everybody knows), and which of them each task has."""
     count = int(tasks.task.max(initial=-1)) + 1
     if tasks.known is None:
@@ -148,10 +147,10 @@ def _lines(tasks: Tasks, labels: Labels) -> Iterator[_Lines]:
         faced = min(number, limit)
         step = max(1, _BLOCK // (number * faced))
         parts: dict[int, list[_Lines]] = {}
-        for some in (begin[i : i + step] for i in range(0, len(begin), step)):
-            cells = some[:, None] + np.arange(number)
+        for firsts in (begin[i : i + step] for i in range(0, len(begin), step)):
+            cells = firsts[:, None] + np.arange(number)
             members = report[cells]
-            own = np.concatenate([np.ones((len(some), 1), dtype=bool), np.diff(members, axis=1) != 0], axis=1)
+            own = np.concatenate([np.ones((len(firsts), 1), dtype=bool), np.diff(members, axis=1) != 0], axis=1)
             where, place = np.nonzero(own)
             line = members[where, place]
             others = np.arange(number)[None, :]
@@ -174,7 +173,7 @@ def _lines(tasks: Tasks, labels: Labels) -> Iterator[_Lines]:
             yield _Lines(*(np.concatenate(arrays) for arrays in zip(*group_of, strict=True)))
 
 
-def _distinct(own: Places, known: Places, peers: Places) -> tuple[Places, Places]:
+def _distinct(own: Indexes, known: Indexes, peers: Indexes) -> tuple[Indexes, Indexes]:
     """Return one of each kind of line, and which kind each line is; all lines where kinds are too many to number."""
     key = np.zeros(len(own), dtype=np.int64)
     kinds = 1
@@ -188,35 +187,35 @@ def _distinct(own: Places, known: Places, peers: Places) -> tuple[Places, Places
     return first, which.ravel()
 
 
-def _scored(own: Array, prior: Array, peers: Places, tables: Array, rivals: int, strict: float) -> tuple[Array, Array]:
+def _scored(own: Array, prior: Array, peers: Indexes, tables: Array, rivals: int, strict: float) -> tuple[Array, Array]:
     """Return the share and log PMI of each line, in blocks that threads share."""
     states, size = tables.shape[1:]
     step = max(1, _BLOCK // max(states * size, size ** peers.shape[1]))
     share, log_pmi = np.zeros((2, len(own)))
 
     def score(start: int) -> None:
-        some = slice(start, start + step)
-        share[some], log_pmi[some] = _score(own[some], prior[some], peers[some], tables, rivals, strict)
+        part = slice(start, start + step)
+        share[part], log_pmi[part] = _score(own[part], prior[part], peers[part], tables, rivals, strict)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(score, range(0, len(own), step)))
     return share, log_pmi
 
 
-def _score(own: Array, prior: Array, peers: Places, tables: Array, rivals: int, strict: float) -> tuple[Array, Array]:
+def _score(own: Array, prior: Array, peers: Indexes, tables: Array, rivals: int, strict: float) -> tuple[Array, Array]:
     joint = prior * own
     evidence = joint.sum(axis=1, keepdims=True)
     possible = evidence > 0
     given = np.where(possible, joint / np.where(possible, evidence, 1.0), prior)
     middle = (peers.shape[1] + 1) // 2
-    some, others = (_answers(part, tables) for part in (peers[:, :middle], peers[:, middle:]))
-    # Σ_θ p(θ)·p(some peers' answers | θ)·p(the others' | θ), a product of two small matrices for each line
+    half, other_half = (_answers(part, tables) for part in (peers[:, :middle], peers[:, middle:]))
+    # Σ_θ p(θ)·p(one half of the answers | θ)·p(the other half | θ), a product of two small matrices for each line
     chance, pmi = (
-        ((weights[:, :, None] * some.table).transpose(0, 2, 1) @ others.table).reshape(len(own), -1)
+        ((weights[:, :, None] * half.table).transpose(0, 2, 1) @ other_half.table).reshape(len(own), -1)
         for weights in (prior, given)
     )
     np.divide(pmi, chance, out=pmi, where=chance > 0)
-    lines, real = np.arange(len(own)), some.real * others.table.shape[2] + others.real
+    lines, real = np.arange(len(own)), half.real * other_half.table.shape[2] + other_half.real
     order = _on_mantissa_grid(pmi)
     place = order[lines, real][:, None]
     better, worse = (np.einsum("lo,lo->l", chance, side) for side in (order > place, order < place))
@@ -236,10 +235,10 @@ class _Answers(NamedTuple):
     """What some peers could answer together: p(answers | θ), ``(line, θ, answers)``, and which of them is real."""
 
     table: Array
-    real: Places
+    real: Indexes
 
 
-def _answers(peers: Places, tables: Array) -> _Answers:
+def _answers(peers: Indexes, tables: Array) -> _Answers:
     states, size = tables.shape[1:]
     table, real = np.ones((len(peers), states, 1)), np.zeros(len(peers), dtype=np.intp)
     for likelihood, label in zip(*np.divmod(peers.T, size), strict=True):

@@ -7,7 +7,8 @@ the same task, so shares of different tasks do not touch each other, and a payme
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,14 +17,12 @@ from troth.core.posterior import posterior
 from troth.mechanisms.round import Round
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
-    from troth.core.contract import Array, Generator
+    from troth.core.contract import Array, Generator, Indexes
     from troth.mechanisms.rule import Rule
-
-    Places = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,12 +47,12 @@ class Tasks:
         Other summaries to be scored in place of everybody's own, peers' unchanged: for audits.
     """
 
-    task: Places
-    provider: Places
+    task: Indexes
+    provider: Indexes
     summaries: Array
     likelihoods: tuple[Any, ...]
-    likelihood_of: Places
-    group: Places
+    likelihood_of: Indexes
+    group: Indexes
     known: Array | None = None
     own: Array | None = None
 
@@ -81,12 +80,12 @@ class Tasks:
         order = np.argsort(likelihood, kind="stable")
         ends = np.searchsorted(likelihood[order], np.arange(len(self.likelihoods) + 1))
         for number, model in enumerate(self.likelihoods):
-            some = order[ends[number] : ends[number + 1]]
-            if len(some):
-                result[some] = model.from_summary(summaries[some])
+            reports = order[ends[number] : ends[number + 1]]
+            if len(reports):
+                result[reports] = model.from_summary(summaries[reports])
         return result
 
-    def stacks(self) -> Iterator[tuple[NDArray[np.intp], Any, Array | None]]:
+    def stacks(self) -> Iterator[tuple[Indexes, Any, Array | None]]:
         """Yield reports of tasks with equal likelihoods, groups and public data, ``(task, provider)``, and these.
 
         Reports of a task are in the order of their likelihoods, so that tasks are together whoever comes first in them.
@@ -95,23 +94,23 @@ class Tasks:
         sizes = np.diff(starts, append=len(self))
         alone = len(np.unique(self.group)) == len(self.group)
         for size in np.unique(sizes).tolist():
-            places = starts[sizes == size][:, None] + np.arange(size)
-            likelihood = self.likelihood_of[self.provider[places]]
+            reports = starts[sizes == size][:, None] + np.arange(size)
+            likelihood = self.likelihood_of[self.provider[reports]]
             order = np.argsort(likelihood, axis=1, kind="stable")
-            places = np.take_along_axis(places, order, axis=1)
-            group = self.group[self.provider[places]]
+            reports = np.take_along_axis(reports, order, axis=1)
+            group = self.group[self.provider[reports]]
             first = np.broadcast_to(np.arange(size), group.shape)
             if not alone:  # who is related to whom, not who they are
                 first = (group[:, :, None] == group[:, None, :]).argmax(axis=2)
             keys = [np.take_along_axis(likelihood, order, axis=1), first]
             if self.known is not None:
-                known = self.known[self.task[places[:, 0]]]
+                known = self.known[self.task[reports[:, 0]]]
                 keys.append(np.unique(known, axis=0, return_inverse=True)[1].reshape(-1, 1))
             _, which = np.unique(np.concatenate(keys, axis=1), axis=0, return_inverse=True)
             for number in range(int(which.max()) + 1):
-                some = places[which.ravel() == number]
-                z = None if self.known is None else self.known[self.task[some[0, 0]]]
-                yield some, first[which.ravel() == number][0], z
+                alike = which.ravel() == number
+                z = None if self.known is None else self.known[self.task[reports[alike][0, 0]]]
+                yield reports[alike], first[alike][0], z
 
 
 @dataclass(frozen=True)
@@ -124,53 +123,42 @@ class TaskShares:
     base: Array
 
 
-class _Alike(NamedTuple):
-    """Tasks that one call of a rule can settle: what their rounds share, and the statistics and rows of all reports."""
-
-    rule: Rule
-    model: Any
-    groups: list[int]
-    statistics: Array
-    own: Array | None
-    rows: Array
-    rng: Generator | None
-
-    def round(self, places: Places) -> Round:
-        """Return the round of reports at places, ``(..., provider)``."""
-        this_round = Round(self.model, self.statistics[places], self.groups, self.rows[places], self.rng)
-        return this_round if self.own is None else this_round.with_own(self.own[places])
-
-    def on_its_task(self, error: ReportError, places: Places) -> ReportError:
-        """Return the error with the number of the report: the rule knows its provider, not which of the tasks."""
-        for task in places:
-            try:
-                self.rule.evaluate(self.round(task))
-            except ReportError as alone:
-                return ReportError(int(task[alone.provider]), alone.problem)
-        return ReportError(int(places[0, error.provider]), error.problem)
-
-
 def share_by_stacks(rule: Rule, tasks: Tasks, rng: Generator | None) -> TaskShares:
     """Evaluate tasks that are alike in one call of a rule for one round, whatever the model and the rule are."""
     share, log_pmi, base = np.zeros((3, len(tasks)))
     statistics = tasks.statistics(tasks.summaries)
     own = None if tasks.own is None else tasks.statistics(tasks.own)
     rows = np.asarray(tasks.likelihoods[0].reduction.rows(tasks.summaries))
-    for places, groups, known in tasks.stacks():
-        models = [tasks.likelihoods[number] for number in tasks.likelihood_of[tasks.provider[places[0]]]]
+
+    def round_of(model: Any, groups: list[int], reports: Indexes) -> Round:
+        this_round = Round(model, statistics[reports], groups, rows[reports], rng)
+        return this_round if own is None else this_round.with_own(own[reports])
+
+    for reports, groups, known in tasks.stacks():
+        models = [tasks.likelihoods[number] for number in tasks.likelihood_of[tasks.provider[reports[0]]]]
         model: Any = models[0] if len(set(map(id, models))) == 1 else models
         if known is not None:
             model = posterior(model, known)
-        alike = _Alike(rule, model, groups.tolist(), statistics, own, rows, rng)
+        alike = partial(round_of, model, groups.tolist())
         try:
-            this_round = alike.round(places)
+            this_round = alike(reports)
             result = rule.evaluate(this_round)
         except ReportError as error:
-            raise alike.on_its_task(error, places) from None
-        share[places] = result.share
-        log_pmi[places] = this_round.log_pmi() if result.log_pmi is None else result.log_pmi
-        base[places] = rule.evaluate_empty(this_round)
+            raise _on_its_task(error, rule, alike, reports) from None
+        share[reports] = result.share
+        log_pmi[reports] = this_round.log_pmi() if result.log_pmi is None else result.log_pmi
+        base[reports] = rule.evaluate_empty(this_round)
     return TaskShares(share, log_pmi, count_peers(tasks), base)
+
+
+def _on_its_task(error: ReportError, rule: Rule, round_of: Callable[[Indexes], Round], reports: Indexes) -> ReportError:
+    """Return the error with the number of the report: the rule knows its provider, not which of the tasks."""
+    for task in reports:
+        try:
+            rule.evaluate(round_of(task))
+        except ReportError as alone:
+            return ReportError(int(task[alone.provider]), alone.problem)
+    return ReportError(int(reports[0, error.provider]), error.problem)
 
 
 def count_peers(tasks: Tasks) -> NDArray[np.int64]:

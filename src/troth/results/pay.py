@@ -14,7 +14,7 @@ from troth.campaigns.statistics_file import join_reports, read_statistics
 from troth.campaigns.tasks import has_tasks
 from troth.campaigns.terms import Campaign, beside
 from troth.campaigns.verify import campaign_of, check_ledger
-from troth.core.contract import HasReduction, Model, refuse_unmade
+from troth.core.contract import HasReduction, Model, check_is_model
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.core.reductions import Moments
 from troth.data import Report, read_reports
@@ -129,7 +129,7 @@ def pay(
         )
     if model is None or (budget is None and price is None):
         raise ParameterError('pay needs a model and a budget, such as pay(frame, model, provider=…, budget="1000.00")')
-    refuse_unmade(model)
+    check_is_model(model)
     if isinstance(rule, type):
         raise ParameterError(f"{rule.__name__} is a class, not a rule: give an object, {rule.__name__}(…)")
     campaign = describe_campaign(

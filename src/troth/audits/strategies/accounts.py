@@ -10,7 +10,7 @@ import numpy as np
 
 from troth.audits.strategies.fabrications import FabricateFromPrior
 from troth.audits.strategies.row_shapes import count_rows, take_rows
-from troth.audits.strategies.strategy import Play, RowLie, Strategy, statistics_of
+from troth.audits.strategies.strategy import Play, RowLie, Strategy, one_report, statistics_of
 from troth.core.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -25,9 +25,7 @@ class Copy(Strategy):
 
     def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:  # noqa: ARG002
         """Send the next provider's report once more; it is taken to have as many rows."""
-        reported = honest.copy()
-        reported[..., liar, :] = honest[..., (liar + 1) % honest.shape[-2], :]
-        return Play(reported, (liar,), (count_rows(model, data),))
+        return one_report(honest, liar, honest[..., (liar + 1) % honest.shape[-2], :], count_rows(model, data))
 
 
 @dataclass(frozen=True)
@@ -72,9 +70,7 @@ class Split(Strategy):
         """Append accounts for all parts but the first."""
         edges = [int(edge) for edge in np.linspace(0, count_rows(model, data), self.accounts + 1).round()]
         parts = [model.statistics(take_rows(model, data, low, high)) for low, high in pairwise(edges)]
-        reported = honest.copy()
-        reported[..., liar, :] = parts[0]
+        first, sizes = honest.shape[-2], tuple(high - low for low, high in pairwise(edges))
+        reported = one_report(honest, liar, parts[0], sizes[0]).statistics
         reported = np.concatenate([reported, *(part[..., None, :] for part in parts[1:])], axis=-2)
-        first = honest.shape[-2]
-        sizes = tuple(high - low for low, high in pairwise(edges))
         return Play(reported, (liar, *range(first, first + self.accounts - 1)), sizes)

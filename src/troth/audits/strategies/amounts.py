@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from troth.audits.strategies.row_shapes import count_rows, map_rows, take_rows
-from troth.audits.strategies.strategy import Knowledge, Play, RowLie, SummaryLie
+from troth.audits.strategies.strategy import Knowledge, Play, RowLie, SummaryLie, one_report
 from troth.core.contract import Array, Generator, HasSummary, Model
 from troth.core.errors import ParameterError
 from troth.core.reductions.reduction import ThinsRows
@@ -38,9 +38,8 @@ class Replicate(RowLie, SummaryLie):
         """Multiply the summary where the model has one: that is faster than repeating rows."""
         if not isinstance(model, HasSummary):
             return super().play(rng, model, data, honest, liar)
-        reported = honest.copy()
-        reported[..., liar, :] = model.from_summary(self.times * model.summary(data))
-        return Play(reported, (liar,), (self.times * count_rows(model, data),))
+        statistics = model.from_summary(self.times * model.summary(data))
+        return one_report(honest, liar, statistics, self.times * count_rows(model, data))
 
 
 @dataclass(frozen=True)
@@ -61,9 +60,8 @@ class Withhold(RowLie, SummaryLie):
 
     def change_summary(self, knowledge: Knowledge) -> Array:
         """Thin the summary."""
-        reduction: Any = knowledge.reduction
         rows = np.round(knowledge.rows * (1 - self.share))
-        return np.asarray(reduction.thinned(knowledge.own, rows, knowledge.rng))
+        return np.asarray(knowledge.reduction.thinned(knowledge.own, rows, knowledge.rng))
 
 
 @dataclass(frozen=True)

@@ -120,10 +120,10 @@ class Searched(SummaryLie):
         singles = []
         for changes in _CHANGES:
             lies = [Distort(**change) for change in changes]  # type: ignore[arg-type]
-            tried = [(earned(lie), place) for place, lie in enumerate(lies) if lie.suits_reduction(knowledge.reduction)]
+            tried = [(earned(lie), k) for k, lie in enumerate(lies) if lie.suits_reduction(knowledge.reduction)]
             if tried and max(tried)[0] > most:
-                share, place = max(tried)
-                singles.append((share, changes[place]))
+                share, best_change = max(tried)
+                singles.append((share, changes[best_change]))
         for _, change in sorted(singles, key=lambda single: -single[0]):
             lie = replace(best, **change)  # type: ignore[arg-type]
             if earned(lie) > most:

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
 from troth.audits.strategies.row_shapes import count_rows
 from troth.core.contract import Array, Generator, HasSummary, Model, explains_target
 from troth.core.errors import MissingCapabilityError, ParameterError
-
-if TYPE_CHECKING:
-    from troth.core.reductions import Reduction
 
 
 class Play(NamedTuple):
@@ -23,6 +20,13 @@ class Play(NamedTuple):
     statistics: Array
     accounts: tuple[int, ...]
     rows: tuple[int, ...]
+
+
+def one_report(honest: Array, liar: int, statistics: Array, rows: int) -> Play:
+    """Return the play in which one provider reports these statistics of ``rows`` rows, and nobody else lies."""
+    reported = honest.copy()
+    reported[..., liar, :] = statistics
+    return Play(reported, (liar,), (rows,))
 
 
 @dataclass(frozen=True)
@@ -78,9 +82,7 @@ class RowLie(Strategy):
     def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:
         """Change the liar's rows."""
         rows = self.change_rows(rng, model, data)
-        reported = honest.copy()
-        reported[..., liar, :] = statistics_of(model, rows)
-        return Play(reported, (liar,), (count_rows(model, rows),))
+        return one_report(honest, liar, statistics_of(model, rows), count_rows(model, rows))
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ class Knowledge:
     Attributes
     ----------
     reduction
-        How rows became the summaries.
+        How rows became the summaries, with all that it can do to these.
     own
         Its true summaries of the days that are replayed, ``(day, entry)``.
     stale
@@ -105,7 +107,7 @@ class Knowledge:
         What a lie would have earned it on each public day under the model that will pay, NaN where it did not report.
     """
 
-    reduction: Reduction
+    reduction: Any
     own: Array
     stale: Callable[[int], Array]
     past: Array
@@ -116,19 +118,17 @@ class Knowledge:
     @property
     def rows(self) -> Array:
         """Rows of its own reports, ``(day,)``."""
-        return self.reduction.rows(self.own)
+        return np.asarray(self.reduction.rows(self.own))
 
     @cached_property
     def mean(self) -> Array:
         """Frequencies of codes, or means of the columns, over its own past, ``(code or column,)``."""
-        reduction: Any = self.reduction
-        return np.asarray(reduction.means(self.past.sum(axis=0)))
+        return np.asarray(self.reduction.means(self.past.sum(axis=0)))
 
     @cached_property
     def spread(self) -> Array:
         """Standard deviation of its own daily means, ``(code or column,)``."""
-        reduction: Any = self.reduction
-        return np.asarray(reduction.means(self.past).std(axis=0))
+        return np.asarray(self.reduction.means(self.past).std(axis=0))
 
 
 @dataclass(frozen=True)

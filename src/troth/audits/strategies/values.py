@@ -60,8 +60,9 @@ class Flip(RowLie, SummaryLie):
 
     def change_summary(self, knowledge: Knowledge) -> Array:
         """Move rows that are drawn without replacement to the next label, around the corner."""
-        reduction: Any = knowledge.reduction
-        return np.asarray(reduction.relabelled(knowledge.own, np.round(self.share * knowledge.rows), knowledge.rng))
+        return np.asarray(
+            knowledge.reduction.relabelled(knowledge.own, np.round(self.share * knowledge.rows), knowledge.rng)
+        )
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,8 @@ class Perturb(RowLie):
         values = values_of(model, data)
         if has_labels(model):
             anew = rng.random(values.shape) < min(self.amount, 1.0)
-            drawn = np.where(anew, rng.integers(0, count_labels(model, self), values.shape), values)
-            return with_values(model, data, drawn)
+            labels = np.where(anew, rng.integers(0, count_labels(model, self), values.shape), values)
+            return with_values(model, data, labels)
         noise = self.amount * values.std(axis=row_axis(model), keepdims=True) * rng.standard_normal(values.shape)
         return with_values(model, data, admissible(model, values + noise))
 
@@ -110,8 +111,7 @@ class Shift(RowLie, SummaryLie):
 
     def change_summary(self, knowledge: Knowledge) -> Array:
         """Add a constant to every value; of labels, change the share of the last one."""
-        reduction: Any = knowledge.reduction
-        return np.asarray(reduction.shifted(knowledge.own, self.by * knowledge.spread, knowledge.rng))
+        return np.asarray(knowledge.reduction.shifted(knowledge.own, self.by * knowledge.spread, knowledge.rng))
 
 
 @dataclass(frozen=True)
@@ -129,9 +129,8 @@ class ShrinkToMean(SummaryLie):
 
     def change_summary(self, knowledge: Knowledge) -> Array:
         """Keep the number of rows, and change their mean."""
-        reduction: Any = knowledge.reduction
-        mean = reduction.means(knowledge.own)
-        return np.asarray(reduction.with_means(knowledge.own, mean + self.amount * (knowledge.mean - mean)))
+        mean = knowledge.reduction.means(knowledge.own)
+        return np.asarray(knowledge.reduction.with_means(knowledge.own, mean + self.amount * (knowledge.mean - mean)))
 
 
 @dataclass(frozen=True)
@@ -151,8 +150,7 @@ class ScaleAnswers(RowLie, SummaryLie):
 
     def change_summary(self, knowledge: Knowledge) -> Array:
         """Multiply the answers in all sums and products."""
-        reduction: Any = knowledge.reduction
-        return np.asarray(reduction.with_scaled_answers(knowledge.own, self.factor))
+        return np.asarray(knowledge.reduction.with_scaled_answers(knowledge.own, self.factor))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,168 @@
+"""Lines of all that peers could report, by its probability: for data of which there are finitely many."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from math import ceil, log, prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.core.contract import (
+    Array,
+    HasFiniteStates,
+    Indexes,
+    Model,
+    Models,
+    OrdersPeers,
+    has_independent_rows,
+    one_each,
+    shared_evidence,
+)
+from troth.core.errors import DataError, MissingCapabilityError
+from troth.core.information import log_pmi
+from troth.mechanisms.decoys import Lines, distinct_rows
+from troth.mechanisms.drawn_peers import BLOCK
+from troth.mechanisms.line import on_grid, whole_line_score
+from troth.models.numerics.reports import count_reports, enumerate_reports
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_MOST_OUTCOMES = 1 << 22
+_CHOOSE = "choose a number of decoys, such as 999"
+_TOO_MANY = f"peers could report too many things to try them all: {_CHOOSE}"
+
+
+class WholeLines(Lines):
+    """Lines in which the real peers stand among all that peers of their design could report."""
+
+    def stand_among_all(self, rivals: int | None = None) -> tuple[Array, Array, Array]:
+        """Return the chances that peers fit the report better and worse than the real ones, ``(round, line)``.
+
+        The last is the strict score of the whole line for that number of rivals; zeros without them.
+        """
+        better, worse, strict = np.zeros((3, len(self.own)))
+        for lines, statistics, chances in self._all():
+            if isinstance(self.model, OrdersPeers) and rivals is None:
+                here = np.zeros_like(lines)
+                above, tied, *_ = self.search(lines, here, statistics[:, None], chances[:, None])
+                below = 1 - above - tied
+                better[lines], worse[lines] = above, np.where(below > 1e-15, below, 0.0)
+                continue
+            for part, v, v_real in self._scored(lines, statistics):
+                better[part] = np.where(v > v_real, chances[:, None], 0.0).sum(axis=0)
+                worse[part] = np.where(v < v_real, chances[:, None], 0.0).sum(axis=0)
+                if rivals is not None:
+                    squares = (chances[:, None] * np.exp(2 * v)).sum(axis=0)
+                    strict[part] = whole_line_score(np.exp(v_real), squares, self._most_pmi(chances), rivals)
+        shape = self.rounds, self.per_round
+        return better.reshape(shape), worse.reshape(shape), strict.reshape(shape)
+
+    def _most_pmi(self, chances: Array) -> float:
+        """Bound PMI over its norm: by the least probability of a state, or of what peers could report."""
+        if isinstance(self.model, HasFiniteStates):
+            return float(1 / self.model.posterior_probabilities(np.zeros(self.own.shape[-1])).min())
+        return float(1 / np.sqrt(chances[chances > 0].min()))
+
+    def expected_spherical(self, decoys: int) -> Array:
+        """Return the spherical score of a line in expectation over its decoys, ``(round, line)``.
+
+        With w = PMI²/PMI² of the real peers, E[(1 + Σ w)^(−½)] = π^(−½) ∫ s^(−½) e^(−s) E[e^(−sw)]^K ds. In ln s the
+        trapezoidal rule converges exponentially.
+        """
+        score = np.zeros(len(self.own))
+        grid = np.arange(-75.0, 5.0, 0.2)
+        s = np.exp(grid)
+        for lines, statistics, chances in self._all():
+            for part, v, v_real in self._scored(lines, statistics):
+                with np.errstate(invalid="ignore", over="ignore"):
+                    ratio = np.where(v == v_real, 1.0, np.exp(2 * (v - v_real)))
+                for line, w in zip(part, ratio.T, strict=True):
+                    kernel = np.exp(-s[:, None] * w) @ chances
+                    score[line] = 0.2 / np.sqrt(np.pi) * (np.exp(grid / 2 - s) * kernel**decoys).sum()
+        return score.reshape(self.rounds, self.per_round)
+
+    def _all(self) -> Iterator[tuple[Indexes, Array, Array]]:
+        """Yield lines that face one design, all that its peers could report, and with what probability."""
+        designs, which = distinct_rows(self.designs)
+        order = np.argsort(which, kind="stable")
+        ends = np.searchsorted(which[order], np.arange(len(designs) + 1))
+        for number, design in enumerate(designs):
+            yield order[ends[number] : ends[number + 1]], *self._outcomes(design)
+
+    def _scored(self, lines: Indexes, statistics: Array) -> Iterator[tuple[Indexes, Array, Array]]:
+        """Yield some lines with log PMI of everything that peers could report, and of what they reported."""
+        size = max(1, BLOCK // (len(statistics) * statistics.shape[-1]))
+        for start in range(0, len(lines), size):
+            part = lines[start : start + size]
+            v = on_grid(log_pmi(self.model, self.own[part], statistics[:, None]))
+            yield part, v, on_grid(log_pmi(self.model, self.own[part], self.real[part]))
+
+    def _listed(self, design: Array) -> list[tuple[Model, int]]:
+        """Return the models and rows of the reports that peers of a design could send, if there are not too many."""
+        peers: list[tuple[Model, int]] = []
+        for part in self.parts:
+            columns = design[part.columns]
+            if part.kinds is None:
+                peers.append((part.model, int(columns[0])))
+            else:
+                of_kinds = zip(part.kinds, columns.astype(int), strict=True)
+                peers += [(part.model, int(kind[0])) for kind, count in of_kinds for _ in range(count)]
+        if prod(_count(model, rows) for model, rows in peers) > _MOST_OUTCOMES:
+            raise DataError(_TOO_MANY)
+        return peers
+
+    def _outcomes(self, design: Array) -> tuple[Array, Array]:
+        """Return all that peers of a design could report, and with what probability."""
+        total, log_orders = np.zeros((1, self.own.shape[-1])), np.zeros(1)
+        for model, rows in self._listed(design):
+            _, statistics, orders = enumerate_reports(model, [rows])
+            total = (total[:, None] + statistics).reshape(-1, total.shape[-1])
+            log_orders = (log_orders[:, None] + orders).ravel()
+        chances = _chances(self.model, total, log_orders)
+        return total, chances / chances.sum()
+
+
+def refuse_unlisted(model: Models, rows: Sequence[int], groups: Sequence[Any] | None, panels: int) -> None:
+    """Refuse models and numbers of rows of which not all that peers could report can be tried."""
+    each_model = one_each(model, len(rows))
+    labels = list(range(len(rows))) if groups is None else list(groups)
+    evidence, sizes = shared_evidence(model), np.array(rows, dtype=np.float64)
+    total: defaultdict[Model, float] = defaultdict(float)
+    of_group: defaultdict[tuple[Model, Any], float] = defaultdict(float)
+    for each in dict.fromkeys(each_model):
+        _count(each, 1)
+        _chances(evidence, *enumerate_reports(each, [1])[1:])
+    for each, label, size in zip(each_model, labels, sizes, strict=True):
+        weight = size if has_independent_rows(each) else log(_count(each, int(size)))
+        total[each] += weight
+        of_group[each, label] += weight
+    for label in dict.fromkeys(labels):
+        log_count = 0.0
+        for each, weight in total.items():
+            among = (weight - of_group[each, label]) / panels
+            log_count += log(_count(each, ceil(among))) if has_independent_rows(each) else among
+        if log_count > log(_MOST_OUTCOMES):
+            raise MissingCapabilityError(_TOO_MANY)
+
+
+def _chances(model: Model, statistics: Array, log_orders: Array) -> Array:
+    """Return how probable reports are, which a model need not say that was made from posteriors."""
+    empty = model.log_evidence(np.zeros(statistics.shape[-1]))
+    chances = np.exp(log_orders + model.log_evidence(statistics) - empty)
+    if abs(chances.sum() - 1) > 1e-6:
+        raise MissingCapabilityError(f"the model does not say how probable peers' data are: {_CHOOSE}")
+    return chances
+
+
+def _count(model: Model, rows: int) -> int:
+    try:
+        return count_reports(model, rows)
+    except MissingCapabilityError:
+        raise MissingCapabilityError(endless(model)) from None
+
+
+def endless(model: object) -> str:
+    """Say that not all that peers could report can be tried, and what to do."""
+    return f"what {type(model).__name__} peers could report is endless: {_CHOOSE}"

@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from troth.core.errors import DataError
-from troth.data.files import Fragment, TextAmongNumbersError, format_of, plan
-from troth.data.kernel import Adder, encode
+from troth.data.files import Fragment, format_of
+from troth.data.gather import requested_rows
 from troth.data.read import canonical_name, task_name
-from troth.data.request import file_name, refuse, shown
-from troth.data.tasks import TaskReports, add_up, refuse_repeated
+from troth.data.request import shown
+from troth.data.tasks import TaskReports, in_order, read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from troth.core.support import Array
     from troth.data.engines import Look
     from troth.data.request import Request
+    from troth.data.tasks import TaskRows
 
 LONGEST_NAME = 200
 """The most characters of a task's name."""
@@ -117,101 +118,37 @@ def read_own_tasks(
         Called with each batch of rows before it is read.
     """
     path, task = Path(file), str(request.day)
-    place = file_name(path)
     kind = format or format_of(path)
     if not path.is_file() or kind == "statistics":
-        raise DataError(f"{place}: is not a file of rows; send a line for each task")
+        raise DataError(f"{path.name}: is not a file of rows; send a line for each task")
     if request.provider is not None and request.provider not in Fragment(str(path), kind).column_names():
         request = replace(request, provider=None)
-    fragments, _ = plan(str(path), request, kind)
-    try:
-        table, numbers, columns = _read(fragments, request, place, look)
-    except TextAmongNumbersError as error:
-        _read(fragments, request, place, look, text=True)
-        raise fragments[0].unreadable(error) from None
-    if table.num_rows == 0:
-        raise DataError(f"{place}: the file has no rows")
+    table = read_rows(requested_rows(str(path), request, format=kind, look=look), request, own=True)
     if request.provider is not None:
-        _refuse_others(table.column(request.provider), request.provider, provider, place, numbers)
-    names, codes = _task_names(table.column(task), task, place, numbers)
-
-    def spell(code: int) -> str:
-        return f"{place}: task {shown(names[code])}"
-
-    def at(row: int) -> tuple[str, int]:
-        return "", int(numbers[row])
-
-    refuse_repeated(codes, rows, task, spell, at)
-    return OwnTasks(tuple(names), add_up(request, columns, codes, len(names), spell, at))
+        _refuse_others(table, request.provider, provider)
+    spelled, codes = table.names(task, "task")
+    _refuse_odd_names(table, spelled, codes)
+    names, places = in_order(spelled, codes, task_name)
+    summaries = table.add_up(places, rows, lambda place: f"{path.name}: task {shown(names[place])}")
+    return OwnTasks(tuple(names), summaries)
 
 
-def _read(
-    fragments: list[Fragment], request: Request, place: str, look: Look | None, *, text: bool = False
-) -> tuple[Any, NDArray[np.intp], list[Any]]:
-    """Return names as an Arrow table, numbers of rows from 0, and the columns that the model reads."""
-    adder = Adder(request, place, text=text)
-    keys = [name for name in (request.provider, request.day) if name is not None]
-    names, values, numbers, row = [], [], [], 0
-    for fragment in fragments:
-        for batch in fragment.batches(request, text=text):
-            if look is not None:
-                look(batch)
-            rows = adder.read(batch, row)
-            values.append(rows.columns)
-            numbers.append(rows.numbers)
-            names.append(pa.table({key: _plain(rows.batch.column(key)) for key in keys}))
-            row += batch.num_rows
-    refuse(adder.problems)
-    if not names:
-        raise DataError(f"{place}: the file has no rows")
-    columns = [np.concatenate(column) for column in zip(*values, strict=True)]
-    return pa.concat_tables(names, promote_options="permissive"), np.concatenate(numbers), columns
-
-
-def _plain(column: Any) -> Any:
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-
-
-def _refuse_others(column: Any, name: str, provider: str, place: str, numbers: NDArray[np.intp]) -> None:
-    values, codes = _encoded(column, name, "provider", place, numbers)
+def _refuse_others(table: TaskRows, column: str, provider: str) -> None:
+    spelled, codes = table.names(column, "provider")
     for code in np.unique(codes).tolist():
-        if canonical_name(values[code]) != canonical_name(provider):
-            row = numbers[np.argmax(codes == code)] + 1
-            raise DataError(
-                f"{place}: row {row:,} is of provider {shown(values[code])}, not {provider!r}; send only your own rows"
-            )
+        if canonical_name(spelled[code]) != canonical_name(provider):
+            file, row = table.place(int(np.argmax(codes == code)))
+            name = shown(spelled[code])
+            raise DataError(f"{file}: row {row:,} is of provider {name}, not {provider!r}; send only your own rows")
 
 
-def _task_names(column: Any, name: str, place: str, numbers: NDArray[np.intp]) -> tuple[list[str], NDArray[np.intp]]:
-    """Return the names of tasks in order, and each row's place among them."""
-    values, codes = _encoded(column, name, "task", place, numbers)
-    spelled = {code: task_name(values[code]) for code in np.unique(codes).tolist()}
-    for code, task in spelled.items():
+def _refuse_odd_names(table: TaskRows, spelled: list[str], codes: NDArray[np.intp]) -> None:
+    for code in np.unique(codes).tolist():
+        task = task_name(spelled[code])
         if len(task) > LONGEST_NAME or not task.isprintable():
-            row = numbers[np.argmax(codes == code)] + 1
+            file, row = table.place(int(np.argmax(codes == code)))
             why = "has signs that cannot be printed" if len(task) <= LONGEST_NAME else f"is {len(task):,} signs long"
             raise DataError(
-                f"{place}: row {row:,}: the name of task {shown(task)} {why}; use at most {LONGEST_NAME} signs "
-                "that can be printed"
+                f"{file}: row {row:,}: the name of task {shown(task)} {why}; use at most {LONGEST_NAME} signs that can "
+                "be printed"
             )
-    order = sorted(set(spelled.values()))
-    number = {task: place for place, task in enumerate(order)}
-    places = np.zeros(max(spelled) + 1, dtype=np.intp)
-    for code, task in spelled.items():
-        places[code] = number[task]
-    return order, places[codes]
-
-
-def _encoded(
-    column: Any, name: str, what: str, place: str, numbers: NDArray[np.intp]
-) -> tuple[list[str], NDArray[np.intp]]:
-    try:
-        values, codes = encode(column)
-    except TypeError as error:
-        raise DataError(f"{place}: column {name!r} has {error}; a {what} is named by text or a whole number") from None
-    spelled = [str(value) for value in (values if isinstance(values, range) else values.to_pylist())]
-    blank = [code for code in np.unique(codes).tolist() if code < 0 or not spelled[code].strip()]
-    if blank:
-        row = numbers[np.argmax(np.isin(codes, blank))] + 1
-        raise DataError(f"{place}: row {row:,}: column {name!r}: the name of the {what} is missing; add it")
-    return spelled, codes

@@ -2,7 +2,7 @@
 
 Every report on a task has the same cap, the price. A provider's payment is the price times the sum of its shares,
 rounded down once. The ledger has a line for each provider. Reports and shares are in a Parquet file (`task_file`),
-whose digest is in the ledger; `task_verify` recomputes all of them.
+whose digest is in the ledger; `verify` recomputes all of them.
 
 The likelihoods that pay are part of the terms, which the first line of the ledger fixes before any report is read: no
 report that is paid enters them. Those that were learnt from past items name their history; an item that is among these

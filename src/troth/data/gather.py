@@ -141,8 +141,8 @@ def requested_rows(
             each = [read(fragment, text=False) for fragment in fragments]
         except TextAmongNumbersError:  # so that whoever reads the values can say which are not numbers
             each = [read(fragment, text=True) for fragment in fragments]
-        if not any(each):
-            raise DataError("the data have no rows")
+        if not any(batch.num_rows for batches in each for batch in batches):
+            raise DataError(f"{file_name(find_files(data)[0][1])}: the file has no rows")
         table = _joined([pa.Table.from_batches(batches) for batches in each if batches], request)
         return Located(
             table.select(list(request.named)),

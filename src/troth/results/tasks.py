@@ -20,9 +20,8 @@ from troth.campaigns.seed import record_use
 from troth.campaigns.task_checks import check_task_campaign, known_tasks
 from troth.campaigns.task_data import read_task_reports, same_tasks
 from troth.campaigns.task_file import read_file, read_shares, reports_digest
-from troth.campaigns.task_verify import check_tasks
 from troth.campaigns.tasks import has_tasks, pay_tasks
-from troth.campaigns.verify import campaign_of
+from troth.campaigns.verify import campaign_of, check_tasks
 from troth.core.errors import DataError, TrothError
 from troth.core.reductions.reduction import counted_labels
 from troth.data.public import PUBLIC

@@ -25,7 +25,7 @@ from troth.cli.commands import app
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import CampaignError
 from troth.models.fitting.workers import fit_workers
-from troth.results.tasks import pay_task_campaign
+from troth.results.pay import pay_task_campaign
 
 if TYPE_CHECKING:
     from pathlib import Path

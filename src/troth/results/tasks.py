@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from functools import cached_property
 from hashlib import sha256
@@ -14,15 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from troth.campaigns.ledger import Ledger, LedgerError, locked, read_ledger, sweep, write_whole
-from troth.campaigns.rounds import used_seeds
-from troth.campaigns.seed import record_use
-from troth.campaigns.task_checks import check_task_campaign, known_tasks
-from troth.campaigns.task_data import read_task_reports, same_tasks
-from troth.campaigns.task_file import read_file, read_shares, reports_digest
-from troth.campaigns.tasks import has_tasks, pay_tasks
-from troth.campaigns.verify import campaign_of, check_tasks
-from troth.core.errors import DataError, TrothError
+from troth.campaigns.ledger import Ledger, LedgerError, write_whole
+from troth.campaigns.task_checks import check_task_campaign
+from troth.campaigns.task_file import read_file, read_shares
+from troth.campaigns.tasks import has_tasks
+from troth.campaigns.verify import check_tasks
+from troth.core.errors import TrothError
 from troth.core.reductions.reduction import counted_labels
 from troth.data.public import PUBLIC
 from troth.data.read import names_alike
@@ -33,14 +29,10 @@ from troth.results.result import Result, harmless
 from troth.results.verdict import TaskVerdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from troth.campaigns.seed import Secret
     from troth.campaigns.settle import Payment
     from troth.campaigns.terms import Campaign
     from troth.core.contract import Array
     from troth.data import Day
-    from troth.data.tasks import TaskReports
     from troth.results.verdict import Verdict
 
 _PLAIN = re.compile(r"[@+-]?[\w.-]+")  # names that cannot do anything, even if a spreadsheet takes them for formulas
@@ -321,98 +313,10 @@ def file_beside(ledger: str | Path, book: Ledger | None = None) -> Path:
     return path.parent / name
 
 
-def pay_task_campaign(
-    campaign: Campaign,
-    data: Any,
-    public: Any = None,
-    *,
-    ledger: str | Path | None = None,
-    secret: Secret | None = None,
-    secret_file: Path | None = None,
-    beacon: str | None = None,
-    approve: Callable[[Result], bool] | None = None,
-) -> TaskResult:
-    """Read reports on tasks, settle all of them together, and write the ledger and the file of shares.
-
-    ``approve`` sees the result before anything is written; unless it returns True, nothing is.
-    """
-    reports = read_task_reports(campaign, data)
-    known = known_tasks(campaign, public)
-    if ledger is None:
-        book = Ledger()
-        settled = pay_tasks(campaign, reports, known, book, secret=secret, beacon=beacon)
-        return TaskResult(campaign, book, settled.file, (None,))
-    path = Path(ledger)
-    if not path.parent.is_dir():
-        raise DataError(f"{path}: there is no folder {path.parent}")
-    with locked(path.resolve().parent):
-        sweep(path.resolve())
-        if path.exists():
-            return _paid_before(campaign, path, reports, known)
-        _refuse_paid_elsewhere(campaign, path, reports)
-        book, name = Ledger(), file_beside(path).name
-        settled = pay_tasks(campaign, reports, known, book, secret=secret, beacon=beacon, file_name=name)
-        result = TaskResult(campaign, book, settled.file, (None,))
-        if approve is None or approve(result):
-            if secret_file is not None:
-                record_use(secret_file, used_seeds(book))
-            result.write_ledger(path)
-    return result
-
-
-def _paid_before(campaign: Campaign, path: Path, reports: TaskReports, public: TaskReports | None) -> TaskResult:
-    result = open_tasks(path, read_ledger(path))
-    if result.campaign.digest != campaign.digest:
-        raise LedgerError(f"{path}: the ledger is of other terms; settle further tasks with a ledger of their own")
-    if result.ledger.of("round")[0]["root"] != reports_digest(reports, public):
-        raise DataError(
-            f"{path}: these tasks are not those that were paid: restore the data; or, for further tasks, leave out "
-            "those that were paid and name a ledger for the others (--ledger)"
-        )
-    return result
-
-
-def _refuse_paid_elsewhere(campaign: Campaign, path: Path, reports: TaskReports) -> None:
-    """Refuse tasks that another ledger in the same folder has paid under a campaign file of the same name."""
-    if campaign.path is None:
-        return
-    for other in sorted(path.resolve().parent.glob("*.jsonl")):
-        if other == path.resolve() or not _is_of(campaign, other):
-            continue
-        result = open_tasks(other, read_ledger(other))
-        if both := same_tasks(reports.tasks, result.shares.column("task").unique().to_pylist()):
-            listed = ", ".join(repr(name) for name in both[:3]) + (", …" if len(both) > 3 else "")
-            raise DataError(
-                f"{path.name}: {other.name} has paid {counted(len(both), 'task')} of these already ({listed}); leave "
-                "them out of the data, or they are paid twice"
-            )
-
-
-def _is_of(campaign: Campaign, ledger: Path) -> bool:
-    """Whether a ledger is one of tasks of a campaign with this name, about the same columns."""
-    with ledger.open("rb") as lines:
-        try:
-            terms = json.loads(lines.readline())["terms"]
-            there = terms["campaign"]["name"], terms["data"]["task"], terms["model"]["columns"]
-        except (ValueError, LookupError, TypeError):
-            return False
-    return there == (campaign.name, campaign.task, campaign.terms["model"].get("columns"))
-
-
-def open_tasks(path: str | Path, book: Ledger) -> TaskResult:
-    """Read a ledger of tasks and the file of shares beside it, without recomputing anything."""
-    if not has_tasks(book):
-        raise LedgerError(f"{path}: the ledger is not one of tasks")
+def recorded_file(path: str | Path, book: Ledger) -> bytes:
+    """Read the file of shares beside a ledger of tasks."""
     file = file_beside(path, book)
     try:
-        content = file.read_bytes()
+        return _recorded(book, file.read_bytes())
     except OSError as error:
         raise LedgerError(f"{file}: the file of shares cannot be read: {error.strerror}") from None
-    return TaskResult(campaign_of(book, Path(path).name), book, _recorded(book, content))
-
-
-def verify_tasks(path: str | Path, book: Ledger) -> TaskResult:
-    """Recompute a ledger of tasks from the file of shares beside it."""
-    result = open_tasks(path, book)
-    check_tasks(result.campaign, book, result.file, Path(path).name)
-    return result

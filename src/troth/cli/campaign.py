@@ -156,7 +156,7 @@ def init(
     if guessed.missing:
         rows = "1 row has" if guessed.missing == 1 else f"{guessed.missing:,} rows have"
         notes.append(f'{rows} no value, or no provider: {path.name} says missing = "drop", and the ledger counts them')
-    if guessed.seen:
+    if guessed.from_data:
         notes.append(
             f"the prior in {path} was guessed from the data: replace it by what you knew before anybody reported"
         )

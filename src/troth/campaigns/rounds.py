@@ -33,7 +33,7 @@ from troth.data.read import reports_by_day
 from troth.data.request import Day, Report, day_order
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from troth.campaigns.terms import Campaign
     from troth.core.contract import Model
@@ -93,7 +93,7 @@ def pay_rounds(
     used = {*payable, *(later for day in payable for later in later_days(campaign, days, day))}
     refuse_lonely(campaign, [report for report in every if report.day in used and report.day not in paid])
     for done, day in enumerate(payable, 1):
-        following = [report for later in later_days(campaign, days, day) for report in by_day[later]] or None
+        following = following_reports(campaign, by_day, day)
         link = link_of(campaign, secret, len(ledger.of("round")) + 1)
         stamp = {"last": _is_last(campaign, days, day, final), "versions": versions(), "time": now()}
         write_round(campaign, ledger, by_day[day], following, known, link, beacon, stamp)
@@ -262,6 +262,11 @@ def later_days(campaign: Campaign, days: Sequence[Day], day: Day) -> list[Day]:
     """Return the days that a day is compared with, where the rule waits for some: as many as there are, at most."""
     later = [other for other in days if day_order(other) > day_order(day)]
     return later[: campaign.rule.days - 1]
+
+
+def following_reports(campaign: Campaign, by_day: Mapping[Day, list[Report]], day: Day) -> list[Report] | None:
+    """Return the reports of the days that a day is compared with, None if there are none."""
+    return [report for later in later_days(campaign, list(by_day), day) for report in by_day[later]] or None
 
 
 def written_days(campaign: Campaign, days: Sequence[Day]) -> Any:

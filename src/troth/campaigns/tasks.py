@@ -63,8 +63,6 @@ def arrange(campaign: Campaign, reports: TaskReports, public: TaskReports | None
     distinct = list(dict.fromkeys([campaign.model, *own.values()]))
     combined = dict(zip(distinct, combine(distinct), strict=True))
     numbers = {model: number for number, model in enumerate(distinct)}
-    labels = [campaign.group_of(name) for name in reports.providers]
-    places: dict[Any, int] = {}
     known: Array | None = None
     if public is not None:
         model: Any = combined[own[PUBLIC]]
@@ -79,7 +77,7 @@ def arrange(campaign: Campaign, reports: TaskReports, public: TaskReports | None
         reports.summaries,
         tuple(combined.values()),
         np.array([numbers[own[name]] for name in reports.providers], dtype=np.intp),
-        np.array([places.setdefault(label, len(places)) for label in labels], dtype=np.intp),
+        np.array(campaign.group_numbers(reports.providers), dtype=np.intp),
         known,
     )
 
@@ -164,7 +162,7 @@ def pay_tasks(
     ``receipts`` are everybody's reports as they were confirmed, each with its nonce and the digest of what it says on
     each task: the ledger has them then, and the seed is made of the root over them.
     """
-    campaign.check_tasks_providers(reports.providers)
+    campaign.check_providers(reports.providers)
     campaign.check_task_counts(reports.providers, np.bincount(reports.provider).tolist())
     refuse_past_tasks(campaign, reports)
     if ledger.entries:

@@ -19,6 +19,7 @@ from troth.campaigns.rounds import (
     check_kinds,
     check_limits,
     check_possible,
+    following_reports,
     later_days,
     write_round,
     written_days,
@@ -106,8 +107,7 @@ def _checked(campaign: Campaign, ledger: Ledger, place: str, watch: Callable[[in
         before = link if before is not None else None
         _check_plan(campaign, rounds, done, list(by_day), place)
         stamp = _stamp(head)
-        later = later_days(campaign, list(by_day), head["day"])
-        following = [report for day in later for report in by_day[day]] or None
+        following = following_reports(campaign, by_day, head["day"])
         try:
             write_round(campaign, fresh, by_day[head["day"]], following, known, link, beacon, stamp)
         except TrothError as error:
@@ -207,7 +207,7 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
         raise LedgerError(f"{place}: the file of shares has other public data than the terms")
     _check_sums(campaign, reports, place)
     _check_payees(ledger, reports, place)
-    campaign.check_tasks_providers(reports.providers)
+    campaign.check_providers(reports.providers)
     campaign.check_task_counts(reports.providers, np.bincount(reports.provider).tolist())
     link, beacon = reader_of(ledger, place).link(head), head.get("beacon")
     _check_link(campaign, link, campaign.commitment, 1, place)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.campaigns.rounds import later_days
+from troth.campaigns.rounds import following_reports
 from troth.campaigns.settle import scene
 from troth.core.contract import HasReduction, Model, SamplesStatistics, has_independent_rows
 from troth.core.errors import TrothError
@@ -110,8 +110,7 @@ def last_scored(result: Result) -> dict[str, Any]:
 def _last_scene(result: Result) -> tuple[Campaign, Scene, str | None, list[Report]]:
     """Return the last round that was scored, as the rule saw it, with the campaign and the reports on that day."""
     campaign, by_day, head = result.campaign, reports_by_day(result.reports), last_scored(result)
-    following = [report for day in later_days(campaign, list(by_day), head["day"]) for report in by_day[day]] or None
-    today = by_day[head["day"]]
+    today, following = by_day[head["day"]], following_reports(campaign, by_day, head["day"])
     return campaign.on(head["day"]), scene(campaign, today, following), head["seed"], today
 
 
@@ -190,8 +189,8 @@ def _replaced(campaign: Campaign, stage: Scene, summaries: Mapping[str, Array | 
     """Return everybody's statistics with those of other summaries, where there are such."""
     own = stage.round.statistics.copy()
     for model, places in stage.paid_by_model:
-        some = [place for place in places if summaries[stage.names[place]] is not None]
-        if some:
-            at: Any = (*stage.index, some)
-            own[at] = campaign.statistics(model, np.array([summaries[stage.names[place]] for place in some]))
+        able = [place for place in places if summaries[stage.names[place]] is not None]
+        if able:
+            at: Any = (*stage.index, able)
+            own[at] = campaign.statistics(model, np.array([summaries[stage.names[place]] for place in able]))
     return own

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from collections import Counter
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -97,7 +96,7 @@ class Result:
     @property
     def paid(self) -> int:
         """What was paid in all, in minor units."""
-        return sum(payment.payment for paid in self.rounds for payment in paid.payments)
+        return sum(self.totals.values())
 
     @property
     def would_pay(self) -> int:
@@ -119,13 +118,18 @@ class Result:
         return self.campaign.rule.name
 
     @cached_property
-    def totals(self) -> dict[str, int]:
-        """What each provider was paid in all, in minor units, by name."""
-        totals: Counter[str] = Counter()
+    def by_provider(self) -> dict[str, list[tuple[Day, Payment]]]:
+        """Everybody's payments with their days, by name."""
+        payments: dict[str, list[tuple[Day, Payment]]] = {}
         for paid in self.rounds:
             for payment in paid.payments:
-                totals[payment.provider] += payment.payment
-        return dict(sorted(totals.items()))
+                payments.setdefault(payment.provider, []).append((paid.day, payment))
+        return dict(sorted(payments.items()))
+
+    @cached_property
+    def totals(self) -> dict[str, int]:
+        """What each provider was paid in all, in minor units, by name."""
+        return {name: sum(payment.payment for _, payment in each) for name, each in self.by_provider.items()}
 
     @cached_property
     def verdict(self) -> Verdict:

@@ -8,7 +8,6 @@ from troth.results.explanation import printable
 from troth.results.formats import number
 
 if TYPE_CHECKING:
-    from troth.campaigns.settle import Payment
     from troth.results.result import Result
 
 _MOST_LINES = 60
@@ -40,26 +39,17 @@ class Shown(NamedTuple):
 def totals_table(result: Result) -> Shown:
     """Return a table with one line for each provider: days, rows, mean share and the sum."""
     campaign = result.campaign
-    of_provider: dict[str, list[Payment]] = {}
-    for paid in result.rounds:
-        for payment in paid.payments:
-            of_provider.setdefault(payment.provider, []).append(payment)
-    shares = {name: sum(each.share for each in payments) / len(payments) for name, payments in of_provider.items()}
-    lines = [
-        [
-            printable(name),
-            f"{len(of_provider[name]):,}",
-            f"{sum(payment.rows for payment in of_provider[name]):,}",
-            f"{shares[name]:.2%}",
-            campaign.text(total),
-        ]
-        for name, total in result.totals.items()
-    ]
-    count = sum(map(len, of_provider.values()))
+    lines, shares = [], []
+    for name, payments in result.by_provider.items():
+        rows = sum(payment.rows for _, payment in payments)
+        shares.append(sum(payment.share for _, payment in payments) / len(payments))
+        total = campaign.text(result.totals[name])
+        lines.append([printable(name), f"{len(payments):,}", f"{rows:,}", f"{shares[-1]:.2%}", total])
+    count = sum(map(len, result.by_provider.values()))
     return Shown(
         ["provider", "days", "rows", "mean share of cap", f"payments {campaign.currency}".strip()],
         lines,
-        [shares[name] for name in result.totals],
+        shares,
         f"sums of {count:,} payments on {len(result.rounds):,} days, which the ledger and the page have",
     )
 

@@ -313,11 +313,11 @@ def unchecked_before(campaign: Campaign) -> str:
 
 def judge(result: Result) -> Verdict:
     """Check the model on the reports, and compare what everybody is paid with the pay of nothing and of less."""
-    gaps: dict[str, list[float]] = {}
-    for paid in result.rounds:
-        for payment in paid.payments:
-            gaps.setdefault(payment.provider, []).append(payment.empty_share - payment.share)
-    below = {name: gap for name, each in gaps.items() if (gap := float(np.mean(each))) > 0}
+    below = {}
+    for name, payments in result.by_provider.items():
+        gap = float(np.mean([payment.empty_share - payment.share for _, payment in payments]))
+        if gap > 0:
+            below[name] = gap
     checked, why = None, ""
     with np.errstate(all="ignore"):
         try:

@@ -11,6 +11,7 @@ from troth.core.errors import DataError, ParameterError
 from troth.core.settings import plain_copy
 from troth.data.gather import column_names
 from troth.data.public import PUBLIC
+from troth.data.request import listed
 from troth.mechanisms import DEFAULT_RULE, Rule
 from troth.models import Family
 
@@ -75,8 +76,7 @@ def _refuse_unknown(data: Any, named: Mapping[str, str | None]) -> None:
     have = column_names(data)
     for key, name in named.items():
         if name is not None and name not in have:
-            shown = ", ".join(map(repr, have[:12])) + (", …" if len(have) > 12 else "")
-            raise DataError(f"there is no column {name!r} ({key}=); there are {shown}")
+            raise DataError(f"there is no column {name!r} ({key}=); there are {listed(have)}")
 
 
 def _columns(
@@ -98,7 +98,7 @@ def _columns(
         if len(left) != needed:
             raise DataError(
                 f"the model reads {needed} column(s), and besides provider and day there are {len(left)} "
-                f"({', '.join(map(repr, left[:8]))}): say which with columns="
+                f"({listed(left, 8)}): say which with columns="
             )
     return left
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from troth.core.errors import DataError
 from troth.data.files import Fragment, format_of
 from troth.data.read import canonical_name, read_reports
-from troth.data.request import Day, Report, Request, file_name, shown
+from troth.data.request import Day, Report, Request, file_name, listed, shown
 
 if TYPE_CHECKING:
     from troth.data.engines import Look
@@ -51,8 +51,7 @@ def read_own(
         raise DataError(f"{place}: the file has no rows")
     name = canonical_name(provider) if provider is not None else names[0]
     if request.provider is not None and len(names) > 1:
-        examples = ", ".join(map(shown, names[:5])) + (", …" if len(names) > 5 else "")
-        raise DataError(f"{place}: holds rows of {len(names)} providers ({examples}); send the rows of one")
+        raise DataError(f"{place}: holds rows of {len(names)} providers ({listed(names, 5)}); send the rows of one")
     if request.provider is not None and name != names[0]:
         raise DataError(f"{place}: the rows are of provider {shown(names[0])}, not {name!r}")
     other_days = [report.day for report in reports if report.day != day]

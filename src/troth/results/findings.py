@@ -12,8 +12,6 @@ from troth.campaigns.check import audit_campaign, certify_campaign, evidence_cos
 from troth.campaigns.past import backtest_campaign, campaign_history, read_history
 from troth.campaigns.settle import with_features
 from troth.certificates import Certificate, Fit, check_fit, find_near_duplicates
-from troth.certificates.fit import doubt_of
-from troth.core.contract import DoubtsReports, LeavesCandidates, one_each
 from troth.core.errors import TrothError, first_line
 from troth.data.read import reports_by_day
 from troth.history import History
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
 
     from troth.audits import Audit
     from troth.campaigns.terms import Campaign
-    from troth.core.effective_candidates import EffectiveCandidates
     from troth.data import Day, Report
     from troth.history import ModelComparison
     from troth.results.result import Result
@@ -145,23 +142,6 @@ def check_campaign_fit(campaign: Campaign, reports: list[Report]) -> CheckedFit:
     if not campaign.daily:
         t, rows = t[0], rows[0]
     return CheckedFit(check_fit(model, t, rows=rows, simulations=_SIMULATIONS), checked)
-
-
-def effective_candidates(campaign: Campaign, reports: list[Report]) -> EffectiveCandidates | None:
-    """Count the candidates that each report of a round, and all together, leave; None for a model without any."""
-    models = campaign.models_for([report.provider for report in reports])
-    first = one_each(models)[0]
-    if not isinstance(first, LeavesCandidates):
-        return None
-    return first.effective(campaign.statistics_of(models, [report.summary for report in reports]))
-
-
-def doubt_of_reports(campaign: Campaign, reports: list[Report]) -> str:
-    """Say why the model is poor for the reports of a round, where it can tell."""
-    models = campaign.models_for([report.provider for report in reports])
-    if not any(isinstance(one, DoubtsReports) for one in one_each(models)):
-        return ""
-    return doubt_of(models, campaign.statistics_of(models, [report.summary for report in reports]))
 
 
 def _near_duplicates(campaign: Campaign, reports: list[Report]) -> list[NearDuplicates]:

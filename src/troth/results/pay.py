@@ -24,7 +24,7 @@ from troth.core.reductions import Moments
 from troth.data import Report, read_reports
 from troth.data.files import find_files
 from troth.data.gather import gather_reports
-from troth.data.request import Request
+from troth.data.request import Request, listed
 from troth.results.formats import counted
 from troth.results.result import Result
 from troth.results.tasks import TaskResult, file_beside, recorded_file
@@ -350,10 +350,9 @@ def _refuse_paid_elsewhere(campaign: Campaign, path: Path, reports: TaskReports)
         book = read_ledger(other)
         paid = TaskResult(campaign, book, recorded_file(other, book)).shares.column("task").unique()
         if both := same_tasks(reports.tasks, paid.to_pylist()):
-            listed = ", ".join(repr(name) for name in both[:3]) + (", …" if len(both) > 3 else "")
             raise DataError(
-                f"{path.name}: {other.name} has paid {counted(len(both), 'task')} of these already ({listed}); leave "
-                "them out of the data, or they are paid twice"
+                f"{path.name}: {other.name} has paid {counted(len(both), 'task')} of these already "
+                f"({listed(both, 3)}); leave them out of the data, or they are paid twice"
             )
 
 

@@ -22,7 +22,7 @@ from troth.core.errors import DataError, ParameterError
 from troth.core.settings import closest
 from troth.data.files import find_files
 from troth.data.gather import MOST_LOOKED_AT, column_names, first_rows
-from troth.data.request import NO_NAME, NO_VALUE, parse_day, shown
+from troth.data.request import NO_NAME, NO_VALUE, listed, parse_day, shown
 from troth.models import FAMILIES
 from troth.models.first_guess import Column, FirstGuess, GuessesFromColumn, GuessesFromColumns
 
@@ -96,7 +96,7 @@ def guess(
         for name, option in ((provider, "--provider"), (day, "--day"), (target, "--target"))
     )
     if provider is None and len(find_files(data)) == 1:
-        raise DataError(f"{data}: say which column names the provider with --provider; there are {_listed(have)}")
+        raise DataError(f"{data}: say which column names the provider with --provider; there are {listed(have)}")
     columns = _columns(data, [column] if isinstance(column, str) else column, have, (provider, day, target))
     paid = [*columns, *([] if target is None else [target])]
     table, places = first_rows(data, paid, provider, day)
@@ -183,7 +183,7 @@ def _columns(
     """Return the columns that are paid for, or that explain the target."""
     left, target = [name for name in have if name not in others], others[-1]
     if names is None and (target is None and len(left) != 1):
-        raise DataError(f"{data}: say which column is paid for with --column; there are {_listed(left)}")
+        raise DataError(f"{data}: say which column is paid for with --column; there are {listed(left)}")
     columns = [str(column_meant(data, name, have, "--column")) for name in names] if names is not None else left
     for name in columns:
         if name in others:
@@ -302,7 +302,7 @@ def column_meant(data: Path, name: str | None, have: list[str], option: str) -> 
         return name
     near = [each for each in have if each.strip().casefold() == name.strip().casefold()]
     if len(near) != 1:
-        raise DataError(f"{data}: there is no column {name!r} ({option}); there are {_listed(have)}")
+        raise DataError(f"{data}: there is no column {name!r} ({option}); there are {listed(have)}")
     return near[0]
 
 
@@ -327,7 +327,3 @@ def _refuse_other_dates(day: str | None, days: list[tuple[Any, str]]) -> None:
                 f"column {day!r}, {place}: {str(value)!r} is not a day (--day); days are dates, written YYYY-MM-DD, or "
                 "whole numbers"
             ) from None
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(repr(name) for name in names[:12]) + (", …" if len(names) > 12 else "")

@@ -73,8 +73,8 @@ def read_history(
         raise DataError("a history has days: name the column that holds them (--day, or [data] day in the campaign)")
     reduction = history_reduction(campaign)
     keeps_rows = isinstance(reduction, HasTarget)
-    columns = {"provider": provider or campaign.provider, "day": named}
-    request = replace(campaign.request, reduction=reduction, features=keeps_rows, answers=keeps_rows, **columns)
+    request = replace(campaign.request, provider=provider or campaign.provider, day=named, reduction=reduction)
+    request = replace(request, features=keeps_rows, answers=keeps_rows)
     reading = None if watch is None else lambda done, total: watch("reading", done, total)
     reports, files = read_reports(source, request, engine=campaign.engine, format=campaign.format, watch=reading)
     if files:

@@ -87,7 +87,9 @@ def pay_rounds(
     days = list(by_day)
     check_kinds([*days, *(campaign.public if campaign.public_by_day else ())])
     _check_days(campaign, days, paid, campaign.daily and any(entry["last"] for entry in ledger.of("round")))
-    payable = _payable(campaign, days, paid, final)
+    closed = final or (campaign.days is not None and len(days) == campaign.days)
+    ready = [day for day in days if closed or len(later_days(campaign, days, day)) == campaign.rule.days - 1]
+    payable = [day for day in ready if day not in paid]
     if payable:
         check_beacon(campaign, beacon)
     used = {*payable, *(later for day in payable for later in later_days(campaign, days, day))}
@@ -95,7 +97,8 @@ def pay_rounds(
     for done, day in enumerate(payable, 1):
         following = following_reports(campaign, by_day, day)
         link = link_of(campaign, secret, len(ledger.of("round")) + 1)
-        stamp = {"last": _is_last(campaign, days, day, final), "versions": versions(), "time": now()}
+        last = day == days[-1] and (closed or not campaign.daily)
+        stamp = {"last": last, "versions": versions(), "time": now()}
         write_round(campaign, ledger, by_day[day], following, known, link, beacon, stamp)
         if watch is not None:
             watch(done, len(payable))
@@ -287,20 +290,6 @@ def read_days(written: Any) -> list[Day]:
     if isinstance(written, list):
         return written
     return [] if written is None else [written]
-
-
-def _is_last(campaign: Campaign, days: Sequence[Day], day: Day, final: bool) -> bool:
-    return day == days[-1] and (_is_closed(campaign, days, final) or not campaign.daily)
-
-
-def _is_closed(campaign: Campaign, days: Sequence[Day], final: bool) -> bool:
-    return final or (campaign.days is not None and len(days) == campaign.days)
-
-
-def _payable(campaign: Campaign, days: Sequence[Day], paid: Sequence[Day], final: bool) -> list[Day]:
-    closed = _is_closed(campaign, days, final)
-    ready = [day for day in days if closed or len(later_days(campaign, days, day)) == campaign.rule.days - 1]
-    return [day for day in ready if day not in paid]
 
 
 def check_possible(campaign: Campaign, report: Report) -> None:

@@ -26,16 +26,9 @@ if TYPE_CHECKING:
     from troth.data.files import Source
     from troth.models import Family
 
-
 TABLES = ("campaign", "model", "history", "mechanism", "data", "public", "limits", "groups", "weights")
-
-
 _DATA_OF_MODEL = ("columns", "target", "intercept", "categories", "scales", "levels", "pilot")
-
-
 _LARGEST_FILE = 1 << 22
-
-
 _WEIGHT = re.compile(r"[0-9]{0,40}\.?[0-9]{0,40}(e[+-]?[0-9]{1,3})?|[0-9]{1,40}/[0-9]{1,40}", re.IGNORECASE)
 
 

@@ -68,7 +68,7 @@ def first_rows(
 
 def gather_reports(model: Model, data: Any, request: Request) -> list[Report]:
     """Compute each provider's statistics of each day with the model's ``statistics``."""
-    table = requested_table(data, request)
+    table = requested_rows(data, request).table
     columns = []
     for name in request.columns:
         array = table.column(str(name)).combine_chunks()
@@ -111,11 +111,6 @@ class Located(NamedTuple):
                 return name, first + row
             row -= rows
         return "the data", row
-
-
-def requested_table(data: Any, request: Request) -> Any:
-    """Return the requested columns of any table as an Arrow table."""
-    return requested_rows(data, request).table
 
 
 def requested_rows(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from troth.campaigns.describe import describe_campaign
 from troth.campaigns.ledger import Ledger, LedgerError, locked, read_ledger, sweep
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from troth.mechanisms import Rule
 
     Watch = Callable[[str, int, int], None]
+    AnyResult = TypeVar("AnyResult", bound=Result)
 
 
 def pay(
@@ -237,9 +238,9 @@ def verify(
     if not isinstance(terms, dict) or not isinstance(terms.get("model"), dict):
         raise LedgerError(f"{place}, line 1: there are no terms: this is not a campaign's ledger")
     if has_tasks(book):
-        if isinstance(ledger, Ledger) and file is None:
+        shares = file if isinstance(ledger, Ledger) else recorded_file(ledger, book)
+        if shares is None:
             raise LedgerError("a ledger of tasks has a file of shares beside it: give its path, or file=")
-        shares = recorded_file(ledger, book) if file is None else file
         result = TaskResult(campaign_of(book, place), book, shares)
         check_tasks(result.campaign, book, shares, place)
         return result
@@ -273,12 +274,12 @@ def _pay(
 
 
 def _write(
-    pay_into: Callable[[Ledger], Result],
+    pay_into: Callable[[Ledger], AnyResult],
     *,
     ledger: str | Path | None,
     secret_file: Path | None = None,
     approve: Callable[[Result], bool] | None = None,
-) -> Result:
+) -> AnyResult:
     """Pay into a ledger in memory, begun or continued, and write it if it paid something that is approved."""
     if ledger is None:
         return pay_into(Ledger())
@@ -304,13 +305,13 @@ def pay_task_campaign(
     secret: Secret | None = None,
     beacon: str | None = None,
     **writing: Any,
-) -> Result:
+) -> TaskResult:
     """Read reports on tasks, settle all of them together, and write the ledger and the file of shares."""
     reports = read_task_reports(campaign, data)
     known = known_tasks(campaign, public)
 
     def pay_into(book: Ledger) -> TaskResult:
-        named = {}
+        named: dict[str, Any] = {}
         if ledger is not None:
             path = Path(ledger)
             if book.entries:

@@ -120,7 +120,8 @@ def _other_reports(campaign: Campaign, stage: Scene, today: list[Report]) -> dic
     model: Any = stage.round.evidence
     lies = {NOTHING: np.zeros_like(t)}
     if isinstance(model, HasReduction) or has_independent_rows(model):
-        lies[TWICE] = _twice(campaign, stage, today)
+        twice = {report.provider: 2 * report.summary for report in today}
+        lies[TWICE] = _replaced(campaign, stage, twice) if isinstance(model, HasReduction) else 2 * t
     if isinstance(model, SamplesStatistics):
         try:
             theta = model.draw_parameters(rng, t.shape[:-1])
@@ -143,14 +144,6 @@ def _drawn(stage: Scene, theta: Array, rng: np.random.Generator) -> Array:
     each: list[Any] = list(model)
     drawn = [m.draw_statistics(rng, theta[..., i, :], m.design(t[..., i, :])) for i, m in enumerate(each)]
     return np.stack(drawn, axis=-2)
-
-
-def _twice(campaign: Campaign, stage: Scene, today: list[Report]) -> Array:
-    """Return reports with every row twice."""
-    t = stage.round.statistics
-    if not isinstance(stage.round.evidence, HasReduction):
-        return 2 * t
-    return _replaced(campaign, stage, {report.provider: 2 * report.summary for report in today})
 
 
 def _fewer(parts: int, campaign: Campaign, stage: Scene, today: list[Report]) -> _Lie:

@@ -189,7 +189,8 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON, money as decimal strings."""
-        campaign = self.campaign
+        campaign, left = self.campaign, self.effective_candidates
+        reporting = [report.provider for report in self._last_reports]
         return {
             "campaign": campaign.name,
             "rule": self.rule,
@@ -213,12 +214,8 @@ class Result:
                 }
                 for paid in self.rounds
             ],
-            **self._candidates(),
+            **({} if left is None else {"effective_candidates": left.to_dict(reporting)}),
         }
-
-    def _candidates(self) -> dict[str, Any]:
-        left = self.effective_candidates
-        return {} if left is None else {"effective_candidates": left.to_dict([r.provider for r in self._last_reports])}
 
     def _columns(self) -> dict[str, list[Any]]:
         rows = [(paid.day, payment) for paid in self.rounds for payment in paid.payments]

@@ -52,7 +52,7 @@ def assumed_of(campaign: Campaign) -> tuple[str, ...]:
     return (*_ASSUMED, _GUESSED if campaign.guessed else _FROM_ELSEWHERE)
 
 
-def render(result: TaskResult, **_: Any) -> str:
+def render(result: TaskResult) -> str:
     """Return the page of a result as HTML."""
     rows = worker_rows(result)
     return _environment.get_template("results/tasks.html").render(

@@ -22,7 +22,7 @@ from troth.core.errors import TrothError
 from troth.core.reductions.reduction import counted_labels
 from troth.data.public import PUBLIC
 from troth.data.read import names_alike
-from troth.results.explanation import printable
+from troth.results.explanation import explain, printable
 from troth.results.findings import CheckedFit
 from troth.results.formats import counted
 from troth.results.result import Result, harmless
@@ -98,7 +98,48 @@ class TaskResult(Result):
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What whoever pays should know about the data: guesses that are not used, rows left out, lonely answers."""
-        return task_notes(self)
+        reports, public, _ = read_file(self.file, self.campaign)
+        notes = []
+        if self.campaign.guessed:
+            notes.append(
+                "the prior was guessed from the data that are paid, so that these decide on what pays them: replace it "
+                "by what you knew before anybody answered, and remove [model] guessed"
+            )
+        if public is not None:
+            extra = len(set(public.tasks) - set(reports.tasks))
+            if extra == len(public.tasks):
+                notes.append(f"none of the {extra:,} public guesses is for a task that is paid: compare the names")
+            elif extra:
+                notes.append(f"{extra:,} of {len(public.tasks):,} public guesses are for tasks that nobody worked on")
+            if PUBLIC not in self.campaign.provider_models:
+                notes.append(
+                    "the public guess has no likelihood of its own and is taken to be as good as an unknown worker: "
+                    f'say how good it is as [model.providers."{PUBLIC}"]'
+                )
+        if self.payments and not self.paid:
+            notes.append("at this price every payment is rounded down to nothing: raise it, or pay more tasks together")
+        if odd := [payment.provider for payment in self.payments if in_csv(payment.provider) != payment.provider]:
+            notes.append(
+                f"a spreadsheet would take {counted(len(odd), 'name')} such as {odd[0]!r} for a formula, so a CSV has "
+                "an apostrophe before it: remove that for a platform on which somebody is really called so"
+            )
+        if alike := names_alike(reports.tasks):
+            pairs = f"{counted(len(alike), 'pair')} of tasks differ" if len(alike) > 1 else "two tasks differ"
+            one, other = alike[0]
+            notes.append(f"{pairs} in capitals or spaces alone, such as {one!r} and {other!r}: is that one item?")
+        if dropped := self.ledger.of("tasks")[0].get("dropped", 0):
+            notes.append(f"{counted(dropped, 'row')} without a value {'is' if dropped == 1 else 'are'} left out")
+        alone = int(sum(payment.terms["without_peers"] for payment in self.payments))
+        if alone and self.campaign.price is None:
+            notes.append(
+                f"{counted(alone, 'answer')} without a peer share the budget like all others, which lowers "
+                "everybody's pay: name a [campaign] price where workers could make items up"
+            )
+        if 2 * alone > len(reports):
+            notes.append(
+                f"{alone:,} of {len(reports):,} answers have no peer and earn the base share, whatever they say"
+            )
+        return tuple(notes)
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -114,13 +155,11 @@ class TaskResult(Result):
         except TrothError as error:
             why = str(error)
         answers = sum(payment.rows for payment in self.payments)
-        mean, base = (
-            sum(payment.rows * share for payment, share in zip(self.payments, shares, strict=True)) / answers
-            for shares in ([p.share for p in self.payments], [p.empty_share for p in self.payments])
-        )
-        seen = None if checked is None else CheckedFit(checked, f"{checked.simulations:,} tasks")
+        mean = sum(payment.rows * payment.share for payment in self.payments) / answers
+        base = sum(payment.rows * payment.empty_share for payment in self.payments) / answers
+        fit = None if checked is None else CheckedFit(checked, f"{checked.simulations:,} tasks")
         under = sum(payment.share < payment.empty_share for payment in self.payments)
-        return TaskVerdict(seen, why, len(self.payments), below, mean=mean, base=base, below=under)
+        return TaskVerdict(fit, why, len(self.payments), below, mean=mean, base=base, below=under)
 
     def verify(self) -> TaskResult:
         """Recompute every share and payment, or raise at the first that differs."""
@@ -164,20 +203,8 @@ class TaskResult(Result):
         """Explain a payment: the sum, and the best, the worst and some other tasks."""
         del day
         payment = self.payment(provider)
-        campaign, entry = self.campaign, self.ledger.of("tasks")[0]
-        price = campaign.price if campaign.price is not None else campaign.budget / entry["reports"]
-        lines = [
-            f"{printable(provider)}: {counted(payment.rows, 'task')}, paid {campaign.show(payment.payment)}",
-            f"  sum of shares        {payment.terms['shares']:.4f}",
-            f"  price of a report    {float(price) / 10**campaign.decimals:.6g} {campaign.currency}".rstrip(),
-            "  payment              sum of shares × price, rounded down once",
-            f"  mean share           {payment.share:.2%} ± {self.spread[provider]:.2%}",
-            f"  for an empty report  {payment.empty_share:.2%} on each task, whatever peers answer",
-        ]
-        if payment.terms["without_peers"]:
-            alone = counted(int(payment.terms["without_peers"]), "task")
-            lines.append(f"  without a peer       {alone}: nobody else worked there, the base share")
-        lines.append("  some of these tasks:")
+        mean = f"mean share {payment.share:.2%} ± {self.spread[provider]:.2%}"
+        lines = [explain(self.campaign, payment), f"  {mean}; some of these tasks:"]
         for each in self.sample(provider, sample):
             others = "1 peer" if each.peers == 1 else f"{each.peers} peers"
             lines.append(f"    {printable(each.task)}: {each.answer}, {others}, share {each.share:.1%}: {each.reason}")
@@ -228,58 +255,13 @@ class TaskResult(Result):
         """Return the page: workers by pay per task, who agrees with whom, and the worst tasks."""
         from troth.results.task_page import render
 
-        options.pop("watch", None)
-        options.pop("history", None)
-        return render(self, **options)
+        del options  # simulations and a history are for days
+        return render(self)
 
 
 def in_csv(name: str) -> str:
     """Return a name as a platform knows it, such as @ann or -7; one that could be a formula is made harmless."""
     return name if _PLAIN.fullmatch(name) else harmless(name)
-
-
-def task_notes(result: TaskResult) -> tuple[str, ...]:
-    """Return what whoever pays tasks should know about the data, in sentences."""
-    reports, public, _ = read_file(result.file, result.campaign)
-    notes = []
-    if result.campaign.guessed:
-        notes.append(
-            "the prior was guessed from the data that are paid, so that these decide on what pays them: replace it by "
-            "what you knew before anybody answered, and remove [model] guessed"
-        )
-    if public is not None:
-        extra = len(set(public.tasks) - set(reports.tasks))
-        if extra == len(public.tasks):
-            notes.append(f"none of the {extra:,} public guesses is for a task that is paid: compare the names")
-        elif extra:
-            notes.append(f"{extra:,} of {len(public.tasks):,} public guesses are for tasks that nobody worked on")
-        if PUBLIC not in result.campaign.provider_models:
-            notes.append(
-                "the public guess has no likelihood of its own and is taken to be as good as an unknown worker: say "
-                f'how good it is as [model.providers."{PUBLIC}"]'
-            )
-    if result.payments and not result.paid:
-        notes.append("at this price every payment is rounded down to nothing: raise it, or pay more tasks together")
-    if odd := [payment.provider for payment in result.payments if in_csv(payment.provider) != payment.provider]:
-        notes.append(
-            f"a spreadsheet would take {counted(len(odd), 'name')} such as {odd[0]!r} for a formula, so a CSV has an "
-            "apostrophe before it: remove that for a platform on which somebody is really called so"
-        )
-    if alike := names_alike(reports.tasks):
-        pairs = f"{counted(len(alike), 'pair')} of tasks differ" if len(alike) > 1 else "two tasks differ"
-        one, other = alike[0]
-        notes.append(f"{pairs} in capitals or spaces alone, such as {one!r} and {other!r}: is that one item?")
-    if dropped := result.ledger.of("tasks")[0].get("dropped", 0):
-        notes.append(f"{counted(dropped, 'row')} without a value {'is' if dropped == 1 else 'are'} left out")
-    alone = int(sum(payment.terms["without_peers"] for payment in result.payments))
-    if alone and result.campaign.price is None:
-        notes.append(
-            f"{counted(alone, 'answer')} without a peer share the budget like all others, which lowers everybody's "
-            "pay: name a [campaign] price where workers could make items up"
-        )
-    if 2 * alone > len(reports):
-        notes.append(f"{alone:,} of {len(reports):,} answers have no peer and earn the base share, whatever they say")
-    return tuple(notes)
 
 
 def result_of(campaign: Campaign, ledger: Ledger, file: bytes | None = None) -> Result:

@@ -92,7 +92,7 @@ def guess(
         )
     have = column_names(data)
     provider, day, target = (
-        column_meant(data, name, have, option)
+        None if name is None else column_meant(data, name, have, option)
         for name, option in ((provider, "--provider"), (day, "--day"), (target, "--target"))
     )
     if provider is None and len(find_files(data)) == 1:
@@ -184,7 +184,7 @@ def _columns(
     left, target = [name for name in have if name not in others], others[-1]
     if names is None and (target is None and len(left) != 1):
         raise DataError(f"{data}: say which column is paid for with --column; there are {listed(left)}")
-    columns = [str(column_meant(data, name, have, "--column")) for name in names] if names is not None else left
+    columns = [column_meant(data, name, have, "--column") for name in names] if names is not None else left
     for name in columns:
         if name in others:
             raise DataError(f"{data}: column {name!r} cannot be paid for and name providers, days or the target too")
@@ -296,9 +296,9 @@ def _notes(columns: list[Column], first: FirstGuess, providers: list[str]) -> li
     return notes
 
 
-def column_meant(data: Path, name: str | None, have: list[str], option: str) -> str | None:
+def column_meant(data: Path, name: str, have: list[str], option: str) -> str:
     """Return the column of that name; blanks around it and capitals do not matter if they leave no choice."""
-    if name is None or name in have:
+    if name in have:
         return name
     near = [each for each in have if each.strip().casefold() == name.strip().casefold()]
     if len(near) != 1:

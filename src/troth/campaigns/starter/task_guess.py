@@ -10,7 +10,7 @@ from troth.campaigns.starter.guess import Guess
 from troth.campaigns.starter.look import common_rows, heavy_tails, label_count, merged_spellings, read_written
 from troth.core.errors import DataError, ParameterError
 from troth.core.reductions import Moments
-from troth.data.gather import first_rows, requested_table
+from troth.data.gather import first_rows, requested_rows
 from troth.data.read import task_name
 from troth.data.request import NO_VALUE, Request
 from troth.models import FAMILIES
@@ -217,7 +217,7 @@ class _Repeats:
 def _repeats(named: TaskColumns, columns: Sequence[str]) -> _Repeats:
     """Count rows with a value by worker and task."""
     request = Request(Moments(), tuple(columns), named.provider, named.task, categories=("",))
-    table = requested_table(str(named.source), request)
+    table = requested_rows(str(named.source), request).table
     spell: tuple[tuple[str, Callable[[str], str]], ...]
     spell = (named.provider, str.strip), (named.task, task_name), (columns[0], str.strip)
     written = [[one(str(value)) for value in table.column(name).to_pylist()] for name, one in spell]
@@ -228,9 +228,9 @@ def _repeats(named: TaskColumns, columns: Sequence[str]) -> _Repeats:
 
 def _written(source: Path, column: str) -> Counter[str]:
     """Count the values of a column as they are written, missing ones as an empty text."""
-    table = requested_table(str(source), Request(Moments(), (column,), categories=("",)))
+    located = requested_rows(str(source), Request(Moments(), (column,), categories=("",)))
     counts: Counter[str] = Counter()
-    for entry in table.column(column).value_counts().to_pylist():
+    for entry in located.table.column(column).value_counts().to_pylist():
         value = entry["values"]
         whole = isinstance(value, float) and value.is_integer()
         text = "" if value is None else str(int(value) if whole else value).strip()

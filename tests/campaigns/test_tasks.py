@@ -19,8 +19,7 @@ import troth
 from troth.campaigns.ledger import Ledger
 from troth.campaigns.starter.task_campaign import init_tasks
 from troth.campaigns.task_checks import audit_task_campaign, certify_task_campaign
-from troth.campaigns.task_data import describe_public_tasks
-from troth.campaigns.task_file import read_file
+from troth.campaigns.task_data import describe_public_tasks, read_file
 from troth.cli.commands import app
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import CampaignError

@@ -8,9 +8,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from troth import models
-from troth.campaigns.currencies import usual_decimals
 from troth.campaigns.model_file import check_digest
-from troth.campaigns.money import to_minor, to_price
+from troth.campaigns.money import to_minor, to_price, usual_decimals
 from troth.core.contract import HasReduction, HasSupport, Model, explains_target
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import CampaignError, Section, numbers

@@ -1,7 +1,7 @@
 """Tasks settled together: from reports on tasks to one payment per provider and the lines of a ledger.
 
 Every report on a task has the same cap, the price. A provider's payment is the price times the sum of its shares,
-rounded down once. The ledger has a line for each provider. Reports and shares are in a Parquet file (`task_file`),
+rounded down once. The ledger has a line for each provider. Reports and shares are in a Parquet file (`task_data`),
 whose digest is in the ledger; `verify` recomputes all of them.
 
 The likelihoods that pay are part of the terms, which the first line of the ledger fixes before any report is read: no
@@ -24,8 +24,7 @@ from troth.campaigns.money import portion
 from troth.campaigns.rounds import begin, check_beacon, link_of, now
 from troth.campaigns.seed import generator
 from troth.campaigns.settle import Payment
-from troth.campaigns.task_data import refuse_past_tasks
-from troth.campaigns.task_file import reports_digest, write_file
+from troth.campaigns.task_data import refuse_past_tasks, reports_digest, write_file
 from troth.core.contract import combine
 from troth.core.errors import DataError, ReportError
 from troth.data.own_tasks import split_tasks

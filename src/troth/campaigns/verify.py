@@ -25,8 +25,7 @@ from troth.campaigns.rounds import (
     written_days,
 )
 from troth.campaigns.seed import follows
-from troth.campaigns.task_data import public_tasks
-from troth.campaigns.task_file import read_file, same_content
+from troth.campaigns.task_data import public_tasks, read_file, same_content
 from troth.campaigns.tasks import Settled, write_tasks
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, TrothError

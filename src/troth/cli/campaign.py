@@ -109,7 +109,7 @@ def init(
     as_json: AsJson = False,
 ) -> None:
     """Write a commented campaign file, with a small example dataset or for your own data."""
-    from troth.campaigns.currencies import minor_unit
+    from troth.campaigns.money import minor_unit
 
     if task is not None:
         others = {"--rule": rule, "--target": target, "--day": day, "--daily": daily or None}

@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 from io import BytesIO
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from troth.core.errors import DataError
-from troth.data.files import Fragment, format_of
-from troth.data.gather import requested_rows
-from troth.data.read import canonical_name, task_name
-from troth.data.request import shown
-from troth.data.tasks import TaskReports, in_order, read_rows
+from troth.data.tasks import TaskReports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from numpy.typing import NDArray
-
     from troth.core.support import Array
-    from troth.data.engines import Look
-    from troth.data.request import Request
-    from troth.data.tasks import TaskRows
 
 LONGEST_NAME = 200
 """The most characters of a task's name."""
@@ -95,60 +85,3 @@ def split_tasks(reports: TaskReports) -> Iterator[tuple[str, OwnTasks]]:
     for number, name in enumerate(reports.providers):
         mine = order[ends[number] : ends[number + 1]]
         yield name, OwnTasks(tuple(reports.tasks[task] for task in reports.task[mine]), reports.summaries[mine])
-
-
-def read_own_tasks(
-    file: str | Path,
-    request: Request,
-    provider: str,
-    *,
-    rows: int = 1,
-    format: str | None = None,  # noqa: A002
-    look: Look | None = None,
-) -> OwnTasks:
-    """Read a file in which one provider reports on many tasks; a column of its name may be missing.
-
-    Parameters
-    ----------
-    request
-        Its column of days is that of tasks.
-    rows
-        The most rows for one task: where it is one, a task that comes twice is an error.
-    look
-        Called with each batch of rows before it is read.
-    """
-    path, task = Path(file), str(request.day)
-    kind = format or format_of(path)
-    if not path.is_file() or kind == "statistics":
-        raise DataError(f"{path.name}: is not a file of rows; send a line for each task")
-    if request.provider is not None and request.provider not in Fragment(str(path), kind).column_names():
-        request = replace(request, provider=None)
-    table = read_rows(requested_rows(str(path), request, format=kind, look=look), request, own=True)
-    if request.provider is not None:
-        _refuse_others(table, request.provider, provider)
-    spelled, codes = table.names(task, "task")
-    _refuse_odd_names(table, spelled, codes)
-    names, places = in_order(spelled, codes, task_name)
-    summaries = table.add_up(places, rows, lambda place: f"{path.name}: task {shown(names[place])}")
-    return OwnTasks(tuple(names), summaries)
-
-
-def _refuse_others(table: TaskRows, column: str, provider: str) -> None:
-    spelled, codes = table.names(column, "provider")
-    for code in np.unique(codes).tolist():
-        if canonical_name(spelled[code]) != canonical_name(provider):
-            file, row = table.place(int(np.argmax(codes == code)))
-            name = shown(spelled[code])
-            raise DataError(f"{file}: row {row:,} is of provider {name}, not {provider!r}; send only your own rows")
-
-
-def _refuse_odd_names(table: TaskRows, spelled: list[str], codes: NDArray[np.intp]) -> None:
-    for code in np.unique(codes).tolist():
-        task = task_name(spelled[code])
-        if len(task) > LONGEST_NAME or not task.isprintable():
-            file, row = table.place(int(np.argmax(codes == code)))
-            why = "has signs that cannot be printed" if len(task) <= LONGEST_NAME else f"is {len(task):,} signs long"
-            raise DataError(
-                f"{file}: row {row:,}: the name of task {shown(task)} {why}; use at most {LONGEST_NAME} signs that can "
-                "be printed"
-            )

@@ -13,8 +13,7 @@ from troth.campaigns.rounds import pay_rounds, used_seeds
 from troth.campaigns.seed import Secret, load_secret, record_use, secret_path
 from troth.campaigns.statistics_file import join_reports, read_statistics
 from troth.campaigns.task_checks import known_tasks
-from troth.campaigns.task_data import read_task_reports, same_tasks
-from troth.campaigns.task_file import reports_digest
+from troth.campaigns.task_data import read_task_reports, reports_digest, same_tasks
 from troth.campaigns.tasks import has_tasks, pay_tasks
 from troth.campaigns.terms import Campaign, beside
 from troth.campaigns.verify import campaign_of, check_ledger, check_tasks

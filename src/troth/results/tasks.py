@@ -15,7 +15,7 @@ import numpy as np
 
 from troth.campaigns.ledger import Ledger, LedgerError, write_whole
 from troth.campaigns.task_checks import check_task_campaign
-from troth.campaigns.task_file import read_file, read_shares
+from troth.campaigns.task_data import read_file, read_shares
 from troth.campaigns.tasks import has_tasks
 from troth.campaigns.verify import check_tasks
 from troth.core.errors import TrothError

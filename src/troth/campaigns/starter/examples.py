@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.campaigns.commit import commit
-from troth.campaigns.currencies import minor_unit
 from troth.campaigns.ledger import write_whole
+from troth.campaigns.money import minor_unit
 from troth.campaigns.settle import rehearse
 from troth.campaigns.starter.guess import Guess, guess
 from troth.campaigns.task_reports import rehearse_tasks

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from troth.campaigns.currencies import minor_unit
+from troth.campaigns.money import minor_unit
 from troth.campaigns.starter.examples import Terms, new_folder, text_for, write_campaign
 from troth.campaigns.starter.guess import column_meant
 from troth.campaigns.starter.look import label_count

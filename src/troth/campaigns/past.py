@@ -56,17 +56,17 @@ def read_history(
 ) -> History:
     """Read past days as summaries by day and provider, from any table that a campaign may have.
 
-    Of labelled rows the rows are kept too, up to 4 million numbers, and beyond that a random sample stands for them:
-    sums depend on the point at which they are taken.
+    Labelled rows are kept as well, because their sums depend on the point at which they are taken: up to 4 million
+    numbers, and a random sample of the rows if there are more.
 
     Parameters
     ----------
     source
         A path, pattern or folder, a frame, an Ibis table or a Spark frame.
     provider, day
-        Columns, where they are called otherwise than in the campaign.
+        The columns of providers and days, if they have other names than in the campaign.
     notice
-        Called with a sentence if a sample stands for the rows.
+        Called with a sentence if only a sample of the rows is kept.
     """
     named = day or campaign.day
     if named is None:

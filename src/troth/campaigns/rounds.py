@@ -24,6 +24,7 @@ from troth.campaigns.ledger_entries import (
     report_entry,
     report_root,
 )
+from troth.campaigns.public import check_summary
 from troth.campaigns.seed import Secret, draw_secret
 from troth.campaigns.settle import refuse_one_provider, settle
 from troth.core.contract import DrawsAnswers, HasReduction
@@ -262,7 +263,7 @@ def refuse_lonely(campaign: Campaign, reports: Sequence[Report]) -> None:
 
 
 def later_days(campaign: Campaign, days: Sequence[Day], day: Day) -> list[Day]:
-    """Return the days that a day is compared with, where the rule waits for some: as many as there are, at most."""
+    """Return the following days that a rule compares a day with, as far as there are reports on them."""
     later = [other for other in days if day_order(other) > day_order(day)]
     return later[: campaign.rule.days - 1]
 
@@ -301,14 +302,9 @@ def check_possible(campaign: Campaign, report: Report) -> None:
         raise DataError(f"{report.rows:,} rows, but a report has at most {MOST_ROWS:,}")
     if not isinstance(model, HasReduction):
         return
-    model.reduction.check(
-        report.summary, campaign.values, [place for place, column in enumerate(campaign.columns) if column is None]
-    )
+    check_summary(report, model, campaign.columns, campaign.values)
     if report.features is not None:
         check_features(model, report)
-    rows = float(model.reduction.rows(report.summary))
-    if rows != report.rows:
-        raise DataError(f"rows is {report.rows}, but the summary is of {rows:g} rows")
 
 
 def check_features(model: Model, report: Report) -> None:

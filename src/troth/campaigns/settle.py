@@ -103,7 +103,7 @@ def scene(campaign: Campaign, reports: Sequence[Report], following: Sequence[Rep
 
 
 def with_features(model: Model | Sequence[Model], reports: Sequence[Report | None]) -> Model | list[Model]:
-    """Let decoys of those whose features are at hand be drawn from the likelihood, of others from its normal limit."""
+    """Return models whose decoys are drawn from the likelihood itself where a report comes with its features."""
     if all(report is None or report.features is None for report in reports):
         return model if isinstance(model, Model) else list(model)
     each = one_each(model, len(reports))

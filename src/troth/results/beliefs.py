@@ -39,7 +39,7 @@ class Belief:
 
 
 def beliefs_of(campaign: Campaign, reports: list[Report]) -> list[Belief]:
-    """Prior and posterior of the parameters, from all reports of a day together; of none, the prior twice."""
+    """Return prior and posterior of the parameters given all reports of a day; without reports they are equal."""
     campaign = campaign.on(reports[0].day) if reports else campaign
     models = campaign.models_for([report.provider for report in reports])
     model = one_each(models)[0]

@@ -179,7 +179,7 @@ def _some_rows(
 
 
 def _replaced(campaign: Campaign, stage: Scene, summaries: Mapping[str, Array | None]) -> Array:
-    """Return everybody's statistics with those of other summaries, where there are such."""
+    """Return everybody's statistics, those of some replaced by the statistics of other summaries."""
     own = stage.round.statistics.copy()
     for model, places in stage.paid_by_model:
         able = [place for place in places if summaries[stage.names[place]] is not None]

@@ -211,9 +211,9 @@ class TaskResult(Result):
         return "\n".join(lines)
 
     def sample(self, provider: str, size: int = _SAMPLE) -> list[OwnShare]:
-        """Return some of a provider's own tasks: the best third, the worst third, and others by lot, the best first.
+        """Return some of a provider's own tasks: the best third, the worst third, and a random few of the rest.
 
-        The lot is drawn with the round's root, so it is always the same tasks.
+        They come best first. The random ones are drawn with the round's root, so they are always the same.
         """
         mine, root = self._own(provider), str(self.ledger.of("round")[0]["root"])
         lot = np.random.default_rng(int(root, 16)).permutation(len(mine))

@@ -64,7 +64,7 @@ class Verdict:
     days, last_day
         How many days were paid, and the last one that was scored; 0 and None without days.
     odd
-        Where the model does not fit: the one or two providers without whose reports it does, if there are such.
+        If the model does not fit: one or two providers without whose reports it would fit, if that is so.
     most_gained
         The most that a lie is proved to gain in expectation under the model, as a share of the cap: 0 if telling the
         truth pays best. None if nothing is proved about the rule in this campaign.

@@ -74,7 +74,7 @@ def start_tasks(
         Any family of `troth.models` that can be guessed from a column; by default by the data.
     price, budget, currency
         The most for one report (0.05 unless there is a budget, which the reports share evenly without a price), the
-        most in all if there is such, and in which currency of ISO 4217, which says how many decimals payments have.
+        most for all of them, and the currency's code in ISO 4217, which says how many decimals payments have.
     """
     folder, source = new_folder(Path(directory)), Path(data)
     have = column_names(str(source))

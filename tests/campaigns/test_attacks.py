@@ -196,7 +196,7 @@ def test_names_cannot_steer_a_terminal(tmp_path: Path, monkeypatch: pytest.Monke
     paid.write_ledger(tmp_path / "l.jsonl")
     assert run(monkeypatch, "explain", tmp_path / "l.jsonl", evil.strip()) == 0
     assert "\x1b" not in capsys.readouterr().out
-    from troth.results.terminal import print_result
+    from troth.results.tables import print_result
 
     print_result(paid)
     assert "[/x]" in capsys.readouterr().out

@@ -14,7 +14,7 @@ import pytest
 import troth
 from campaigns.shop import run
 from registry import generator
-from troth.campaigns.currencies import minor_unit
+from troth.campaigns.money import minor_unit
 from troth.campaigns.starter.examples import init
 from troth.campaigns.starter.guess import guess
 

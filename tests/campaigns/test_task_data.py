@@ -107,7 +107,7 @@ def test_rows_are_named_by_the_file_they_are_in(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"row 2 of b\.csv: 7"):
         paid(folder)
     write(folder / "b.csv", "item,worker,label\n2,x,0\n2,,1\n")
-    with pytest.raises(DataError, match=r"provider's name is missing \(row 2 of b\.csv\)"):
+    with pytest.raises(DataError, match=r"b\.csv: row 2: column 'worker': the name of the provider is missing"):
         paid(folder)
 
 

@@ -19,13 +19,12 @@ import troth
 from troth.campaigns.ledger import Ledger
 from troth.campaigns.starter.task_campaign import init_tasks
 from troth.campaigns.task_checks import audit_task_campaign, certify_task_campaign
-from troth.campaigns.task_data import describe_public_tasks
-from troth.campaigns.task_file import read_file
+from troth.campaigns.task_data import describe_public_tasks, read_file
 from troth.cli.commands import app
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import CampaignError
 from troth.models.fitting.workers import fit_workers
-from troth.results.tasks import pay_task_campaign
+from troth.results.pay import pay_task_campaign
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -96,7 +96,7 @@ def test_a_payment_calls_every_function_that_the_walk_numbers(tmp_path: Path, mo
     assert paid.exit_code == 0, paid.output
     steps = SECTIONS[PAYING].partition("\nCampaigns of tasks")[0]
     assert [name for name in names_of(PAYING) if f"`{name}`" in steps and not is_called(name, called)] == []
-    assert not is_called("results.tasks.pay_task_campaign", called)
+    assert not is_called("results.pay.pay_task_campaign", called)
 
 
 @pytest.mark.parametrize("folder", ["campaigns", "results", "service"])

@@ -23,9 +23,9 @@ from troth.campaigns.rounds import pay_rounds
 from troth.campaigns.starter.examples import Terms, _draw, campaign_text
 from troth.campaigns.task_data import read_task_reports
 from troth.campaigns.task_reports import check_own_tasks, pay_task_reports
-from troth.campaigns.task_verify import check_tasks
 from troth.campaigns.tasks import pay_tasks
 from troth.campaigns.terms import Campaign
+from troth.campaigns.verify import check_tasks
 from troth.core.errors import DataError
 from troth.data.own_tasks import OwnTasks, join_tasks
 from troth.data.read import read_reports

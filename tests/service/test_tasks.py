@@ -24,13 +24,12 @@ from service.test_secrecy import statements_of
 from service.world import World, make_world
 from troth.campaigns.paid_round import PaymentError, check_paid_round, check_payment
 from troth.campaigns.statements import RECEIPT, check_signature
-from troth.campaigns.task_data import task_request
-from troth.campaigns.task_file import read_file
+from troth.campaigns.task_data import read_file, task_request
 from troth.campaigns.task_reports import FILE_NAME
-from troth.campaigns.task_verify import check_tasks
 from troth.campaigns.tasks import payments_of, settle_tasks
 from troth.campaigns.terms import Campaign
 from troth.campaigns.toml import to_toml
+from troth.campaigns.verify import check_tasks
 from troth.data.own_tasks import OwnTasks, join_tasks
 from troth.data.tasks import read_tasks
 from troth.service import campaigns, rounds, settlement

@@ -121,7 +121,7 @@ def certify_campaign(campaign: Campaign, setting: Setting, reports: Sequence[Rep
     how many rows on each, and of every claim the weakest is returned. They say too whose decoys are drawn from a
     likelihood that the model itself expands.
     """
-    groups = [campaign.group_of(name) for name in setting.names] if campaign.groups else None
+    groups = campaign.group_numbers(setting.names) if campaign.groups else None
     most = _most_rows(campaign, setting, reports)
 
     def certified(day: Campaign, rows: Sequence[int]) -> Certificate:

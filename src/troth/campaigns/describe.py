@@ -11,6 +11,7 @@ from troth.core.errors import DataError, ParameterError
 from troth.core.settings import plain_copy
 from troth.data.gather import column_names
 from troth.data.public import PUBLIC
+from troth.data.request import listed
 from troth.mechanisms import DEFAULT_RULE, Rule
 from troth.models import Family
 
@@ -51,7 +52,10 @@ def describe_campaign(
     own_model = None if isinstance(model, Family) else model
     columns = tables.get("model", {}).pop("columns", None) if columns is None else columns
     if task is not None:
-        _refuse_unknown(data, {"provider": provider, "task": task})
+        have = column_names(data)
+        for key, column in (("provider", provider), ("task", task)):
+            if column is not None and column not in have:
+                raise DataError(f"there is no column {column!r} ({key}=); there are {listed(have)}")
     names = _columns(data, model, provider, day or task, columns, tables.get("model", {}))
     named = {"provider": provider, "day": day, "task": task, "public": None if public is None else PUBLIC}
     amounts = {"budget": budget, "price": price}
@@ -68,15 +72,6 @@ def describe_campaign(
         tables[name] = {**table, **tables.get(name, {})}
     campaign = Campaign.from_dict(tables, model=own_model, rule=own_rule)
     return campaign if public is None or task is not None else replace(campaign, known=campaign.read_public(public))
-
-
-def _refuse_unknown(data: Any, named: Mapping[str, str | None]) -> None:
-    """Refuse names of columns that the data do not have."""
-    have = column_names(data)
-    for key, name in named.items():
-        if name is not None and name not in have:
-            shown = ", ".join(map(repr, have[:12])) + (", …" if len(have) > 12 else "")
-            raise DataError(f"there is no column {name!r} ({key}=); there are {shown}")
 
 
 def _columns(
@@ -98,7 +93,7 @@ def _columns(
         if len(left) != needed:
             raise DataError(
                 f"the model reads {needed} column(s), and besides provider and day there are {len(left)} "
-                f"({', '.join(map(repr, left[:8]))}): say which with columns="
+                f"({listed(left, 8)}): say which with columns="
             )
     return left
 

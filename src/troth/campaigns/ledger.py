@@ -11,13 +11,12 @@ import contextlib
 import fcntl
 import json
 import os
-import secrets
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from troth.campaigns.canonical_json import canonical
-from troth.campaigns.private_files import open_exclusively
+from troth.campaigns.private_files import sync_folder, write_beside
 from troth.core.errors import DataError
 
 if TYPE_CHECKING:
@@ -130,26 +129,16 @@ def write_whole(name: str | Path, content: bytes, *, private: bool = False) -> P
     A new file that is private can be read by its owner alone; an old one keeps its mode.
     """
     path = Path(name).resolve()  # what a link points to is written, not the link
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+    temporary = None
     try:
-        with os.fdopen(open_exclusively(temporary, 0o600 if private else 0o666), "wb") as file:
-            if path.exists():
-                os.fchmod(file.fileno(), path.stat().st_mode & 0o777)
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        temporary = write_beside(path, content, 0o600 if private else 0o666, path if path.exists() else None)
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise OSError(error.errno, error.strerror, str(path)) from None
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
     finally:
-        os.close(folder)
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+    sync_folder(path.parent)
     return Path(name)
 
 

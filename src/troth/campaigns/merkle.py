@@ -67,7 +67,10 @@ def includes(whole: str, size: int, place: int, content: str, proof: Sequence[st
             return _node(rebuilt(half, place), other)
         return _node(other, rebuilt(size - half, place - half))
 
-    return len(hashes) == _depth(size, place) and rebuilt(size, place) == whole
+    try:
+        return rebuilt(size, place) == whole and not hashes
+    except IndexError:
+        return False
 
 
 def consistency_proof(leaves: Sequence[str], size: int) -> list[str]:
@@ -128,12 +131,3 @@ def _node(left: str, right: str) -> str:
 def _half(size: int) -> int:
     """Return the largest power of two below a size."""
     return 1 << (size - 1).bit_length() - 1
-
-
-def _depth(size: int, place: int) -> int:
-    steps = 0
-    while size > 1:
-        half = _half(size)
-        size, place = (half, place) if place < half else (size - half, place - half)
-        steps += 1
-    return steps

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,12 +11,13 @@ from troth.campaigns.canonical_json import digest
 from troth.campaigns.tables import TABLES
 from troth.campaigns.terms import Campaign, beside
 from troth.campaigns.toml import to_toml
-from troth.core.contract import HasReduction, Model
+from troth.core.contract import HasPublicPoint, HasReduction, Model
 from troth.core.errors import DataError, ParameterError, TrothError
 from troth.core.reductions.reduction import HasHistoryReduction, HasTarget
 from troth.core.settings import plain_copy
-from troth.data import Request, read_reports
+from troth.data import read_reports
 from troth.data.files import find_files
+from troth.data.public import read_public
 from troth.history import History, ModelComparison, compare_models
 from troth.history.learn import candidates_for, default_family, fit
 from troth.models import Family, named_family
@@ -54,36 +56,25 @@ def read_history(
 ) -> History:
     """Read past days as summaries by day and provider, from any table that a campaign may have.
 
-    Of labelled rows the rows are kept too, up to 4 million numbers, and beyond that a random sample stands for them:
-    sums depend on the point at which they are taken.
+    Labelled rows are kept as well, because their sums depend on the point at which they are taken: up to 4 million
+    numbers, and a random sample of the rows if there are more.
 
     Parameters
     ----------
     source
         A path, pattern or folder, a frame, an Ibis table or a Spark frame.
     provider, day
-        Columns, where they are called otherwise than in the campaign.
+        The columns of providers and days, if they have other names than in the campaign.
     notice
-        Called with a sentence if a sample stands for the rows.
+        Called with a sentence if only a sample of the rows is kept.
     """
     named = day or campaign.day
     if named is None:
         raise DataError("a history has days: name the column that holds them (--day, or [data] day in the campaign)")
     reduction = history_reduction(campaign)
     keeps_rows = isinstance(reduction, HasTarget)
-    request = Request(
-        reduction,
-        campaign.columns,
-        provider or campaign.provider,
-        named,
-        campaign.categories,
-        campaign.values,
-        campaign.missing,
-        campaign.scales,
-        campaign.levels,
-        features=keeps_rows,
-        answers=keeps_rows,
-    )
+    request = replace(campaign.request, provider=provider or campaign.provider, day=named, reduction=reduction)
+    request = replace(request, features=keeps_rows, answers=keeps_rows)
     reading = None if watch is None else lambda done, total: watch("reading", done, total)
     reports, files = read_reports(source, request, engine=campaign.engine, format=campaign.format, watch=reading)
     if files:
@@ -92,9 +83,9 @@ def read_history(
         raise DataError("the history has no rows")
     tables = {(report.day, report.provider): report.features for report in reports if report.features is not None}
     if len(tables) == len(reports):
-        rows, taken = sum(report.rows for report in reports), sum(map(len, tables.values()))
-        if taken < rows and notice is not None:
-            notice(f"the history has {rows:,} rows: a random sample of {taken:,} stands for them")
+        rows, sample = sum(report.rows for report in reports), sum(map(len, tables.values()))
+        if sample < rows and notice is not None:
+            notice(f"the history has {rows:,} rows: a random sample of {sample:,} stands for them")
         return History.from_tables(tables, reduction)
     return History.from_reports([(report.day, report.provider, report.summary) for report in reports], reduction)
 
@@ -206,9 +197,41 @@ def with_model(campaign: Campaign, learned: Fitted, history: dict[str, Any]) -> 
     family = {"family": table.pop("family")}
     plain["model"] = {**family, **columns, **table, **({"providers": providers} if providers else {})}
     plain["history"] = history
-    plain.get("mechanism", {}).pop("commitment", None)  # another campaign's
-    Campaign.from_dict(plain)
+    return _as_new_campaign(plain, None)
+
+
+def _as_new_campaign(plain: dict[str, Any], path: Path | None) -> str:
+    """Return changed tables as a campaign file, without the commitment, which was another campaign's."""
+    plain.get("mechanism", {}).pop("commitment", None)
+    Campaign.from_dict(plain, path=path)
     return to_toml({name: plain[name] for name in TABLES if name in plain})
+
+
+def recentred_text(campaign: Campaign, pilot: str | Path) -> str:
+    """Return the campaign file with the point of a published pilot, and the digest of its file; the prior stays.
+
+    A pilot says where a likelihood is expanded: at the most probable coefficients given its rows and the prior. Its
+    rows are not part of the evidence.
+    """
+    model: Any = campaign.model
+    if not isinstance(model, HasPublicPoint):
+        raise ParameterError(f"{type(model).__name__} is not expanded at a public point: a pilot changes nothing")
+    if both := paid_files(campaign, str(pilot)):
+        raise DataError(
+            f"{both[0]}: the campaign pays for these rows ([data] source), and reports must not move the point that "
+            "they are expanded at: take other rows"
+        )
+    request = replace(campaign.request, day=None, features=True, answers=True)
+    (report,) = read_public(str(pilot), request, model, engine=campaign.engine)
+    if report.features is None or report.data_digest is None:
+        raise DataError(f"{pilot}: a pilot is a file of rows")
+    recentred = model.expanded_at_mode((report.features[:, :-1], report.features[:, -1]))
+    plain = plain_copy(campaign.plain)
+    if isinstance(prior := plain["model"].get("prior"), dict):
+        prior.pop("point", None)
+    plain["model"] |= {"point": recentred.public_coefficients.tolist(), "pilot": report.data_digest}
+    head = "# The point is that of a published pilot, by `troth fit --pilot`; the rest is the campaign it is for.\n\n"
+    return head + _as_new_campaign(plain, campaign.path)
 
 
 def backtest_campaign(
@@ -243,8 +266,7 @@ def backtest_campaign(
     def rule_for(models: Any) -> Rule:
         return campaign.rule_for(models if isinstance(models, Model) else list(models), len(history.providers))
 
-    groups = [campaign.group_of(name) for name in history.providers]
-    options.setdefault("groups", [groups.index(label) for label in groups] if campaign.groups else None)
+    options.setdefault("groups", campaign.group_numbers(history.providers) if campaign.groups else None)
     return compare_models(history, candidates, rule_for, seed=seed, **options)
 
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from troth.campaigns.past import given_parameters, history_reduction, paid_files, with_model
-from troth.campaigns.task_data import read_public_tasks, task_request
-from troth.campaigns.task_file import reports_digest
+from troth.campaigns.task_data import read_public_tasks, reports_digest, task_request
 from troth.core.errors import DataError, ParameterError
 from troth.core.past import PastTasks
 from troth.data.tasks import read_tasks

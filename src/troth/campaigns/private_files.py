@@ -13,30 +13,28 @@ if TYPE_CHECKING:
 
 def create_private(path: Path, content: bytes) -> None:
     """Create a file and write it to the disk; an existing file, or a link of that name, is an error."""
-    temporary = _written(path, content)
+    temporary = write_beside(path, content)
     try:
         os.link(temporary, path)  # unlike a rename, refuses to replace
     finally:
         temporary.unlink()
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 def replace_private(path: Path, content: bytes) -> None:
     """Write a file so that it is always either the old one or the new one, and only its owner can read it."""
-    _written(path, content).replace(path)
-    _sync_folder(path.parent)
+    write_beside(path, content).replace(path)
+    sync_folder(path.parent)
 
 
-def open_exclusively(path: Path, mode: int = 0o600) -> int:
-    """Return a handle on a file that did not exist before and is not a link."""
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
-
-
-def _written(path: Path, content: bytes) -> Path:
-    """Write a file beside a path, to take its place."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    with os.fdopen(open_exclusively(temporary), "wb") as file:
+def write_beside(path: Path, content: bytes, mode: int = 0o600, like: Path | None = None) -> Path:
+    """Write a file to the disk beside a path, to take its place, with the mode of another file if one is given."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(8)}.tmp")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+    with os.fdopen(handle, "wb") as file:
         try:
+            if like is not None:
+                os.fchmod(file.fileno(), like.stat().st_mode & 0o777)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -46,17 +44,18 @@ def _written(path: Path, content: bytes) -> Path:
     return temporary
 
 
+def sync_folder(folder: Path) -> None:
+    """Write the names in a folder to the disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def readable_by_others(path: Path) -> bool:
     """Say whether others than its owner may read a file."""
     try:
         return bool(path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH))
     except OSError:
         return False
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -66,7 +66,7 @@ def check_task_summaries(
     tasks: Sequence[str], summaries: Array, model: Any, columns: Sequence[str | None], values: Bounds | None = None
 ) -> None:
     """Refuse sums on tasks that no rows can make, or that cannot occur under any class of a likelihood."""
-    reduction, constants = model.reduction, [place for place, column in enumerate(columns) if column is None]
+    reduction = model.reduction
     distinct, first = np.unique(summaries, axis=0, return_index=True)
     if distinct.shape[1] != reduction.width:
         raise DataError(f"sums have {distinct.shape[1]} numbers, but those of {type(model).__name__} {reduction.width}")
@@ -77,7 +77,7 @@ def check_task_summaries(
     for summary, value, place in zip(distinct, evidence, first, strict=True):
         where = f"task {tasks[place]!r}"
         try:
-            reduction.check(summary, values, constants)
+            reduction.check(summary, values, _constants(columns))
         except DataError as error:
             raise DataError(f"{where}: {error}") from None
         if not value > -np.inf:
@@ -112,16 +112,27 @@ def describe_public(report: Report) -> dict[str, Any]:
 
 def check_public(known: Mapping[Day, Report], model: Model, columns: Sequence[str | None]) -> None:
     """Refuse public data that no rows can make."""
-    if not isinstance(model, HasReduction):
-        return
-    reduction, constants = model.reduction, [place for place, column in enumerate(columns) if column is None]
-    for report in known.values():
-        if len(report.summary) != reduction.width:
-            raise DataError(
-                f"the summary of {PUBLIC} has {len(report.summary)} numbers, but that of {type(model).__name__} has "
-                f"{reduction.width}"
-            )
-        reduction.check(report.summary, None, constants)
-        rows = float(reduction.rows(report.summary))
-        if rows != report.rows:
-            raise DataError(f"rows is {report.rows}, but the summary of {PUBLIC} is of {rows:g} rows")
+    for report in known.values() if isinstance(model, HasReduction) else ():
+        check_summary(report, model, columns)
+
+
+def check_summary(report: Report, model: Any, columns: Sequence[str | None], values: Bounds | None = None) -> None:
+    """Refuse a report whose summary no rows can make, or not as many as it says; declared values bound columns."""
+    summary, reduction = report.summary, model.reduction
+    if len(summary) != reduction.width:
+        name = type(model).__name__
+        raise DataError(f"the summary has {len(summary)} numbers, but that of {name} has {reduction.width}")
+    beyond = ~(np.abs(summary) <= LARGEST_SUM)
+    if beyond.any():
+        raise DataError(f"number {int(np.argmax(beyond))} of the summary is not a number up to {LARGEST_SUM:g}")
+    try:
+        reduction.check(summary, values, _constants(columns))
+    except DataError as error:
+        raise DataError(f"an impossible summary: {error}") from None
+    rows = float(reduction.rows(summary))
+    if rows != report.rows:
+        raise DataError(f"rows is {report.rows}, but the summary is of {rows:g} rows")
+
+
+def _constants(columns: Sequence[str | None]) -> list[int]:
+    return [place for place, column in enumerate(columns) if column is None]

@@ -24,6 +24,7 @@ from troth.campaigns.ledger_entries import (
     report_entry,
     report_root,
 )
+from troth.campaigns.public import check_summary
 from troth.campaigns.seed import Secret, draw_secret
 from troth.campaigns.settle import refuse_one_provider, settle
 from troth.core.contract import DrawsAnswers, HasReduction
@@ -33,7 +34,7 @@ from troth.data.read import reports_by_day
 from troth.data.request import Day, Report, day_order
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from troth.campaigns.terms import Campaign
     from troth.core.contract import Model
@@ -87,15 +88,18 @@ def pay_rounds(
     days = list(by_day)
     check_kinds([*days, *(campaign.public if campaign.public_by_day else ())])
     _check_days(campaign, days, paid, campaign.daily and any(entry["last"] for entry in ledger.of("round")))
-    payable = _payable(campaign, days, paid, final)
+    closed = final or (campaign.days is not None and len(days) == campaign.days)
+    ready = [day for day in days if closed or len(later_days(campaign, days, day)) == campaign.rule.days - 1]
+    payable = [day for day in ready if day not in paid]
     if payable:
         check_beacon(campaign, beacon)
     used = {*payable, *(later for day in payable for later in later_days(campaign, days, day))}
     refuse_lonely(campaign, [report for report in every if report.day in used and report.day not in paid])
     for done, day in enumerate(payable, 1):
-        following = [report for later in later_days(campaign, days, day) for report in by_day[later]] or None
+        following = following_reports(campaign, by_day, day)
         link = link_of(campaign, secret, len(ledger.of("round")) + 1)
-        stamp = {"last": _is_last(campaign, days, day, final), "versions": versions(), "time": now()}
+        last = day == days[-1] and (closed or not campaign.daily)
+        stamp = {"last": last, "versions": versions(), "time": now()}
         write_round(campaign, ledger, by_day[day], following, known, link, beacon, stamp)
         if watch is not None:
             watch(done, len(payable))
@@ -259,9 +263,14 @@ def refuse_lonely(campaign: Campaign, reports: Sequence[Report]) -> None:
 
 
 def later_days(campaign: Campaign, days: Sequence[Day], day: Day) -> list[Day]:
-    """Return the days that a day is compared with, where the rule waits for some: as many as there are, at most."""
+    """Return the following days that a rule compares a day with, as far as there are reports on them."""
     later = [other for other in days if day_order(other) > day_order(day)]
     return later[: campaign.rule.days - 1]
+
+
+def following_reports(campaign: Campaign, by_day: Mapping[Day, list[Report]], day: Day) -> list[Report] | None:
+    """Return the reports of the days that a day is compared with, None if there are none."""
+    return [report for later in later_days(campaign, list(by_day), day) for report in by_day[later]] or None
 
 
 def written_days(campaign: Campaign, days: Sequence[Day]) -> Any:
@@ -284,20 +293,6 @@ def read_days(written: Any) -> list[Day]:
     return [] if written is None else [written]
 
 
-def _is_last(campaign: Campaign, days: Sequence[Day], day: Day, final: bool) -> bool:
-    return day == days[-1] and (_is_closed(campaign, days, final) or not campaign.daily)
-
-
-def _is_closed(campaign: Campaign, days: Sequence[Day], final: bool) -> bool:
-    return final or (campaign.days is not None and len(days) == campaign.days)
-
-
-def _payable(campaign: Campaign, days: Sequence[Day], paid: Sequence[Day], final: bool) -> list[Day]:
-    closed = _is_closed(campaign, days, final)
-    ready = [day for day in days if closed or len(later_days(campaign, days, day)) == campaign.rule.days - 1]
-    return [day for day in ready if day not in paid]
-
-
 def check_possible(campaign: Campaign, report: Report) -> None:
     """Refuse a report that no data can have."""
     model = campaign.model_of(report.provider)
@@ -307,14 +302,9 @@ def check_possible(campaign: Campaign, report: Report) -> None:
         raise DataError(f"{report.rows:,} rows, but a report has at most {MOST_ROWS:,}")
     if not isinstance(model, HasReduction):
         return
-    model.reduction.check(
-        report.summary, campaign.values, [place for place, column in enumerate(campaign.columns) if column is None]
-    )
+    check_summary(report, model, campaign.columns, campaign.values)
     if report.features is not None:
         check_features(model, report)
-    rows = float(model.reduction.rows(report.summary))
-    if rows != report.rows:
-        raise DataError(f"rows is {report.rows}, but the summary is of {rows:g} rows")
 
 
 def check_features(model: Model, report: Report) -> None:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from troth.campaigns.terms import Campaign
-    from troth.core.contract import Array
     from troth.data import Report
     from troth.mechanisms import Rule
 
@@ -88,13 +87,13 @@ def scene(campaign: Campaign, reports: Sequence[Report], following: Sequence[Rep
     campaign = campaign.on(reports[0].day)
     model = campaign.models_for(names)
     days = [today, *later.values()]
-    statistics = np.stack([_statistics(campaign, model, names, day) for day in days])
+    empty = np.zeros_like(reports[0].summary)
+    summaries = [[day[name].summary if name in day else empty for name in names] for day in days]
+    statistics = np.stack([campaign.statistics_of(model, of_day) for of_day in summaries])
     rows = np.array([[day[name].rows if name in day else 0 for name in names] for day in days], dtype=np.float64)
     if not campaign.waits:
         statistics, rows = statistics[0], rows[0]
-    places: dict[tuple[str, str], int] = {}
-    labels = [campaign.group_of(name) for name in names]
-    groups = [places.setdefault(label, len(places)) for label in labels] if campaign.groups else None
+    groups = campaign.group_numbers(names) if campaign.groups else None
     providers = max(len(campaign.providers), len(names)) if isinstance(model, Model) else len(names)
     rule = campaign.rule_for(model, providers)
     paid = [place for place, name in enumerate(names) if name in today]
@@ -104,7 +103,7 @@ def scene(campaign: Campaign, reports: Sequence[Report], following: Sequence[Rep
 
 
 def with_features(model: Model | Sequence[Model], reports: Sequence[Report | None]) -> Model | list[Model]:
-    """Let decoys of those whose features are at hand be drawn from the likelihood, of others from its normal limit."""
+    """Return models whose decoys are drawn from the likelihood itself where a report comes with its features."""
     if all(report is None or report.features is None for report in reports):
         return model if isinstance(model, Model) else list(model)
     each = one_each(model, len(reports))
@@ -184,11 +183,3 @@ def rehearse(campaign: Campaign, providers: Sequence[str], report: Report | None
     for following in (today, None) if campaign.waits else (None,):
         stage = scene(campaign, today, following)
         stage.rule.drawing(1).evaluate(stage.fresh(seed))
-
-
-def _statistics(campaign: Campaign, model: Model | list[Model], names: list[str], reports: dict[str, Report]) -> Array:
-    empty = np.zeros_like(next(iter(reports.values())).summary)
-    summaries = [reports[name].summary if name in reports else empty for name in names]
-    if isinstance(model, Model):
-        return campaign.statistics(model, np.array(summaries))
-    return np.array([campaign.statistics(own, each) for own, each in zip(model, summaries, strict=True)])

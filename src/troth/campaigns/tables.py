@@ -8,9 +8,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from troth import models
-from troth.campaigns.currencies import usual_decimals
 from troth.campaigns.model_file import check_digest
-from troth.campaigns.money import to_minor, to_price
+from troth.campaigns.money import to_minor, to_price, usual_decimals
 from troth.core.contract import HasReduction, HasSupport, Model, explains_target
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import CampaignError, Section, numbers
@@ -26,16 +25,9 @@ if TYPE_CHECKING:
     from troth.data.files import Source
     from troth.models import Family
 
-
 TABLES = ("campaign", "model", "history", "mechanism", "data", "public", "limits", "groups", "weights")
-
-
 _DATA_OF_MODEL = ("columns", "target", "intercept", "categories", "scales", "levels", "pilot")
-
-
 _LARGEST_FILE = 1 << 22
-
-
 _WEIGHT = re.compile(r"[0-9]{0,40}\.?[0-9]{0,40}(e[+-]?[0-9]{1,3})?|[0-9]{1,40}/[0-9]{1,40}", re.IGNORECASE)
 
 
@@ -131,14 +123,14 @@ def take_model(section: Section, own: Model | None) -> dict[str, Any]:
             table = overrides.table(name)
             _, changed = _parameters(table, family)
             if canonical_name(name) in provider_models:
-                raise overrides.fail(repr(name), "is given twice, but for spaces around it")
+                raise overrides.fail(repr(name), "is given twice, with different spaces around it")
             provider_models[canonical_name(name)] = _make_model(table, family, {**parameters, **changed})
         if levels and not model.explains_target:
             raise section.fail("levels", "are for regressions only")
         _check_columns(section, model, columns, target, intercept, len(level_names(every, levels)))
     if categories is not None:
         if len({label.strip() for label in categories}) < len(categories):
-            raise section.fail("categories", "has a label twice, but for spaces around it")
+            raise section.fail("categories", "has a label twice, with different spaces around it")
         size = model.reduction.labels if isinstance(model, HasReduction) else None
         if size is None:
             raise section.fail("categories", f"{type(model).__name__} reads numbers, not labels")
@@ -327,7 +319,7 @@ def take_weights(section: Section) -> dict[str, Fraction]:
                 repr(name), f"must be a number from 0 to 1, the provider's share of the budget, not {value!r}"
             )
         if canonical_name(name) in weights:
-            raise section.fail(repr(name), "is given twice, but for spaces around it")
+            raise section.fail(repr(name), "is given twice, with different spaces around it")
         weights[canonical_name(name)] = weight
     total = sum(weights.values())
     if total > 1:

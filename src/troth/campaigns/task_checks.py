@@ -9,8 +9,7 @@ import numpy as np
 
 from troth.audits.task_fit import check_task_fit
 from troth.audits.tasks import audit_tasks
-from troth.campaigns.task_data import public_tasks, read_public_tasks, read_task_reports
-from troth.campaigns.task_file import read_file
+from troth.campaigns.task_data import public_tasks, read_file, read_public_tasks, read_task_reports
 from troth.campaigns.tasks import arrange, rule_on_tasks
 from troth.campaigns.terms import beside
 from troth.certificates.tasks import certify_tasks, promises

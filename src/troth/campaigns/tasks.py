@@ -1,8 +1,8 @@
 """Tasks settled together: from reports on tasks to one payment per provider and the lines of a ledger.
 
 Every report on a task has the same cap, the price. A provider's payment is the price times the sum of its shares,
-rounded down once. The ledger has a line for each provider. Reports and shares are in a Parquet file (`task_file`),
-whose digest is in the ledger; `task_verify` recomputes all of them.
+rounded down once. The ledger has a line for each provider. Reports and shares are in a Parquet file (`task_data`),
+whose digest is in the ledger; `verify` recomputes all of them.
 
 The likelihoods that pay are part of the terms, which the first line of the ledger fixes before any report is read: no
 report that is paid enters them. Those that were learnt from past items name their history; an item that is among these
@@ -24,8 +24,7 @@ from troth.campaigns.money import portion
 from troth.campaigns.rounds import begin, check_beacon, link_of, now
 from troth.campaigns.seed import generator
 from troth.campaigns.settle import Payment
-from troth.campaigns.task_data import refuse_past_tasks
-from troth.campaigns.task_file import reports_digest, write_file
+from troth.campaigns.task_data import refuse_past_tasks, reports_digest, write_file
 from troth.core.contract import combine
 from troth.core.errors import DataError, ReportError
 from troth.data.own_tasks import split_tasks
@@ -63,8 +62,6 @@ def arrange(campaign: Campaign, reports: TaskReports, public: TaskReports | None
     distinct = list(dict.fromkeys([campaign.model, *own.values()]))
     combined = dict(zip(distinct, combine(distinct), strict=True))
     numbers = {model: number for number, model in enumerate(distinct)}
-    labels = [campaign.group_of(name) for name in reports.providers]
-    places: dict[Any, int] = {}
     known: Array | None = None
     if public is not None:
         model: Any = combined[own[PUBLIC]]
@@ -79,7 +76,7 @@ def arrange(campaign: Campaign, reports: TaskReports, public: TaskReports | None
         reports.summaries,
         tuple(combined.values()),
         np.array([numbers[own[name]] for name in reports.providers], dtype=np.intp),
-        np.array([places.setdefault(label, len(places)) for label in labels], dtype=np.intp),
+        np.array(campaign.group_numbers(reports.providers), dtype=np.intp),
         known,
     )
 
@@ -164,7 +161,7 @@ def pay_tasks(
     ``receipts`` are everybody's reports as they were confirmed, each with its nonce and the digest of what it says on
     each task: the ledger has them then, and the seed is made of the root over them.
     """
-    campaign.check_tasks_providers(reports.providers)
+    campaign.check_providers(reports.providers)
     campaign.check_task_counts(reports.providers, np.bincount(reports.provider).tolist())
     refuse_past_tasks(campaign, reports)
     if ledger.entries:

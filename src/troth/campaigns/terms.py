@@ -235,17 +235,8 @@ class Campaign:
 
     def read_public(self, data: Any) -> dict[Day, Report]:
         """Reduce public data to what `public` returns, from any table that a campaign may have."""
-        reduction = self.model.reduction if isinstance(self.model, HasReduction) else Moments()
-        request = Request(
-            reduction,
-            self.columns,
-            None,
-            self.day,
-            self.categories,
-            missing=self.missing,
-            scales=self.scales,
-            levels=self.levels,
-        )
+        reduces = isinstance(self.model, HasReduction)
+        request = replace(self.request, features=False) if reduces else Request(Moments(), self.columns, day=self.day)
         reports = read_public(data, request, self.model, engine=self.engine)
         return {report.day: report for report in reports}
 
@@ -285,6 +276,12 @@ class Campaign:
         statistics = model.from_summary(summary) if isinstance(model, HasSummary) else summary
         return np.asarray(statistics, dtype=np.float64)
 
+    def statistics_of(self, models: Model | Sequence[Model], summaries: Sequence[Array]) -> Array:
+        """Return the statistics of everybody's summary, under one model or under one for each."""
+        if isinstance(models, Model):
+            return self.statistics(models, np.array(summaries))
+        return np.array([self.statistics(model, each) for model, each in zip(models, summaries, strict=True)])
+
     def rule_for(self, model: Model | list[Model], providers: int) -> Rule:
         """Return the rule, prepared for a number of providers with the most rows that reports may have."""
         return self.rule.prepared(model, None if self.rows is None else [self.rows] * providers, self.values)
@@ -292,6 +289,11 @@ class Campaign:
     def group_of(self, name: str) -> tuple[str, str]:
         """Return a label that related providers share, and nobody else."""
         return ("group", self.groups[name]) if name in self.groups else ("provider", name)
+
+    def group_numbers(self, names: Sequence[str]) -> list[int]:
+        """Return the number of each provider's group, from 0, in the order in which they occur."""
+        numbers: dict[tuple[str, str], int] = {}
+        return [numbers.setdefault(self.group_of(name), len(numbers)) for name in names]
 
     def caps_for(self, providers: Sequence[str]) -> list[Fraction]:
         """Return the most that each provider may earn in a round, in minor units, exactly.
@@ -334,12 +336,15 @@ class Campaign:
 
     def check_providers(self, names: Sequence[str]) -> None:
         """Refuse reports of people who are not invited, and groups and weights of people who do not report."""
+        if self.task is not None and PUBLIC in names:
+            raise DataError(f"no provider may be called {PUBLIC!r}: that is the public guess; rename it in the data")
         place = "" if self.path is None else f"{self.path.name}: "
         invited = set(self.providers) or set(names)
         for name in names:
             if name not in invited:
                 raise DataError(f"provider {name!r} is not among [data] providers; add it there, or remove its rows")
-        models = {} if self.history is not None else self.provider_models  # a history may know more people
+        knows_more = self.history is not None or self.task is not None  # likelihoods of more people than report now
+        models = {} if knows_more else self.provider_models
         for table, named in (("model.providers", models), ("groups", self.groups), ("weights", self.weights)):
             for name in named:
                 if name not in invited:
@@ -347,18 +352,6 @@ class Campaign:
         for name in sorted(invited) if self.weights else ():
             if name not in self.weights:
                 raise CampaignError(f"{place}[weights] has no weight for provider {name!r}")
-
-    def check_tasks_providers(self, names: Sequence[str]) -> None:
-        """Refuse reports of people who are not invited; the model may have likelihoods of more people than work now."""
-        if PUBLIC in names:
-            raise DataError(f"no provider may be called {PUBLIC!r}: that is the public guess; rename it in the data")
-        invited = set(self.providers) or set(names)
-        unknown = next((name for name in names if name not in invited), None)
-        if unknown is not None:
-            raise DataError(f"provider {unknown!r} is not among [data] providers; add it there, or remove its rows")
-        stranger = next((name for name in self.groups if name not in invited), None)
-        if stranger is not None:
-            raise CampaignError(f"[groups] names {stranger!r}, who worked on no task; check the spelling")
 
     def check_task_counts(self, names: Sequence[str], counts: Sequence[int]) -> None:
         """Refuse providers that report on more tasks than they may."""

@@ -1,10 +1,14 @@
-"""Verifying is paying once more: every round of a ledger is recomputed and compared, amounts to the cent."""
+"""Verifying is paying once more: every round of a ledger, or all of its tasks, is recomputed and compared."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from datetime import datetime
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from troth.campaigns.arithmetic import close, tolerance, versions
 from troth.campaigns.ledger import Ledger, LedgerError
@@ -15,13 +19,17 @@ from troth.campaigns.rounds import (
     check_kinds,
     check_limits,
     check_possible,
+    following_reports,
     later_days,
     write_round,
     written_days,
 )
 from troth.campaigns.seed import follows
+from troth.campaigns.task_data import public_tasks, read_file, same_content
+from troth.campaigns.tasks import Settled, write_tasks
 from troth.campaigns.terms import Campaign
-from troth.core.errors import TrothError
+from troth.core.errors import DataError, TrothError
+from troth.core.reductions.reduction import counted_labels
 from troth.data.read import reports_by_day
 
 if TYPE_CHECKING:
@@ -29,6 +37,7 @@ if TYPE_CHECKING:
 
     from troth.core.contract import Model
     from troth.data.request import Day, Report
+    from troth.data.tasks import TaskReports
     from troth.mechanisms import Rule
 
 
@@ -96,9 +105,8 @@ def _checked(campaign: Campaign, ledger: Ledger, place: str, watch: Callable[[in
         check_beacon(campaign, beacon)
         before = link if before is not None else None
         _check_plan(campaign, rounds, done, list(by_day), place)
-        stamp = {key: head.get(key) for key in ("last", "versions", "time")}
-        later = later_days(campaign, list(by_day), head["day"])
-        following = [report for day in later for report in by_day[day]] or None
+        stamp = _stamp(head)
+        following = following_reports(campaign, by_day, head["day"])
         try:
             write_round(campaign, fresh, by_day[head["day"]], following, known, link, beacon, stamp)
         except TrothError as error:
@@ -144,10 +152,15 @@ def _check_stamp(entry: dict[str, Any], place: str) -> None:
 
 
 def _check_link(campaign: Campaign, link: str | None, before: str | None, number: int, place: str) -> None:
+    """Check that a round draws if and only if its rule does, with a seed made of what was committed to."""
     if (link is not None) != campaign.draws:
         raise LedgerError(f"{place}: round {number} {'has a seed but draws nothing' if link else 'has no seed'}")
     if link is not None and before is not None and not follows(link, before):
         raise LedgerError(f"{place}: the seed of round {number} is not made of what was committed to")
+
+
+def _stamp(head: dict[str, Any]) -> dict[str, Any]:
+    return {key: head.get(key) for key in ("last", "versions", "time")}
 
 
 def _compare(fresh: Ledger, ledger: Ledger, place: str) -> None:
@@ -178,3 +191,80 @@ def _difference(mine: dict[str, Any], theirs: dict[str, Any], within: float) -> 
         if not close(mine.get(key), theirs.get(key), within):
             return f"{who}: {key} is {theirs.get(key)!r}, but recomputing gives {mine.get(key)!r}"
     return who
+
+
+def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "ledger") -> Settled:
+    """Recompute every share and every payment of a ledger of tasks from its file, or raise at what differs."""
+    entry, head = _only(ledger, "tasks", place), _only(ledger, "round", place)
+    if f"sha256:{sha256(file).hexdigest()}" != entry["digest"]:
+        raise LedgerError(f"{place}: the file of shares is not the one that was recorded; its digest differs")
+    try:
+        reports, public, written = read_file(file, campaign)
+    except (LookupError, TypeError, ValueError) as error:
+        raise LedgerError(f"{place}: the file of shares lacks required columns: {error}") from None
+    if (declared := public_tasks(campaign)) is not None and not _same_tasks(declared, public):
+        raise LedgerError(f"{place}: the file of shares has other public data than the terms")
+    _check_sums(campaign, reports, place)
+    _check_payees(ledger, reports, place)
+    campaign.check_providers(reports.providers)
+    campaign.check_task_counts(reports.providers, np.bincount(reports.provider).tolist())
+    link, beacon = reader_of(ledger, place).link(head), head.get("beacon")
+    _check_link(campaign, link, campaign.commitment, 1, place)
+    check_beacon(campaign, beacon)
+    reports = replace(reports, dropped=entry.get("dropped", 0))
+    fresh = Ledger([ledger.entries[0]])
+    try:
+        receipts = recorded_reports(ledger)
+        settled = write_tasks(campaign, fresh, reports, public, link, beacon, _stamp(head), entry["file"], receipts)
+    except (DataError, LookupError, TypeError, ValueError) as error:
+        raise LedgerError(f"{place}: the tasks cannot be recomputed: {error}") from None
+    shares, within = settled.shares.share, tolerance(ledger)
+    differs = np.abs(shares - written) > within
+    if differs.any():
+        first = int(np.argmax(differs))
+        raise LedgerError(
+            f"{place}: the share of {_whose(reports, first)} is {float(written[first])!r}, but recomputing gives "
+            f"{float(shares[first])!r}"
+        )
+    if same_content(settled.file, file, within):  # other versions of the library write other bytes
+        fresh.of("tasks")[0]["digest"] = entry["digest"]
+    _compare(fresh, ledger, place)
+    return settled
+
+
+def _check_sums(campaign: Campaign, reports: TaskReports, place: str) -> None:
+    """Raise unless sums are finite, and those of labels how often each was given."""
+    sums, reduction = reports.summaries, campaign.request.reduction
+    wrong = ~np.isfinite(sums)
+    if counted_labels(reduction) is not None:
+        wrong |= (sums < 0) | (sums != np.floor(sums))
+    if wrong.any():
+        first = int(np.argmax(wrong.any(axis=1)))
+        raise LedgerError(
+            f"{place}: the file of shares has {float(sums[first][wrong[first]][0])!r} in the report of "
+            f"{_whose(reports, first)}, which no rows add up to"
+        )
+
+
+def _whose(reports: TaskReports, report: int) -> str:
+    return f"{reports.providers[reports.provider[report]]!r} on task {reports.tasks[reports.task[report]]!r}"
+
+
+def _check_payees(ledger: Ledger, reports: TaskReports, place: str) -> None:
+    """Raise unless everybody who reported has one payment line, and nobody else has."""
+    paid, reported = Counter(entry.get("provider") for entry in ledger.of("payment")), set(reports.providers)
+    for name in sorted(reported | set(map(str, paid))):
+        if paid[name] != (name in reported):
+            what = f"reported and has {paid[name]} payment lines" if name in reported else "is paid without a report"
+            raise LedgerError(f"{place}: {name!r} {what}; there must be one line for everybody who reported")
+
+
+def _same_tasks(one: TaskReports, other: TaskReports | None) -> bool:
+    return other is not None and one.tasks == other.tasks and np.array_equal(one.summaries, other.summaries)
+
+
+def _only(ledger: Ledger, kind: str, place: str) -> dict[str, Any]:
+    entries = ledger.of(kind)
+    if len(entries) != 1:
+        raise LedgerError(f"{place}: there must be one entry {kind!r}, not {len(entries)}")
+    return entries[0]

@@ -104,7 +104,7 @@ def init(
     as_json: AsJson = False,
 ) -> None:
     """Write a commented campaign file, with a small example dataset or for your own data."""
-    from troth.campaigns.currencies import minor_unit
+    from troth.campaigns.money import minor_unit
 
     if task is not None:
         others = {"--rule": rule, "--target": target, "--day": day, "--daily": daily or None}
@@ -147,7 +147,7 @@ def init(
     if guessed.missing:
         rows = "1 row has" if guessed.missing == 1 else f"{guessed.missing:,} rows have"
         notes.append(f'{rows} no value, or no provider: {path.name} says missing = "drop", and the ledger counts them')
-    if guessed.seen:
+    if guessed.from_data:
         notes.append(
             f"the prior in {path} was guessed from the data: replace it by what you knew before anybody reported"
         )

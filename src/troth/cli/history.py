@@ -139,7 +139,7 @@ def _recentre(terms: Campaign, pilot: Path, target: Path, as_json: bool) -> None
     """Expand the campaign's likelihood where a published pilot lies."""
     from troth.campaigns.commit import commit
     from troth.campaigns.ledger import write_whole
-    from troth.campaigns.pilot import recentred_text
+    from troth.campaigns.past import recentred_text
     from troth.campaigns.terms import Campaign
 
     write_whole(target, recentred_text(terms, pilot).encode())

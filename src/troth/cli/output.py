@@ -35,7 +35,7 @@ def print_result(result: Result) -> None:
 
         typer.echo(as_text(result))
         return
-    from troth.results.terminal import print_result as print_table
+    from troth.results.tables import print_result as print_table
 
     print_table(result)
 

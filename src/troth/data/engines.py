@@ -6,6 +6,7 @@ import os
 import sys
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from threadpoolctl import threadpool_limits
@@ -53,7 +54,7 @@ def in_spark(fragments: Sequence[Summarising], request: Request) -> Iterator[Par
     context = spark_session().sparkContext
     tasks = context.parallelize(list(fragments), max(1, len(fragments)))
     try:
-        parts = tasks.map(_Task(request)).collect()
+        parts = tasks.map(partial(_summarise, request)).collect()
     except Exception as error:
         raise DataError(f"Spark failed: {str(error).strip().splitlines()[-1]}") from error
     for part in parts:
@@ -62,16 +63,12 @@ def in_spark(fragments: Sequence[Summarising], request: Request) -> Iterator[Par
         yield part
 
 
-class _Task:
-    def __init__(self, request: Request) -> None:
-        self.request = request
-
-    def __call__(self, fragment: Summarising) -> Part | TrothError:
-        try:
-            with threadpool_limits(1):
-                return fragment.summarise(self.request)
-        except TrothError as error:
-            return error  # as data: it reaches the buyer without a Java traceback
+def _summarise(request: Request, fragment: Summarising) -> Part | TrothError:
+    try:
+        with threadpool_limits(1):
+            return fragment.summarise(request)
+    except TrothError as error:
+        return error  # as data: it reaches the buyer without a Java traceback
 
 
 def spark_session() -> Any:

@@ -20,7 +20,7 @@ MOST_NUMBERS = 1 << 16
 """The most numbers that are kept of one report, if they are enough for `ENOUGH_ROWS`."""
 
 ENOUGH_ROWS = 512
-"""As many rows of one report are kept however many features they have, within `MOST_IN_ALL`."""
+"""The rows of one report that are kept in any case, however many features they have, within `MOST_IN_ALL`."""
 
 MOST_IN_ALL = 1 << 22
 """The most numbers that are kept of all reports together."""

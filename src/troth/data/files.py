@@ -6,6 +6,7 @@ import glob
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -106,46 +107,45 @@ class Fragment:
         """Read the fragment batch by batch; with ``text`` nothing is converted."""
         constants = dict(self.constants)
         wanted = [name for name in request.named if name not in constants]
-        try:
-            for batch in (_read_text if text else _READERS[self.format])(self, request, wanted):
-                yield self._with_constants(batch)
-        except (pa.ArrowException, OSError, UnicodeError, EOFError) as error:
-            if "UTF8" in str(error):  # Arrow's errors have no other mark
-                raise DataError(f"{file_name(self.path)}: {NOT_UNICODE}") from None
-            is_text = isinstance(error, pa.ArrowInvalid) and "conversion error" in str(error)
-            if is_text and self.format == "csv" and not text:
-                raise TextAmongNumbersError(str(error)) from None
-            raise self.unreadable(error) from None
+        with self._errors_named():
+            try:
+                for batch in (_read_text if text else _READERS[self.format])(self, request, wanted):
+                    yield self._with_constants(batch)
+            except pa.ArrowInvalid as error:
+                if "conversion error" in str(error) and self.format == "csv" and not text:
+                    raise TextAmongNumbersError(str(error)) from None
+                raise
 
     def column_names(self) -> list[str]:
         """Return the names of all columns."""
-        try:
+        with self._errors_named():
             names = _csv_names(self) if self.format == "csv" else self.schema().names
-        except UnicodeError:
-            raise DataError(f"{file_name(self.path)}: {NOT_UNICODE}") from None
-        except (pa.ArrowException, OSError, EOFError) as error:
-            raise self.unreadable(error) from None
         return [*names, *dict(self.constants)]
 
     def schema(self) -> Any:
         """Return the names and types of the columns that are stored in the file."""
+        with self._errors_named():
+            if self.format == "parquet":
+                import pyarrow.parquet as pq
+
+                return pq.read_schema(self.path)
+            if self.format == "arrow":
+                with pa.memory_map(self.path) as source:
+                    return _open_arrow(source).schema
+            if self.format == "sheet":
+                return read_sheet(self.path).schema
+            with _open_jsonl(self) as reader:
+                return reader.schema
+
+    @contextmanager
+    def _errors_named(self) -> Iterator[None]:
+        """Name the file in errors of reading it; Arrow marks text that is not Unicode in words alone."""
         try:
-            return self._schema()
+            yield
         except (pa.ArrowException, OSError, UnicodeError, EOFError) as error:
+            if isinstance(error, UnicodeError) or "UTF8" in str(error):
+                raise DataError(f"{file_name(self.path)}: {NOT_UNICODE}") from None
             raise self.unreadable(error) from None
-
-    def _schema(self) -> Any:
-        if self.format == "parquet":
-            import pyarrow.parquet as pq
-
-            return pq.read_schema(self.path)
-        if self.format == "arrow":
-            with pa.memory_map(self.path) as source:
-                return _open_arrow(source).schema
-        if self.format == "sheet":
-            return read_sheet(self.path).schema
-        with _open_jsonl(self) as reader:
-            return reader.schema
 
     def _with_constants(self, batch: Any) -> Any:
         for name, value in self.constants:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from troth.core.contract import Model
+    from troth.data.engines import Look
+    from troth.data.files import Fragment
 
 MOST_LOOKED_AT = 100_000
 """How many rows of a file are looked at before a campaign is written."""
@@ -66,7 +68,7 @@ def first_rows(
 
 def gather_reports(model: Model, data: Any, request: Request) -> list[Report]:
     """Compute each provider's statistics of each day with the model's ``statistics``."""
-    table = requested_table(data, request)
+    table = requested_rows(data, request).table
     columns = []
     for name in request.columns:
         array = table.column(str(name)).combine_chunks()
@@ -111,21 +113,31 @@ class Located(NamedTuple):
         return "the data", row
 
 
-def requested_table(data: Any, request: Request) -> Any:
-    """Return the requested columns of any table as an Arrow table."""
-    return requested_rows(data, request).table
-
-
-def requested_rows(data: Any, request: Request) -> Located:
-    """Return the requested columns of any table, and where its rows stand."""
+def requested_rows(
+    data: Any,
+    request: Request,
+    *,
+    format: str | None = None,  # noqa: A002
+    look: Look | None = None,
+) -> Located:
+    """Return the requested columns of any table, and where its rows stand; ``look`` is called with files' batches."""
     if is_paths(data):
-        fragments, _ = plan(data, request)
+        fragments, _ = plan(data, request, format)
+
+        def read(fragment: Fragment, text: bool) -> list[Any]:
+            batches = []
+            for batch in fragment.batches(request, text=text):
+                if look is not None:
+                    look(batch)
+                batches.append(batch)
+            return batches
+
         try:
-            each = [list(fragment.batches(request)) for fragment in fragments]
+            each = [read(fragment, text=False) for fragment in fragments]
         except TextAmongNumbersError:  # so that whoever reads the values can say which are not numbers
-            each = [list(fragment.batches(request, text=True)) for fragment in fragments]
-        if not any(each):
-            raise DataError("the data have no rows")
+            each = [read(fragment, text=True) for fragment in fragments]
+        if not any(batch.num_rows for batches in each for batch in batches):
+            raise DataError(f"{file_name(find_files(data)[0][1])}: the file has no rows")
         table = _joined([pa.Table.from_batches(batches) for batches in each if batches], request)
         return Located(
             table.select(list(request.named)),

@@ -17,7 +17,7 @@ from troth.core.errors import DataError
 from troth.core.limits import LARGEST_SUM
 from troth.core.reductions.reduction import AddsInParts
 from troth.data.features import Keeper
-from troth.data.request import NO_VALUE, Day, Part, Problem, parse_day
+from troth.data.request import NO_VALUE, Day, Part, Problem, listed, parse_day
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -162,23 +162,21 @@ class Adder:
 
     def _count_dropped(self, batch: Any, numbers: Codes) -> None:
         """Count rows by provider and day, those without a name under an empty one."""
-        unnamed = self._without_name(batch)
-        for mask in (unnamed, ~unnamed):
-            if mask.any():
-                self._count_by_key(batch.filter(pa.array(mask)), numbers[mask], named=mask is not unnamed)
-
-    def _count_by_key(self, batch: Any, numbers: Codes, *, named: bool) -> None:
-        self._row_numbers, self._owners = numbers, (None, np.zeros(batch.num_rows, dtype=np.intp))
-        names: Sequence[str] = [""]
-        codes = self._owners[1]
-        if named:
-            names, codes = self._owners = self._providers(batch)
+        self._row_numbers, codes = numbers, np.zeros(batch.num_rows, dtype=np.intp)
+        names: Sequence[str] = [self.provider or ""]
+        blank: list[int] = []
+        if (column := self.request.provider) is not None:
+            values, codes = self._encode(batch.column(column), column, _NAMES)
+            names, blank = self._names(values), self._blank(values)
+        self._owners = names, codes
         days, day_codes = self._days(batch)
-        if not self.problems:
-            keys = codes * len(days) + (day_codes if len(days) > 1 else 0)
-            for key, count in zip(*(part.tolist() for part in np.unique(keys, return_counts=True)), strict=True):
-                whose = names[key // len(days)], days[key % len(days)]
-                self.dropped[whose] = self.dropped.get(whose, 0) + count
+        if self.problems:
+            return
+        keys = codes * len(days) + (day_codes if len(days) > 1 else 0)
+        for key, count in zip(*(part.tolist() for part in np.unique(keys, return_counts=True)), strict=True):
+            code, day = divmod(key, len(days))
+            whose = "" if code < 0 or code in blank else names[code], days[day]
+            self.dropped[whose] = self.dropped.get(whose, 0) + count
 
     def read(self, batch: Any, first_row: int = 0) -> Rows:
         """Return the rows with a value and the columns that the model reads; what is wrong is among the problems."""
@@ -288,9 +286,8 @@ class Adder:
         blank = [code < 0 and label.lower() in NO_VALUE for code, label in zip(labels, spelled, strict=True)]
         known = np.array([*labels, -1], dtype=np.intp)
         codes, empty = known[places], np.array([*blank, True])[places]  # place −1, a missing label, is the last
-        among = ", ".join(repr(label) for label in categories[:8]) + (", …" if len(categories) > 8 else "")
         self._report(NO_LABEL, name, empty, array)
-        self._report(f"not among the categories {among}", name, (codes < 0) & ~empty, array)
+        self._report(f"not among the categories {listed(categories, 8)}", name, (codes < 0) & ~empty, array)
         return codes
 
     def _values_of_text(self, array: Any, name: str) -> Array:

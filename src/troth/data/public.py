@@ -12,7 +12,7 @@ from troth.core.contract import HasReduction
 from troth.core.errors import DataError
 from troth.data.files import find_files
 from troth.data.frames import as_arrow
-from troth.data.gather import column_names, gather_reports, requested_table
+from troth.data.gather import column_names, gather_reports, requested_rows
 from troth.data.read import is_paths, is_pushed_down, read_reports
 from troth.data.request import Report, Request, file_name
 
@@ -63,13 +63,10 @@ def _reports(data: Any, request: Request, model: Model, engine: str) -> list[Rep
 
         data = as_ibis(data).mutate(**{_COLUMN: ibis.literal(PUBLIC)})
     else:
-        data = _with_owner(requested_table(data, request) if is_paths(data) else as_arrow(data))
+        table = requested_rows(data, request).table if is_paths(data) else as_arrow(data)
+        data = table.append_column(_COLUMN, pa.repeat(PUBLIC, table.num_rows))
     named = replace(request, provider=_COLUMN)
     return read_reports(data, named, engine=engine)[0] if summarised else gather_reports(model, data, named)
-
-
-def _with_owner(table: Any) -> Any:
-    return table.append_column(_COLUMN, pa.repeat(PUBLIC, table.num_rows))
 
 
 def _origin(data: Any) -> tuple[str, str | None]:

@@ -57,16 +57,8 @@ def _with_values(table: Any, request: Request) -> Part:
             if kind.is_string():
                 conditions.append(column.strip().lower().isin(sorted(NO_VALUE - request.codes(name).keys())))
     absent = reduce(or_, conditions).fill_null(True) | _unnamed(table, request)
-    grouped = {"troth_provider": _text(table, str(request.provider))}
-    if request.day is not None:
-        grouped["troth_day"] = _day(table, request.day)
-    counts = (
-        table.filter(absent)
-        .group_by(**grouped)
-        .aggregate(troth_rows=table.filter(absent).count())
-        .to_pyarrow()
-        .to_pylist()
-    )
+    without = table.filter(absent)
+    counts = without.group_by(**_keys(table, request)).aggregate(troth_rows=without.count()).to_pyarrow().to_pylist()
     part = _reduce(table.filter(~absent), replace(request, missing="refuse"))
     for row in counts:
         name = str(row["troth_provider"] or "")
@@ -148,10 +140,7 @@ def _aggregate(table: Any, request: Request, *, finite: bool) -> Part:
         [entry for place, name in enumerate(request.columns) for entry in _entries(table, request, place, name)],
         request.categories,
     )
-    grouped = {"troth_provider": _text(table, str(request.provider))}
-    if request.day is not None:
-        grouped["troth_day"] = _day(table, request.day)
-    rows = table.group_by(**grouped).aggregate(**measures).to_pyarrow().to_pylist()
+    rows = table.group_by(**_keys(table, request)).aggregate(**measures).to_pyarrow().to_pylist()
     problems = _problems(table, request, rows, faults)
     if problems:
         return Part(problems=problems)
@@ -165,6 +154,11 @@ def _aggregate(table: Any, request: Request, *, finite: bool) -> Part:
         totals[key] = totals[key] + summary if key in totals else summary
     summaries = np.array(list(totals.values())).reshape(-1, request.reduction.width)
     return Part(list(totals), summaries, places=[_PLACE] * len(totals))
+
+
+def _keys(table: Any, request: Request) -> dict[str, Any]:
+    days = {} if request.day is None else {"troth_day": _day(table, request.day)}
+    return {"troth_provider": _text(table, str(request.provider)), **days}
 
 
 def _text(table: Any, name: str) -> Any:

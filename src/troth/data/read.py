@@ -230,7 +230,7 @@ def refuse_alike(names: dict[str, str]) -> None:
         other = seen.setdefault(name, raw)
         if other != raw:
             raise DataError(
-                f"providers {other!r} and {raw!r} are one name but for spaces and how accents are stored; give each "
+                f"providers {other!r} and {raw!r} are one name apart from spaces and how accents are stored; give each "
                 "provider one spelling"
             )
 

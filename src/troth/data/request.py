@@ -138,8 +138,7 @@ class Request:
         have = list(available)
         for name in self.named:
             if name not in have:
-                shown = ", ".join(repr(column) for column in have[:12]) + (", …" if len(have) > 12 else "")
-                raise DataError(f"{place}: there is no column {name!r}; there are {shown or 'none at all'}")
+                raise DataError(f"{place}: there is no column {name!r}; there are {listed(have) or 'none at all'}")
             if have.count(name) > 1:
                 raise DataError(f"{place}: there are {have.count(name)} columns named {name!r}; keep one")
 
@@ -184,6 +183,17 @@ def shown(value: Any) -> str:
     """Return a value as messages show it, cut if it is long."""
     text = repr(value)
     return text if len(text) <= 40 else text[:37] + "…"
+
+
+def listed(values: Sequence[Any], most: int = 12) -> str:
+    """Return values as messages list them, the first ones if they are many.
+
+    Examples
+    --------
+    >>> listed(["a", "b", "c"], most=2)
+    "'a', 'b', …"
+    """
+    return ", ".join(map(shown, values[:most])) + (", …" if len(values) > most else "")
 
 
 def refuse(problems: Sequence[Problem]) -> None:

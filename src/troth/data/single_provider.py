@@ -1,4 +1,4 @@
-"""One provider's file of rows, in which columns for its name and the day may be missing."""
+"""One provider's own file: its rows, or its answers to tasks; columns for its name and the day may be missing."""
 
 from __future__ import annotations
 
@@ -6,13 +6,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from troth.core.errors import DataError
 from troth.data.files import Fragment, format_of
-from troth.data.read import canonical_name, read_reports
-from troth.data.request import Day, Report, Request, file_name, shown
+from troth.data.gather import requested_rows
+from troth.data.own_tasks import LONGEST_NAME, OwnTasks
+from troth.data.read import canonical_name, read_reports, task_name
+from troth.data.request import Day, Report, Request, listed, shown
+from troth.data.tasks import in_order, read_rows
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from troth.data.engines import Look
+    from troth.data.tasks import TaskRows
 
 
 def read_own(
@@ -35,27 +43,84 @@ def read_own(
     look
         Called with each batch of rows, in order, before it is added up.
     """
-    path = Path(file)
-    place = file_name(path)
-    kind = format or format_of(path)
-    if not path.is_file() or kind == "statistics":
-        raise DataError(f"{place}: is not a file of rows")
-    have = Fragment(str(path), kind).column_names()
-    if request.provider is not None and request.provider not in have:
+    place, kind, have = _own_file(file, format)
+    if request.provider not in have:
         request = replace(request, provider=None)
-    if request.day is not None and day is not None and request.day not in have:
+    if day is not None and request.day not in have:
         request = replace(request, day=None)
-    reports, _ = read_reports(str(path), request, format=kind, look=look, provider=provider)
+    reports, _ = read_reports(str(file), request, format=kind, look=look, provider=provider)
     names = sorted({report.provider for report in reports})
     if not names:
         raise DataError(f"{place}: the file has no rows")
     name = canonical_name(provider) if provider is not None else names[0]
     if request.provider is not None and len(names) > 1:
-        examples = ", ".join(map(shown, names[:5])) + (", …" if len(names) > 5 else "")
-        raise DataError(f"{place}: holds rows of {len(names)} providers ({examples}); send the rows of one")
+        raise DataError(f"{place}: holds rows of {len(names)} providers ({listed(names, 5)}); send the rows of one")
     if request.provider is not None and name != names[0]:
         raise DataError(f"{place}: the rows are of provider {shown(names[0])}, not {name!r}")
     other_days = [report.day for report in reports if report.day != day]
     if request.day is not None and day is not None and other_days:
         raise DataError(f"{place}: has rows of day {other_days[0]}, but the report is of day {day}; send that day's")
     return [replace(report, provider=name, day=day if request.day is None else report.day) for report in reports]
+
+
+def read_own_tasks(
+    file: str | Path,
+    request: Request,
+    provider: str,
+    *,
+    rows: int = 1,
+    format: str | None = None,  # noqa: A002
+    look: Look | None = None,
+) -> OwnTasks:
+    """Read a file in which one provider reports on many tasks; a column of its name may be missing.
+
+    Parameters
+    ----------
+    request
+        Its column of days is that of tasks.
+    rows
+        The most rows for one task: where it is one, a task that comes twice is an error.
+    look
+        Called with each batch of rows before it is read.
+    """
+    place, kind, have = _own_file(file, format)
+    if request.provider not in have:
+        request = replace(request, provider=None)
+    table = read_rows(requested_rows(str(file), request, format=kind, look=look), request, own=True)
+    if request.provider is not None:
+        _refuse_others(table, request.provider, provider)
+    spelled, codes = table.names(str(request.day), "task")
+    _refuse_odd_names(table, spelled, codes)
+    names, places = in_order(spelled, codes, task_name)
+    summaries = table.add_up(places, rows, lambda task: f"{place}: task {shown(names[task])}")
+    return OwnTasks(tuple(names), summaries)
+
+
+def _refuse_others(table: TaskRows, column: str, provider: str) -> None:
+    spelled, codes = table.names(column, "provider")
+    for code in np.unique(codes).tolist():
+        if canonical_name(spelled[code]) != canonical_name(provider):
+            file, row = table.place(int(np.argmax(codes == code)))
+            name = shown(spelled[code])
+            raise DataError(f"{file}: row {row:,} is of provider {name}, not {provider!r}; send only your own rows")
+
+
+def _refuse_odd_names(table: TaskRows, spelled: list[str], codes: NDArray[np.intp]) -> None:
+    for code in np.unique(codes).tolist():
+        task = task_name(spelled[code])
+        if len(task) > LONGEST_NAME or not task.isprintable():
+            file, row = table.place(int(np.argmax(codes == code)))
+            why = "has signs that cannot be printed" if len(task) <= LONGEST_NAME else f"is {len(task):,} signs long"
+            raise DataError(
+                f"{file}: row {row:,}: the name of task {shown(task)} {why}; use at most {LONGEST_NAME} signs that can "
+                "be printed"
+            )
+
+
+def _own_file(file: str | Path, format: str | None) -> tuple[str, str, list[str]]:  # noqa: A002
+    """Return a file's name for messages, its format and its columns."""
+    path = Path(file)
+    kind = format or format_of(path)
+    if not path.is_file() or kind == "statistics":
+        raise DataError(f"{path.name}: is not a file of rows")
+    return path.name, kind, Fragment(str(path), kind).column_names()

@@ -15,7 +15,7 @@ from troth.data.read import canonical_name, refuse_alike, task_name
 from troth.data.request import refuse, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
@@ -70,144 +70,145 @@ def read_tasks(data: Any, request: Request, rows: int | None = 1) -> TaskReports
     if not isinstance(request.day, str):
         raise DataError("say which column holds the tasks: task=")
     owner = request.provider or request.day  # what everybody knows is nobody's
-    located = requested_rows(data, replace(request, provider=owner))
-    if located.table.num_rows == 0:
-        raise DataError("there are no reports: the data have no rows")
-    present = _read(located, request)
-    tasks, task = _names(present, located, request.day, "task")
+    table = read_rows(requested_rows(data, replace(request, provider=owner)), request)
+    tasks, task = in_order(*table.names(request.day, "task"), task_name)
     providers, provider = [""], np.zeros(len(task), dtype=np.intp)
     if request.provider is not None:
-        providers, provider = _names(present, located, request.provider, "provider")
-    pairs, which = np.unique(task.astype(np.int64) * len(providers) + provider, return_inverse=True)
-    which = which.ravel()
+        spelled, codes = table.names(request.provider, "provider")
+        refuse_alike({spelled[code]: canonical_name(spelled[code]) for code in np.unique(codes).tolist()})
+        providers, provider = in_order(spelled, codes, canonical_name)
+    pairs, reports = np.unique(task.astype(np.int64) * len(providers) + provider, return_inverse=True)
     task, provider = np.divmod(pairs, len(providers))
 
     def spell(report: int) -> str:
         who = f"provider {shown(providers[provider[report]])}, " if request.provider is not None else ""
         return f"{who}task {shown(tasks[task[report]])}"
 
-    def place(row: int) -> tuple[str, int]:
-        return located.place(int(present.numbers[row]))
-
-    refuse_repeated(which, rows, request.day, spell, place, may_allow=request.provider is not None)
-    summaries = add_up(request, present.columns, which, len(pairs), spell, place)
-    dropped = located.table.num_rows - len(present.numbers)
-    return TaskReports(tuple(tasks), tuple(providers), task, provider, summaries, dropped)
+    summaries = table.add_up(reports.ravel(), rows, spell, may_allow=request.provider is not None)
+    return TaskReports(tuple(tasks), tuple(providers), task, provider, summaries, table.dropped)
 
 
-def add_up(
-    request: Request,
-    columns: Sequence[NDArray[Any]],
-    reports: Places,
-    size: int,
-    spell: Callable[[int], str],
-    place: Callable[[int], tuple[str, int]],
-) -> Array:
-    """Return what the rows of each report add up to, or refuse a value that is not a number or too large to add up."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        summaries = request.reduction.add(columns, reports, size)
-    too_large = ~(np.abs(request.reduction.magnitudes(summaries)) <= LARGEST_SUM)
-    if too_large.any():
-        first = int(np.argmax(too_large.any(axis=1)))
-        rows = np.flatnonzero(reports == first)
-        values = np.array([np.asarray(column, dtype=np.float64)[rows] for column in columns])
-        column, row = np.unravel_index(np.argmax(np.nan_to_num(np.abs(values), nan=np.inf)), values.shape)
-        name, number = place(int(rows[row]))
-        where = f"column {request.entries[column]!r}, row {number + 1:,}" + (f" of {name}" if name else "")
+@dataclass(frozen=True)
+class TaskRows:
+    """The rows of a table of tasks that have a value, checked as those of any table; ``own`` of one provider's file."""
+
+    request: Request
+    located: Located
+    rows: Rows
+    own: bool = False
+
+    @property
+    def dropped(self) -> int:
+        """How many rows have no value."""
+        return int(self.located.table.num_rows) - len(self.rows.numbers)
+
+    def place(self, row: int) -> tuple[str, int]:
+        """Return in which file a row stands, and its number there, counted from 1."""
+        name, number = self.located.place(int(self.rows.numbers[row]))
+        return name, number + 1
+
+    def names(self, column: str, what: str) -> tuple[list[str], Places]:
+        """Return the names that a column has of tasks or providers, and each row's place among them."""
+        try:
+            values, codes = encode(self.rows.batch.column(column))
+        except TypeError as error:
+            raise DataError(f"column {column!r} has {error}; a {what} is named by text or a whole number") from None
+        spelled = [str(value) for value in (values if isinstance(values, range) else values.to_pylist())]
+        blank = [code for code in np.unique(codes).tolist() if code < 0 or not spelled[code].strip()]
+        if blank:
+            file, row = self.place(int(np.argmax(np.isin(codes, blank))))
+            raise DataError(f"{file}: row {row:,}: column {column!r}: the name of the {what} is missing; add it")
+        return spelled, codes
+
+    def add_up(
+        self, reports: Places, most: int | None, spell: Callable[[int], str], *, may_allow: bool = False
+    ) -> Array:
+        """Return what the rows of each report add up to.
+
+        Parameters
+        ----------
+        reports
+            The number of each row's report, from 0.
+        most
+            The most rows of a report, None for any number; more would let one answer count as several.
+        spell
+            Says whose report on which task a number is.
+        may_allow
+            Whether whoever reads the message may allow more rows.
+        """
+        self._refuse_repeated(reports, most, spell, may_allow=may_allow)
+        reduction, columns = self.request.reduction, self.rows.columns
+        with np.errstate(over="ignore", invalid="ignore"):
+            summaries = reduction.add(columns, reports, int(reports.max()) + 1)
+        too_large = ~(np.abs(reduction.magnitudes(summaries)) <= LARGEST_SUM)
+        if too_large.any():
+            first = int(np.argmax(too_large.any(axis=1)))
+            rows = np.flatnonzero(reports == first)
+            values = np.array([np.asarray(column, dtype=np.float64)[rows] for column in columns])
+            column, row = np.unravel_index(np.argmax(np.nan_to_num(np.abs(values), nan=np.inf)), values.shape)
+            file, number = self.place(int(rows[row]))
+            raise DataError(
+                f"{spell(first)}: {values[column, row]:g} cannot be added up and squared: numbers are at most "
+                f"{LARGEST_SUM:g} (column {self.request.entries[column]!r}, row {number:,} of {file}); correct or "
+                "rescale it"
+            )
+        return summaries
+
+    def _refuse_repeated(
+        self, reports: Places, most: int | None, spell: Callable[[int], str], *, may_allow: bool
+    ) -> None:
+        counts = np.bincount(reports)
+        if most is None or counts.max() <= most:
+            return
+        many = np.flatnonzero(counts > most)
+        first = int(reports[np.isin(reports, many)][0])
+        by_file: dict[str, list[str]] = {}
+        for row in np.flatnonzero(reports == first)[:_SHOWN].tolist():
+            file, number = self.place(row)
+            by_file.setdefault(file, []).append(f"{number:,}")
+        rows = [f"rows {', '.join(numbers)}" + f" of {file}" * (not self.own) for file, numbers in by_file.items()]
+        listed = f"column {self.request.day!r}, {'; '.join(rows)}"
+        others = "1 other report has" if len(many) == 2 else f"{len(many) - 1:,} other reports have"
+        more = f" {others} too many rows as well." if len(many) > 1 else ""
+        remedy = ""
+        if may_allow:
+            needed = counts.max()
+            remedy = (
+                f", or, if several rows are one report, allow them with [limits] rows = {needed} "
+                f'(in Python terms={{"limits": {{"rows": {needed}}}}})'
+            )
+        if most == 1:
+            raise DataError(
+                f"{spell(first)} is there {counts[first]:,} times ({listed}); keep one row for each task{remedy}.{more}"
+            )
         raise DataError(
-            f"{spell(first)}: {values[column, row]:g} cannot be added up and squared: numbers are at "
-            f"most {LARGEST_SUM:g} ({where}); correct or rescale it"
+            f"{spell(first)} has {counts[first]:,} rows ({listed}, …), and [limits] rows allows {most:,} for each "
+            f"task; remove the others{remedy}.{more}"
         )
-    return summaries
 
 
-def refuse_repeated(
-    reports: Places,
-    most: int | None,
-    column: str,
-    spell: Callable[[int], str],
-    place: Callable[[int], tuple[str, int]],
-    *,
-    may_allow: bool = False,
-) -> None:
-    """Refuse a report with more rows than it may have, by which one answer would count as several.
-
-    Parameters
-    ----------
-    reports
-        The number of each row's report.
-    most
-        The most rows of a report, None for any number.
-    column
-        That of tasks.
-    spell, place
-        Say whose report on which task a number is, and in which file and row of it a row stands.
-    may_allow
-        Whether whoever reads the message may allow more rows.
-    """
-    counts = np.bincount(reports, minlength=1)
-    if most is None or counts.max() <= most:
-        return
-    many = np.flatnonzero(counts > most)
-    first = int(reports[np.isin(reports, many)][0])
-    by_file: dict[str, list[str]] = {}
-    for row in np.flatnonzero(reports == first)[:_SHOWN].tolist():
-        name, number = place(row)
-        by_file.setdefault(name, []).append(f"{number + 1:,}")
-    listed = "; ".join(f"rows {', '.join(rows)}" + (f" of {name}" if name else "") for name, rows in by_file.items())
-    others = "1 other report has" if len(many) == 2 else f"{len(many) - 1:,} other reports have"
-    more = f" {others} too many rows as well." if len(many) > 1 else ""
-    remedy = ""
-    if may_allow:
-        needed = counts.max()
-        remedy = (
-            f", or, if several rows are one report, allow them with [limits] rows = {needed} "
-            f'(in Python terms={{"limits": {{"rows": {needed}}}}})'
-        )
-    if most == 1:
-        raise DataError(
-            f"{spell(first)} is there {counts[first]:,} times (column {column!r}, {listed}); keep one row for each "
-            f"task{remedy}.{more}"
-        )
-    raise DataError(
-        f"{spell(first)} has {counts[first]:,} rows (column {column!r}, {listed}, …), and [limits] rows allows "
-        f"{most:,} for each task; remove the others{remedy}.{more}"
-    )
-
-
-def _read(located: Located, request: Request) -> Rows:
-    """Return the rows with a value, checked as those of any table."""
+def read_rows(located: Located, request: Request, *, own: bool = False) -> TaskRows:
+    """Read the rows of a table of tasks that have a value; refuse the table if some have values that cannot be used."""
+    if located.table.num_rows == 0:
+        raise DataError("there are no reports: the data have no rows")
     adder = Adder(request, "", text=True)
     rows = adder.read(located.table.combine_chunks().to_batches()[0])
     problems = []
     for problem in adder.problems:
-        name, row = located.place((problem.row or 1) - 1)
-        problems.append(replace(problem, place=name, row=row + 1))
+        file, row = located.place((problem.row or 1) - 1)
+        problems.append(replace(problem, place=file, row=row + 1))
     refuse(problems)
     if len(rows.numbers) == 0:
         raise DataError("there are no reports: no row has a value")
-    return rows
+    return TaskRows(request, located, rows, own)
 
 
-def _names(rows: Rows, located: Located, name: str, what: str) -> tuple[list[str], Places]:
-    """Return the names of a column in order, and each row's place among them."""
-    try:
-        values, codes = encode(rows.batch.column(name))
-    except TypeError as error:
-        raise DataError(f"column {name!r} has {error}; a {what} is named by text or a whole number") from None
-    spelled = [str(value) for value in (values if isinstance(values, range) else values.to_pylist())]
-    present = np.unique(codes).tolist()
-    blank = [code for code in present if code < 0 or not spelled[code].strip()]
-    if blank:
-        file, row = located.place(int(rows.numbers[np.argmax(np.isin(codes, blank))]))
-        raise DataError(f"column {name!r}: a {what}'s name is missing (row {row + 1:,} of {file}); add it")
-    canonical = task_name if what == "task" else canonical_name
-    names = {spelled[code]: canonical(spelled[code]) for code in present}
-    if what == "provider":
-        refuse_alike(names)
+def in_order(spelled: list[str], codes: Places, canonical: Callable[[str], str]) -> tuple[list[str], Places]:
+    """Return the names that occur, each in its one spelling and in alphabetical order, and each row's place."""
+    names = {code: canonical(spelled[code]) for code in np.unique(codes).tolist()}
     order = sorted(set(names.values()))
-    place = {label: number for number, label in enumerate(order)}
-    places = np.full(len(spelled), -1, dtype=np.intp)
-    for code in present:
-        places[code] = place[names[spelled[code]]]
+    place_of = {name: place for place, name in enumerate(order)}
+    places = np.zeros(len(spelled), dtype=np.intp)
+    for code, name in names.items():
+        places[code] = place_of[name]
     return order, places[codes]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.campaigns.check import evidence_cost
-from troth.core.contract import HasFiniteStates, Model, NamesParameters, SamplesData, SamplesPosterior, one_each
+from troth.core.contract import HasFiniteStates, NamesParameters, SamplesData, SamplesPosterior, one_each
 from troth.core.errors import DataError
 from troth.data.request import level_names
 
@@ -39,12 +39,12 @@ class Belief:
 
 
 def beliefs_of(campaign: Campaign, reports: list[Report]) -> list[Belief]:
-    """Prior and posterior of the parameters, from all reports of a day together; of none, the prior twice."""
+    """Return prior and posterior of the parameters given all reports of a day; without reports they are equal."""
     campaign = campaign.on(reports[0].day) if reports else campaign
     models = campaign.models_for([report.provider for report in reports])
     model = one_each(models)[0]
     if reports:
-        total = statistics_of_reports(campaign, models, reports).sum(axis=0)
+        total = campaign.statistics_of(models, [report.summary for report in reports]).sum(axis=0)
     else:
         total = campaign.statistics(model, np.zeros(campaign.request.reduction.width))
     if isinstance(model, HasFiniteStates):
@@ -72,13 +72,6 @@ def _belief_in_states(model: HasFiniteStates, total: Array) -> Belief:
     summary = "" if len(shown) == len(posterior) else f"the others of {len(posterior)} have {left:.2%} together"
     name = "state of the world" if word == "state" else f"{word}s"
     return Belief(name, places, prior[shown].tolist(), posterior[shown].tolist(), discrete=True, summary=summary)
-
-
-def statistics_of_reports(campaign: Campaign, model: Any, reports: list[Report]) -> Array:
-    """Return the statistics of reports under one model, or under one for each."""
-    if isinstance(model, Model):
-        return campaign.statistics(model, np.array([report.summary for report in reports]))
-    return np.array([campaign.statistics(m, report.summary) for m, report in zip(model, reports, strict=True)])
 
 
 def belief_from_draws(name: str, prior: Array, posterior: Array) -> Belief:

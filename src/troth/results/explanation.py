@@ -182,7 +182,8 @@ def strip(line: Line) -> str:
 
 def explain(campaign: Campaign, payment: Payment, data: str = "") -> str:
     """Explain a payment in lines of text."""
-    lines = [f"{printable(payment.provider)}: {counted(payment.rows, 'row')}, paid {campaign.show(payment.payment)}"]
+    size = counted(payment.rows, "row" if campaign.task is None else "task")
+    lines = [f"{printable(payment.provider)}: {size}, paid {campaign.show(payment.payment)}"]
     rows = steps(campaign, payment, data)
     if campaign.task is None:
         drawn = [("the line", strip(step.line), "") for step in campaign.rule.steps(payment) if step.line is not None]

@@ -12,12 +12,10 @@ from troth.campaigns.check import audit_campaign, certify_campaign, evidence_cos
 from troth.campaigns.past import backtest_campaign, campaign_history, read_history
 from troth.campaigns.settle import with_features
 from troth.certificates import Certificate, Fit, check_fit, find_near_duplicates
-from troth.certificates.fit import doubt_of
-from troth.core.contract import DoubtsReports, LeavesCandidates, one_each
 from troth.core.errors import TrothError, first_line
 from troth.data.read import reports_by_day
 from troth.history import History
-from troth.results.beliefs import Belief, beliefs_of, statistics_of_reports
+from troth.results.beliefs import Belief, beliefs_of
 from troth.results.replays import Replay, replay_lies
 
 if TYPE_CHECKING:
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
 
     from troth.audits import Audit
     from troth.campaigns.terms import Campaign
-    from troth.core.effective_candidates import EffectiveCandidates
     from troth.data import Day, Report
     from troth.history import ModelComparison
     from troth.results.result import Result
@@ -137,7 +134,7 @@ def check_campaign_fit(campaign: Campaign, reports: list[Report]) -> CheckedFit:
     names = list(common[:: -(-len(common) // most)])
     days = days[-max(1, most // len(names)) :]
     model: Any = campaign.models_for(names)
-    t = np.array([statistics_of_reports(campaign, model, [day[name] for name in names]) for day in days])
+    t = np.array([campaign.statistics_of(model, [day[name].summary for name in names]) for day in days])
     model = with_features(model, [days[-1][name] for name in names]) if at_hand else model
     rows = np.array([[day[name].rows for name in names] for day in days], dtype=np.float64)
     of_all = f"{len(names)} of " if len(names) < len(common) else ""
@@ -147,30 +144,13 @@ def check_campaign_fit(campaign: Campaign, reports: list[Report]) -> CheckedFit:
     return CheckedFit(check_fit(model, t, rows=rows, simulations=_SIMULATIONS), checked)
 
 
-def effective_candidates(campaign: Campaign, reports: list[Report]) -> EffectiveCandidates | None:
-    """Count the candidates that each report of a round, and all together, leave; None for a model without any."""
-    models = campaign.models_for([report.provider for report in reports])
-    first = one_each(models)[0]
-    if not isinstance(first, LeavesCandidates):
-        return None
-    return first.effective(statistics_of_reports(campaign, models, reports))
-
-
-def doubt_of_reports(campaign: Campaign, reports: list[Report]) -> str:
-    """Say why the model is poor for the reports of a round, where it can tell."""
-    models = campaign.models_for([report.provider for report in reports])
-    if not any(isinstance(one, DoubtsReports) for one in one_each(models)):
-        return ""
-    return doubt_of(models, statistics_of_reports(campaign, models, reports))
-
-
 def _near_duplicates(campaign: Campaign, reports: list[Report]) -> list[NearDuplicates]:
     pairs = []
     for day, reports_of_day in list(reports_by_day(reports).items())[-_MOST_DAYS:]:
         names = [report.provider for report in reports_of_day]
         on_day = campaign.on(day)
         model = on_day.models_for(names)
-        t = statistics_of_reports(on_day, model, reports_of_day)
+        t = on_day.statistics_of(model, [report.summary for report in reports_of_day])
         draws = int(np.clip(_NUMBERS // t.shape[-1], 1000, 20_000))
         for pair in find_near_duplicates(model, t, rows=[report.rows for report in reports_of_day], draws=draws):
             one, two = (names[place] for place in pair.providers)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,14 +12,11 @@ from troth.history.stretches import SPLITS
 from troth.results.explanation import data_in_words, steps
 from troth.results.findings import find
 from troth.results.pictures import draw_line, draw_payments
-from troth.results.pictures.svg import style_sheet
 from troth.results.templating import make_environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from troth.campaigns.settle import Payment
-    from troth.data import Day
     from troth.results.result import Result
 
 ASSUMED = (
@@ -54,8 +50,6 @@ def render(
         Past days (a `troth.History`, or any table) on which the known lies are replayed; by default those that the
         campaign file names under ``[history]``.
     """
-    assets = files("troth.results") / "assets"
-    page_style, script = ((assets / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     last = result.rounds[-1].payments if result.rounds else ()
     empty_shares = [payment.empty_share for paid in result.rounds for payment in paid.payments]
     rows, explained = _payment_rows(result)
@@ -75,21 +69,15 @@ def render(
         assumed=(*ASSUMED, *((ASSUMED_OF_PUBLIC,) if result.campaign.public else ())),
         split_meaning=SPLITS["rolling"],
         assumed_of_past=(HONEST_PAST, INDEPENDENT_PAST),
-        style=Markup(page_style + style_sheet()),  # noqa: S704 (our own files)
-        script=Markup(script),  # noqa: S704
     )
 
 
 def _payment_rows(result: Result) -> tuple[list[Markup], int]:
     """Return the table's row of each provider, as many as fit into the page, and how many of them are explained."""
-    by_provider: dict[str, list[tuple[Day, Payment]]] = {name: [] for name in result.totals}
-    for paid in result.rounds:
-        for payment in paid.payments:
-            by_provider[payment.provider].append((paid.day, payment))
     template = _environment.get_template("results/payment_row.html")
     rows: list[Markup] = []
     size = explained = 0
-    for name, payments in by_provider.items():
+    for name, payments in result.by_provider.items():
         reasons = []
         if size < _MOST_WITH_REASONS:
             for day, payment in payments[-_MOST_DAYS_EXPLAINED:]:

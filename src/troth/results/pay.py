@@ -2,35 +2,41 @@
 
 from __future__ import annotations
 
+import json
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from troth.campaigns.describe import describe_campaign
 from troth.campaigns.ledger import Ledger, LedgerError, locked, read_ledger, sweep
 from troth.campaigns.rounds import pay_rounds, used_seeds
 from troth.campaigns.seed import Secret, load_secret, record_use, secret_path
 from troth.campaigns.statistics_file import join_reports, read_statistics
-from troth.campaigns.tasks import has_tasks
+from troth.campaigns.task_checks import known_tasks
+from troth.campaigns.task_data import read_task_reports, reports_digest, same_tasks
+from troth.campaigns.tasks import has_tasks, pay_tasks
 from troth.campaigns.terms import Campaign, beside
-from troth.campaigns.verify import campaign_of, check_ledger
+from troth.campaigns.verify import campaign_of, check_ledger, check_tasks
 from troth.core.contract import HasReduction, Model, check_is_model
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.core.reductions import Moments
 from troth.data import Report, read_reports
 from troth.data.files import find_files
 from troth.data.gather import gather_reports
-from troth.data.request import Request
+from troth.data.request import Request, listed
+from troth.results.formats import counted
 from troth.results.result import Result
-from troth.results.tasks import TaskResult, open_tasks, pay_task_campaign, verify_tasks
+from troth.results.tasks import TaskResult, file_beside, recorded_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from decimal import Decimal
 
+    from troth.data.tasks import TaskReports
     from troth.mechanisms import Rule
 
     Watch = Callable[[str, int, int], None]
+    AnyResult = TypeVar("AnyResult", bound=Result)
 
 
 def pay(
@@ -112,6 +118,8 @@ def pay(
       Elm          4  −0.7143        68.47%        68.47
       its verdict says whether the model fits, and who would have been better off sending nothing or less
     """
+    approve = None if anyway else _refuse_unfit
+    options: dict[str, Any] = {"ledger": ledger, "secret": _secret(seed), "beacon": beacon, "approve": approve}
     if isinstance(data, Campaign) or (model is None and isinstance(data, str | Path) and str(data).endswith(".toml")):
         arguments: dict[str, Any] = {"model": model, "rule": rule, "provider": provider, "day": day, "task": task}
         arguments |= {"budget": budget, "price": price, "columns": columns, "public": public, "terms": terms}
@@ -119,9 +127,7 @@ def pay(
             if value is not None:
                 raise ParameterError(f"{name}= belongs in the campaign file; pass a frame or files to set it here")
         campaign = data if isinstance(data, Campaign) else Campaign.load(data)
-        options: dict[str, Any] = {"secret": _secret(seed), "beacon": beacon, "watch": watch}
-        approve = None if anyway else _refuse_unfit
-        return pay_campaign(campaign, ledger=ledger, final=bool(final), approve=approve, **options)
+        return pay_campaign(campaign, final=bool(final), watch=watch, **options)
     if task is not None and (model is None or (budget is None and price is None)):
         raise ParameterError(
             "pay needs a model, and for tasks a price or a budget, such as pay(frame, model, provider=…, task=…, "
@@ -146,11 +152,9 @@ def pay(
         price=price,
     )
     if task is not None:
-        return pay_task_campaign(campaign, data, public, ledger=ledger, secret=_secret(seed), beacon=beacon)
-    reports = _read(campaign, data, watch)
+        return pay_task_campaign(campaign, data, public, **options)
     ended = final if final is not None else ledger is None
-    options = {"secret": _secret(seed), "beacon": beacon, "watch": watch}
-    return _pay(campaign, reports, ledger=ledger, final=ended, approve=None if anyway else _refuse_unfit, **options)
+    return _pay(campaign, _read(campaign, data, watch), final=ended, watch=watch, **options)
 
 
 def _refuse_unfit(result: Result) -> bool:
@@ -183,13 +187,12 @@ def pay_campaign(
     if secret is None and campaign.path is not None and campaign.draws and campaign.commitment is not None:
         secret_file = secret_path(campaign.path)
         secret = load_secret(secret_file)
+    options: dict[str, Any] = {"ledger": ledger, "secret": secret, "secret_file": secret_file}
+    options |= {"beacon": beacon, "approve": approve}
     if campaign.task is not None:
-        reading: dict[str, Any] = {"secret": secret, "secret_file": secret_file, "beacon": beacon, "approve": approve}
-        return pay_task_campaign(campaign, beside(campaign, campaign.source), ledger=ledger, **reading)
+        return pay_task_campaign(campaign, beside(campaign, campaign.source), **options)
     skip = [Path(ledger).resolve()] if ledger is not None else []
-    reports = read_campaign(campaign, watch, skip=skip)
-    options: dict[str, Any] = {"secret": secret, "secret_file": secret_file, "beacon": beacon, "watch": watch}
-    return _pay(campaign, reports, ledger=ledger, final=final, approve=approve, **options)
+    return _pay(campaign, read_campaign(campaign, watch, skip=skip), final=final, watch=watch, **options)
 
 
 def read_campaign(campaign: Campaign, watch: Watch | None = None, skip: Collection[Path] = ()) -> list[Report]:
@@ -234,11 +237,12 @@ def verify(
     if not isinstance(terms, dict) or not isinstance(terms.get("model"), dict):
         raise LedgerError(f"{place}, line 1: there are no terms: this is not a campaign's ledger")
     if has_tasks(book):
-        if not isinstance(ledger, Ledger):
-            return verify_tasks(ledger, book)
-        if file is None:
+        shares = file if isinstance(ledger, Ledger) else recorded_file(ledger, book)
+        if shares is None:
             raise LedgerError("a ledger of tasks has a file of shares beside it: give its path, or file=")
-        return TaskResult(campaign_of(book, place), book, file).verify()
+        result = TaskResult(campaign_of(book, place), book, shares)
+        check_tasks(result.campaign, book, shares, place)
+        return result
     if "family" not in terms["model"] and model is None:
         raise MissingCapabilityError(f"{place}: it was paid with a custom model; pass model=")
     return Result(check_ledger(book, place, model=model, rule=rule, watch=_task(watch, "verifying")), book)
@@ -247,27 +251,35 @@ def verify(
 def open_ledger(path: str | Path) -> Result:
     """Read a ledger's payments without recomputing them; its chain of hashes is checked."""
     book = read_ledger(path)
-    if has_tasks(book):
-        return open_tasks(path, book)
-    return Result(campaign_of(book, Path(path).name), book)
+    campaign = campaign_of(book, Path(path).name)
+    return TaskResult(campaign, book, recorded_file(path, book)) if has_tasks(book) else Result(campaign, book)
 
 
 def _pay(
     campaign: Campaign,
     reports: Sequence[Report],
     *,
-    ledger: str | Path | None,
     final: bool,
+    watch: Watch | None,
     secret: Secret | None,
     beacon: str | None,
-    watch: Watch | None,
-    secret_file: Path | None = None,
-    approve: Callable[[Result], bool] | None = None,
+    **writing: Any,
 ) -> Result:
     def pay_into(book: Ledger) -> Result:
         options: dict[str, Any] = {"secret": secret, "beacon": beacon, "watch": _task(watch, "paying")}
         return Result(campaign, book, tuple(pay_rounds(campaign, reports, book, final=final, **options)))
 
+    return _write(pay_into, **writing)
+
+
+def _write(
+    pay_into: Callable[[Ledger], AnyResult],
+    *,
+    ledger: str | Path | None,
+    secret_file: Path | None = None,
+    approve: Callable[[Result], bool] | None = None,
+) -> AnyResult:
+    """Pay into a ledger in memory, begun or continued, and write it if it paid something that is approved."""
     if ledger is None:
         return pay_into(Ledger())
     path = Path(ledger)
@@ -281,6 +293,78 @@ def _pay(
                 record_use(secret_file, used_seeds(result.ledger))
             result.write_ledger(path)
     return result
+
+
+def pay_task_campaign(
+    campaign: Campaign,
+    data: Any,
+    public: Any = None,
+    *,
+    ledger: str | Path | None = None,
+    secret: Secret | None = None,
+    beacon: str | None = None,
+    **writing: Any,
+) -> TaskResult:
+    """Read reports on tasks, settle all of them together, and write the ledger and the file of shares."""
+    reports = read_task_reports(campaign, data)
+    known = known_tasks(campaign, public)
+
+    def pay_into(book: Ledger) -> TaskResult:
+        named: dict[str, Any] = {}
+        if ledger is not None:
+            path = Path(ledger)
+            if book.entries:
+                return _paid_before(campaign, path, book, reports, known)
+            _refuse_paid_elsewhere(campaign, path, reports)
+            named = {"file_name": file_beside(path).name}
+        settled = pay_tasks(campaign, reports, known, book, secret=secret, beacon=beacon, **named)
+        return TaskResult(campaign, book, settled.file, (None,))
+
+    return _write(pay_into, ledger=ledger, **writing)
+
+
+def _paid_before(
+    campaign: Campaign, path: Path, book: Ledger, reports: TaskReports, public: TaskReports | None
+) -> TaskResult:
+    """Return what was paid for these tasks, if the ledger is of the same terms and of the same reports."""
+    if not has_tasks(book):
+        raise LedgerError(f"{path}: the ledger is not one of tasks")
+    paid_under = campaign_of(book, path.name)
+    if paid_under.digest != campaign.digest:
+        raise LedgerError(f"{path}: the ledger is of other terms; settle further tasks with a ledger of their own")
+    if book.of("round")[0]["root"] != reports_digest(reports, public):
+        raise DataError(
+            f"{path}: these tasks are not those that were paid: restore the data; or, for further tasks, leave out "
+            "those that were paid and name a ledger for the others (--ledger)"
+        )
+    return TaskResult(paid_under, book, recorded_file(path, book))
+
+
+def _refuse_paid_elsewhere(campaign: Campaign, path: Path, reports: TaskReports) -> None:
+    """Refuse tasks that another ledger in the same folder has paid under a campaign file of the same name."""
+    if campaign.path is None:
+        return
+    for other in sorted(path.resolve().parent.glob("*.jsonl")):
+        if other == path.resolve() or not _is_of(campaign, other):
+            continue
+        book = read_ledger(other)
+        paid = TaskResult(campaign, book, recorded_file(other, book)).shares.column("task").unique()
+        if both := same_tasks(reports.tasks, paid.to_pylist()):
+            raise DataError(
+                f"{path.name}: {other.name} has paid {counted(len(both), 'task')} of these already "
+                f"({listed(both, 3)}); leave them out of the data, or they are paid twice"
+            )
+
+
+def _is_of(campaign: Campaign, ledger: Path) -> bool:
+    """Whether a ledger is one of tasks of a campaign with this name, about the same columns."""
+    with ledger.open("rb") as lines:
+        try:
+            terms = json.loads(lines.readline())["terms"]
+            there = terms["campaign"]["name"], terms["data"]["task"], terms["model"]["columns"]
+        except (ValueError, LookupError, TypeError):
+            return False
+    return there == (campaign.name, campaign.task, campaign.terms["model"].get("columns"))
 
 
 def _read(campaign: Campaign, data: Any, watch: Watch | None, skip: Collection[Path] = ()) -> list[Report]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.campaigns.rounds import later_days
+from troth.campaigns.rounds import following_reports
 from troth.campaigns.settle import scene
 from troth.core.contract import HasReduction, Model, SamplesStatistics, has_independent_rows
 from troth.core.errors import TrothError
@@ -110,8 +110,7 @@ def last_scored(result: Result) -> dict[str, Any]:
 def _last_scene(result: Result) -> tuple[Campaign, Scene, str | None, list[Report]]:
     """Return the last round that was scored, as the rule saw it, with the campaign and the reports on that day."""
     campaign, by_day, head = result.campaign, reports_by_day(result.reports), last_scored(result)
-    following = [report for day in later_days(campaign, list(by_day), head["day"]) for report in by_day[day]] or None
-    today = by_day[head["day"]]
+    today, following = by_day[head["day"]], following_reports(campaign, by_day, head["day"])
     return campaign.on(head["day"]), scene(campaign, today, following), head["seed"], today
 
 
@@ -121,7 +120,8 @@ def _other_reports(campaign: Campaign, stage: Scene, today: list[Report]) -> dic
     model: Any = stage.round.evidence
     lies = {NOTHING: np.zeros_like(t)}
     if isinstance(model, HasReduction) or has_independent_rows(model):
-        lies[TWICE] = _twice(campaign, stage, today)
+        twice = {report.provider: 2 * report.summary for report in today}
+        lies[TWICE] = _replaced(campaign, stage, twice) if isinstance(model, HasReduction) else 2 * t
     if isinstance(model, SamplesStatistics):
         try:
             theta = model.draw_parameters(rng, t.shape[:-1])
@@ -144,14 +144,6 @@ def _drawn(stage: Scene, theta: Array, rng: np.random.Generator) -> Array:
     each: list[Any] = list(model)
     drawn = [m.draw_statistics(rng, theta[..., i, :], m.design(t[..., i, :])) for i, m in enumerate(each)]
     return np.stack(drawn, axis=-2)
-
-
-def _twice(campaign: Campaign, stage: Scene, today: list[Report]) -> Array:
-    """Return reports with every row twice."""
-    t = stage.round.statistics
-    if not isinstance(stage.round.evidence, HasReduction):
-        return 2 * t
-    return _replaced(campaign, stage, {report.provider: 2 * report.summary for report in today})
 
 
 def _fewer(parts: int, campaign: Campaign, stage: Scene, today: list[Report]) -> _Lie:
@@ -187,11 +179,11 @@ def _some_rows(
 
 
 def _replaced(campaign: Campaign, stage: Scene, summaries: Mapping[str, Array | None]) -> Array:
-    """Return everybody's statistics with those of other summaries, where there are such."""
+    """Return everybody's statistics, those of some replaced by the statistics of other summaries."""
     own = stage.round.statistics.copy()
     for model, places in stage.paid_by_model:
-        some = [place for place in places if summaries[stage.names[place]] is not None]
-        if some:
-            at: Any = (*stage.index, some)
-            own[at] = campaign.statistics(model, np.array([summaries[stage.names[place]] for place in some]))
+        able = [place for place in places if summaries[stage.names[place]] is not None]
+        if able:
+            at: Any = (*stage.index, able)
+            own[at] = campaign.statistics(model, np.array([summaries[stage.names[place]] for place in able]))
     return own

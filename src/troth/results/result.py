@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from collections import Counter
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -16,6 +15,8 @@ from troth.campaigns.canonical_json import finite
 from troth.campaigns.ledger import Ledger, write_whole
 from troth.campaigns.ledger_entries import reader_of, recorded_reports
 from troth.campaigns.verify import campaign_of, check_ledger
+from troth.certificates.fit import doubt_of
+from troth.core.contract import DoubtsReports, LeavesCandidates, one_each
 from troth.core.errors import DataError, MissingCapabilityError
 from troth.results.explanation import printable
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from troth.campaigns.settle import Payment
     from troth.campaigns.terms import Campaign
-    from troth.core.contract import Array
+    from troth.core.contract import Array, Model
     from troth.core.effective_candidates import EffectiveCandidates
     from troth.data import Day, Report
     from troth.mechanisms import Rule
@@ -97,7 +98,7 @@ class Result:
     @property
     def paid(self) -> int:
         """What was paid in all, in minor units."""
-        return sum(payment.payment for paid in self.rounds for payment in paid.payments)
+        return sum(self.totals.values())
 
     @property
     def would_pay(self) -> int:
@@ -119,13 +120,18 @@ class Result:
         return self.campaign.rule.name
 
     @cached_property
-    def totals(self) -> dict[str, int]:
-        """What each provider was paid in all, in minor units, by name."""
-        totals: Counter[str] = Counter()
+    def by_provider(self) -> dict[str, list[tuple[Day, Payment]]]:
+        """Everybody's payments with their days, by name."""
+        payments: dict[str, list[tuple[Day, Payment]]] = {}
         for paid in self.rounds:
             for payment in paid.payments:
-                totals[payment.provider] += payment.payment
-        return dict(sorted(totals.items()))
+                payments.setdefault(payment.provider, []).append((paid.day, payment))
+        return dict(sorted(payments.items()))
+
+    @cached_property
+    def totals(self) -> dict[str, int]:
+        """What each provider was paid in all, in minor units, by name."""
+        return {name: sum(payment.payment for _, payment in each) for name, each in self.by_provider.items()}
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -137,23 +143,32 @@ class Result:
     @cached_property
     def effective_candidates(self) -> EffectiveCandidates | None:
         """How many candidates each report of the last round, and all together, leave; None for other models."""
-        from troth.results.findings import effective_candidates
-
-        reports = self._last_reports
-        return effective_candidates(self.campaign.on(reports[0].day), reports) if reports else None
+        first = next(iter(self._last_models), None)
+        return first.effective(self._last_statistics) if isinstance(first, LeavesCandidates) else None
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What whoever pays should know about the data, in sentences."""
-        from troth.results.findings import doubt_of_reports
-
-        reports = self._last_reports
-        doubt = doubt_of_reports(self.campaign.on(reports[0].day), reports) if reports else ""
+        if not any(isinstance(model, DoubtsReports) for model in self._last_models):
+            return ()
+        doubt = doubt_of(self._last_models, self._last_statistics)
         return (doubt,) if doubt else ()
 
     @property
     def _last_reports(self) -> list[Report]:
         return [report for report in self.reports if self.rounds and report.day == self.rounds[-1].day]
+
+    @property
+    def _last_models(self) -> list[Model]:
+        """The models of those who reported in the last round."""
+        reports = self._last_reports
+        if not reports:
+            return []
+        return one_each(self.campaign.on(reports[0].day).models_for([r.provider for r in reports]), len(reports))
+
+    @property
+    def _last_statistics(self) -> Array:
+        return self.campaign.statistics_of(self._last_models, [report.summary for report in self._last_reports])
 
     def payment(self, provider: str, day: Day = None) -> Payment:
         """Return a provider's payment of a day."""
@@ -174,7 +189,8 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON, money as decimal strings."""
-        campaign = self.campaign
+        campaign, left = self.campaign, self.effective_candidates
+        reporting = [report.provider for report in self._last_reports]
         return {
             "campaign": campaign.name,
             "rule": self.rule,
@@ -198,12 +214,8 @@ class Result:
                 }
                 for paid in self.rounds
             ],
-            **self._candidates(),
+            **({} if left is None else {"effective_candidates": left.to_dict(reporting)}),
         }
-
-    def _candidates(self) -> dict[str, Any]:
-        left = self.effective_candidates
-        return {} if left is None else {"effective_candidates": left.to_dict([r.provider for r in self._last_reports])}
 
     def _columns(self) -> dict[str, list[Any]]:
         rows = [(paid.day, payment) for paid in self.rounds for payment in paid.payments]

@@ -8,7 +8,6 @@ from troth.results.explanation import printable
 from troth.results.formats import number
 
 if TYPE_CHECKING:
-    from troth.campaigns.settle import Payment
     from troth.results.result import Result
 
 _MOST_LINES = 60
@@ -40,26 +39,17 @@ class Shown(NamedTuple):
 def totals_table(result: Result) -> Shown:
     """Return a table with one line for each provider: days, rows, mean share and the sum."""
     campaign = result.campaign
-    of_provider: dict[str, list[Payment]] = {}
-    for paid in result.rounds:
-        for payment in paid.payments:
-            of_provider.setdefault(payment.provider, []).append(payment)
-    shares = {name: sum(each.share for each in payments) / len(payments) for name, payments in of_provider.items()}
-    lines = [
-        [
-            printable(name),
-            f"{len(of_provider[name]):,}",
-            f"{sum(payment.rows for payment in of_provider[name]):,}",
-            f"{shares[name]:.2%}",
-            campaign.text(total),
-        ]
-        for name, total in result.totals.items()
-    ]
-    count = sum(map(len, of_provider.values()))
+    lines, shares = [], []
+    for name, payments in result.by_provider.items():
+        rows = sum(payment.rows for _, payment in payments)
+        shares.append(sum(payment.share for _, payment in payments) / len(payments))
+        total = campaign.text(result.totals[name])
+        lines.append([printable(name), f"{len(payments):,}", f"{rows:,}", f"{shares[-1]:.2%}", total])
+    count = sum(map(len, result.by_provider.values()))
     return Shown(
         ["provider", "days", "rows", "mean share of cap", f"payments {campaign.currency}".strip()],
         lines,
-        [shares[name] for name in result.totals],
+        shares,
         f"sums of {count:,} payments on {len(result.rounds):,} days, which the ledger and the page have",
     )
 
@@ -75,7 +65,7 @@ def shown_table(result: Result) -> Shown:
 def aligned(table: Shown) -> list[str]:
     """Return the lines of a table, names to the left and numbers to the right; of many lines the ends."""
     head, lines, _, left_out = table
-    shown = lines if len(lines) <= _MOST_LINES else [*lines[:30], ["…"] * len(head), *lines[-29:]]
+    shown = _ends(lines, ["…"] * len(head))
     widths = [max(len(row[i]) for row in [head, *shown]) for i in range(len(head))]
     names = head.index("provider")
     text = []
@@ -92,3 +82,33 @@ def as_text(result: Result) -> str:
         text.append(f"  {result.effective_candidates}")
     text += [f"  note: {note}" for note in result.notes]
     return "\n".join(text)
+
+
+def print_result(result: Result) -> None:
+    """Print the table on a terminal, with a bar for each share."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    head, lines, shares, left_out = shown_table(result)
+    table = Table(title=Text(result.headline()), title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for name in [*head[:-1], "", head[-1]]:
+        table.add_column(Text(name), justify="left" if name in ("day", "provider", "") else "right")
+    bars = ["█" * round(20 * max(share, 0.0)) for share in shares]
+    for row in _ends([[*line[:-1], bar, line[-1]] for line, bar in zip(lines, bars, strict=True)]):
+        table.add_row(*map(Text, row))
+    console = Console()
+    console.print(table)
+    if len(lines) > _MOST_LINES:
+        console.print(f"… {len(lines) - 59:,} more in the ledger and on the page")
+    if left_out:
+        console.print(left_out)
+    if result.effective_candidates is not None:
+        console.print(Text(f"\n{result.effective_candidates}"))
+    for note in result.notes:
+        console.print(Text(f"note: {note}"))
+
+
+def _ends(lines: list[list[str]], *between: list[str]) -> list[list[str]]:
+    """Return all lines or, of many, the first and the last ones."""
+    return lines if len(lines) <= _MOST_LINES else [*lines[:30], *between, *lines[-29:]]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from markupsafe import Markup
 
 from troth.campaigns.task_checks import promises_of
 from troth.core.reductions.reduction import counted_labels
-from troth.results.pictures.svg import Picture, percent, style_sheet
+from troth.results.pictures.svg import Picture, percent
 from troth.results.templating import make_environment
 
 if TYPE_CHECKING:
@@ -54,10 +52,8 @@ def assumed_of(campaign: Campaign) -> tuple[str, ...]:
     return (*_ASSUMED, _GUESSED if campaign.guessed else _FROM_ELSEWHERE)
 
 
-def render(result: TaskResult, **_: Any) -> str:
+def render(result: TaskResult) -> str:
     """Return the page of a result as HTML."""
-    assets = files("troth.results") / "assets"
-    style, script = ((assets / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     rows = worker_rows(result)
     return _environment.get_template("results/tasks.html").render(
         result=result,
@@ -72,8 +68,6 @@ def render(result: TaskResult, **_: Any) -> str:
         base=result.payments[0].empty_share,
         claims=promises_of(result.campaign, result.file),
         assumed=assumed_of(result.campaign),
-        style=Markup(style + style_sheet()),  # noqa: S704 (our own files)
-        script=Markup(script),  # noqa: S704
     )
 
 

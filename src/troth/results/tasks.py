@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from functools import cached_property
 from hashlib import sha256
@@ -14,34 +13,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from troth.campaigns.ledger import Ledger, LedgerError, locked, read_ledger, sweep, write_whole
-from troth.campaigns.rounds import used_seeds
-from troth.campaigns.seed import record_use
-from troth.campaigns.task_checks import check_task_campaign, known_tasks
-from troth.campaigns.task_data import read_task_reports, same_tasks
-from troth.campaigns.task_file import read_file, read_shares, reports_digest
-from troth.campaigns.task_verify import check_tasks
-from troth.campaigns.tasks import has_tasks, pay_tasks
-from troth.campaigns.verify import campaign_of
-from troth.core.errors import DataError, TrothError
+from troth.campaigns.ledger import Ledger, LedgerError, write_whole
+from troth.campaigns.task_checks import check_task_campaign
+from troth.campaigns.task_data import read_file, read_shares
+from troth.campaigns.tasks import has_tasks
+from troth.campaigns.verify import check_tasks
+from troth.core.errors import TrothError
 from troth.core.reductions.reduction import counted_labels
 from troth.data.public import PUBLIC
 from troth.data.read import names_alike
-from troth.results.explanation import printable
+from troth.results.explanation import explain, printable
 from troth.results.findings import CheckedFit
 from troth.results.formats import counted
 from troth.results.result import Result, harmless
 from troth.results.verdict import TaskVerdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from troth.campaigns.seed import Secret
     from troth.campaigns.settle import Payment
     from troth.campaigns.terms import Campaign
     from troth.core.contract import Array
     from troth.data import Day
-    from troth.data.tasks import TaskReports
     from troth.results.verdict import Verdict
 
 _PLAIN = re.compile(r"[@+-]?[\w.-]+")  # names that cannot do anything, even if a spreadsheet takes them for formulas
@@ -107,7 +98,48 @@ class TaskResult(Result):
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What whoever pays should know about the data: guesses that are not used, rows left out, lonely answers."""
-        return task_notes(self)
+        reports, public, _ = read_file(self.file, self.campaign)
+        notes = []
+        if self.campaign.guessed:
+            notes.append(
+                "the prior was guessed from the data that are paid, so that these decide on what pays them: replace it "
+                "by what you knew before anybody answered, and remove [model] guessed"
+            )
+        if public is not None:
+            extra = len(set(public.tasks) - set(reports.tasks))
+            if extra == len(public.tasks):
+                notes.append(f"none of the {extra:,} public guesses is for a task that is paid: compare the names")
+            elif extra:
+                notes.append(f"{extra:,} of {len(public.tasks):,} public guesses are for tasks that nobody worked on")
+            if PUBLIC not in self.campaign.provider_models:
+                notes.append(
+                    "the public guess has no likelihood of its own and is taken to be as good as an unknown worker: "
+                    f'say how good it is as [model.providers."{PUBLIC}"]'
+                )
+        if self.payments and not self.paid:
+            notes.append("at this price every payment is rounded down to nothing: raise it, or pay more tasks together")
+        if odd := [payment.provider for payment in self.payments if in_csv(payment.provider) != payment.provider]:
+            notes.append(
+                f"a spreadsheet would take {counted(len(odd), 'name')} such as {odd[0]!r} for a formula, so a CSV has "
+                "an apostrophe before it: remove that for a platform on which somebody is really called so"
+            )
+        if alike := names_alike(reports.tasks):
+            pairs = f"{counted(len(alike), 'pair')} of tasks differ" if len(alike) > 1 else "two tasks differ"
+            one, other = alike[0]
+            notes.append(f"{pairs} in capitals or spaces alone, such as {one!r} and {other!r}: is that one item?")
+        if dropped := self.ledger.of("tasks")[0].get("dropped", 0):
+            notes.append(f"{counted(dropped, 'row')} without a value {'is' if dropped == 1 else 'are'} left out")
+        alone = int(sum(payment.terms["without_peers"] for payment in self.payments))
+        if alone and self.campaign.price is None:
+            notes.append(
+                f"{counted(alone, 'answer')} without a peer share the budget like all others, which lowers "
+                "everybody's pay: name a [campaign] price where workers could make items up"
+            )
+        if 2 * alone > len(reports):
+            notes.append(
+                f"{alone:,} of {len(reports):,} answers have no peer and earn the base share, whatever they say"
+            )
+        return tuple(notes)
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -123,13 +155,11 @@ class TaskResult(Result):
         except TrothError as error:
             why = str(error)
         answers = sum(payment.rows for payment in self.payments)
-        mean, base = (
-            sum(payment.rows * share for payment, share in zip(self.payments, shares, strict=True)) / answers
-            for shares in ([p.share for p in self.payments], [p.empty_share for p in self.payments])
-        )
-        seen = None if checked is None else CheckedFit(checked, f"{checked.simulations:,} tasks")
+        mean = sum(payment.rows * payment.share for payment in self.payments) / answers
+        base = sum(payment.rows * payment.empty_share for payment in self.payments) / answers
+        fit = None if checked is None else CheckedFit(checked, f"{checked.simulations:,} tasks")
         under = sum(payment.share < payment.empty_share for payment in self.payments)
-        return TaskVerdict(seen, why, len(self.payments), below, mean=mean, base=base, below=under)
+        return TaskVerdict(fit, why, len(self.payments), below, mean=mean, base=base, below=under)
 
     def verify(self) -> TaskResult:
         """Recompute every share and payment, or raise at the first that differs."""
@@ -173,29 +203,17 @@ class TaskResult(Result):
         """Explain a payment: the sum, and the best, the worst and some other tasks."""
         del day
         payment = self.payment(provider)
-        campaign, entry = self.campaign, self.ledger.of("tasks")[0]
-        price = campaign.price if campaign.price is not None else campaign.budget / entry["reports"]
-        lines = [
-            f"{printable(provider)}: {counted(payment.rows, 'task')}, paid {campaign.show(payment.payment)}",
-            f"  sum of shares        {payment.terms['shares']:.4f}",
-            f"  price of a report    {float(price) / 10**campaign.decimals:.6g} {campaign.currency}".rstrip(),
-            "  payment              sum of shares × price, rounded down once",
-            f"  mean share           {payment.share:.2%} ± {self.spread[provider]:.2%}",
-            f"  for an empty report  {payment.empty_share:.2%} on each task, whatever peers answer",
-        ]
-        if payment.terms["without_peers"]:
-            alone = counted(int(payment.terms["without_peers"]), "task")
-            lines.append(f"  without a peer       {alone}: nobody else worked there, the base share")
-        lines.append("  some of these tasks:")
+        mean = f"mean share {payment.share:.2%} ± {self.spread[provider]:.2%}"
+        lines = [explain(self.campaign, payment), f"  {mean}; some of these tasks:"]
         for each in self.sample(provider, sample):
             others = "1 peer" if each.peers == 1 else f"{each.peers} peers"
             lines.append(f"    {printable(each.task)}: {each.answer}, {others}, share {each.share:.1%}: {each.reason}")
         return "\n".join(lines)
 
     def sample(self, provider: str, size: int = _SAMPLE) -> list[OwnShare]:
-        """Return some of a provider's own tasks: the best third, the worst third, and others by lot, the best first.
+        """Return some of a provider's own tasks: the best third, the worst third, and a random few of the rest.
 
-        The lot is drawn with the round's root, so it is always the same tasks.
+        They come best first. The random ones are drawn with the round's root, so they are always the same.
         """
         mine, root = self._own(provider), str(self.ledger.of("round")[0]["root"])
         lot = np.random.default_rng(int(root, 16)).permutation(len(mine))
@@ -237,58 +255,13 @@ class TaskResult(Result):
         """Return the page: workers by pay per task, who agrees with whom, and the worst tasks."""
         from troth.results.task_page import render
 
-        options.pop("watch", None)
-        options.pop("history", None)
-        return render(self, **options)
+        del options  # simulations and a history are for days
+        return render(self)
 
 
 def in_csv(name: str) -> str:
     """Return a name as a platform knows it, such as @ann or -7; one that could be a formula is made harmless."""
     return name if _PLAIN.fullmatch(name) else harmless(name)
-
-
-def task_notes(result: TaskResult) -> tuple[str, ...]:
-    """Return what whoever pays tasks should know about the data, in sentences."""
-    reports, public, _ = read_file(result.file, result.campaign)
-    notes = []
-    if result.campaign.guessed:
-        notes.append(
-            "the prior was guessed from the data that are paid, so that these decide on what pays them: replace it by "
-            "what you knew before anybody answered, and remove [model] guessed"
-        )
-    if public is not None:
-        extra = len(set(public.tasks) - set(reports.tasks))
-        if extra == len(public.tasks):
-            notes.append(f"none of the {extra:,} public guesses is for a task that is paid: compare the names")
-        elif extra:
-            notes.append(f"{extra:,} of {len(public.tasks):,} public guesses are for tasks that nobody worked on")
-        if PUBLIC not in result.campaign.provider_models:
-            notes.append(
-                "the public guess has no likelihood of its own and is taken to be as good as an unknown worker: say "
-                f'how good it is as [model.providers."{PUBLIC}"]'
-            )
-    if result.payments and not result.paid:
-        notes.append("at this price every payment is rounded down to nothing: raise it, or pay more tasks together")
-    if odd := [payment.provider for payment in result.payments if in_csv(payment.provider) != payment.provider]:
-        notes.append(
-            f"a spreadsheet would take {counted(len(odd), 'name')} such as {odd[0]!r} for a formula, so a CSV has an "
-            "apostrophe before it: remove that for a platform on which somebody is really called so"
-        )
-    if alike := names_alike(reports.tasks):
-        pairs = f"{counted(len(alike), 'pair')} of tasks differ" if len(alike) > 1 else "two tasks differ"
-        one, other = alike[0]
-        notes.append(f"{pairs} in capitals or spaces alone, such as {one!r} and {other!r}: is that one item?")
-    if dropped := result.ledger.of("tasks")[0].get("dropped", 0):
-        notes.append(f"{counted(dropped, 'row')} without a value {'is' if dropped == 1 else 'are'} left out")
-    alone = int(sum(payment.terms["without_peers"] for payment in result.payments))
-    if alone and result.campaign.price is None:
-        notes.append(
-            f"{counted(alone, 'answer')} without a peer share the budget like all others, which lowers everybody's "
-            "pay: name a [campaign] price where workers could make items up"
-        )
-    if 2 * alone > len(reports):
-        notes.append(f"{alone:,} of {len(reports):,} answers have no peer and earn the base share, whatever they say")
-    return tuple(notes)
 
 
 def result_of(campaign: Campaign, ledger: Ledger, file: bytes | None = None) -> Result:
@@ -322,98 +295,10 @@ def file_beside(ledger: str | Path, book: Ledger | None = None) -> Path:
     return path.parent / name
 
 
-def pay_task_campaign(
-    campaign: Campaign,
-    data: Any,
-    public: Any = None,
-    *,
-    ledger: str | Path | None = None,
-    secret: Secret | None = None,
-    secret_file: Path | None = None,
-    beacon: str | None = None,
-    approve: Callable[[Result], bool] | None = None,
-) -> TaskResult:
-    """Read reports on tasks, settle all of them together, and write the ledger and the file of shares.
-
-    ``approve`` sees the result before anything is written; unless it returns True, nothing is.
-    """
-    reports = read_task_reports(campaign, data)
-    known = known_tasks(campaign, public)
-    if ledger is None:
-        book = Ledger()
-        settled = pay_tasks(campaign, reports, known, book, secret=secret, beacon=beacon)
-        return TaskResult(campaign, book, settled.file, (None,))
-    path = Path(ledger)
-    if not path.parent.is_dir():
-        raise DataError(f"{path}: there is no folder {path.parent}")
-    with locked(path.resolve().parent):
-        sweep(path.resolve())
-        if path.exists():
-            return _paid_before(campaign, path, reports, known)
-        _refuse_paid_elsewhere(campaign, path, reports)
-        book, name = Ledger(), file_beside(path).name
-        settled = pay_tasks(campaign, reports, known, book, secret=secret, beacon=beacon, file_name=name)
-        result = TaskResult(campaign, book, settled.file, (None,))
-        if approve is None or approve(result):
-            if secret_file is not None:
-                record_use(secret_file, used_seeds(book))
-            result.write_ledger(path)
-    return result
-
-
-def _paid_before(campaign: Campaign, path: Path, reports: TaskReports, public: TaskReports | None) -> TaskResult:
-    result = open_tasks(path, read_ledger(path))
-    if result.campaign.digest != campaign.digest:
-        raise LedgerError(f"{path}: the ledger is of other terms; settle further tasks with a ledger of their own")
-    if result.ledger.of("round")[0]["root"] != reports_digest(reports, public):
-        raise DataError(
-            f"{path}: these tasks are not those that were paid: restore the data; or, for further tasks, leave out "
-            "those that were paid and name a ledger for the others (--ledger)"
-        )
-    return result
-
-
-def _refuse_paid_elsewhere(campaign: Campaign, path: Path, reports: TaskReports) -> None:
-    """Refuse tasks that another ledger in the same folder has paid under a campaign file of the same name."""
-    if campaign.path is None:
-        return
-    for other in sorted(path.resolve().parent.glob("*.jsonl")):
-        if other == path.resolve() or not _is_of(campaign, other):
-            continue
-        result = open_tasks(other, read_ledger(other))
-        if both := same_tasks(reports.tasks, result.shares.column("task").unique().to_pylist()):
-            listed = ", ".join(repr(name) for name in both[:3]) + (", …" if len(both) > 3 else "")
-            raise DataError(
-                f"{path.name}: {other.name} has paid {counted(len(both), 'task')} of these already ({listed}); leave "
-                "them out of the data, or they are paid twice"
-            )
-
-
-def _is_of(campaign: Campaign, ledger: Path) -> bool:
-    """Whether a ledger is one of tasks of a campaign with this name, about the same columns."""
-    with ledger.open("rb") as lines:
-        try:
-            terms = json.loads(lines.readline())["terms"]
-            there = terms["campaign"]["name"], terms["data"]["task"], terms["model"]["columns"]
-        except (ValueError, LookupError, TypeError):
-            return False
-    return there == (campaign.name, campaign.task, campaign.terms["model"].get("columns"))
-
-
-def open_tasks(path: str | Path, book: Ledger) -> TaskResult:
-    """Read a ledger of tasks and the file of shares beside it, without recomputing anything."""
-    if not has_tasks(book):
-        raise LedgerError(f"{path}: the ledger is not one of tasks")
+def recorded_file(path: str | Path, book: Ledger) -> bytes:
+    """Read the file of shares beside a ledger of tasks."""
     file = file_beside(path, book)
     try:
-        content = file.read_bytes()
+        return _recorded(book, file.read_bytes())
     except OSError as error:
         raise LedgerError(f"{file}: the file of shares cannot be read: {error.strerror}") from None
-    return TaskResult(campaign_of(book, Path(path).name), book, _recorded(book, content))
-
-
-def verify_tasks(path: str | Path, book: Ledger) -> TaskResult:
-    """Recompute a ledger of tasks from the file of shares beside it."""
-    result = open_tasks(path, book)
-    check_tasks(result.campaign, book, result.file, Path(path).name)
-    return result

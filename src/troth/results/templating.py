@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
 
 def make_environment(*loaders: BaseLoader) -> Environment:
-    """Return an environment that escapes everything; the page's templates are under ``results/``."""
+    """Return an environment that escapes everything; the page's templates and assets are under ``results/``."""
+    own = ChoiceLoader([PackageLoader("troth.results"), PackageLoader("troth.results", "assets")])
     environment = Environment(
-        loader=ChoiceLoader([*loaders, PrefixLoader({"results": PackageLoader("troth.results")})]),
+        loader=ChoiceLoader([*loaders, PrefixLoader({"results": own})]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -64,7 +64,7 @@ class Verdict:
     days, last_day
         How many days were paid, and the last one that was scored; 0 and None without days.
     odd
-        Where the model does not fit: the one or two providers without whose reports it does, if there are such.
+        If the model does not fit: one or two providers without whose reports it would fit, if that is so.
     most_gained
         The most that a lie is proved to gain in expectation under the model, as a share of the cap: 0 if telling the
         truth pays best. None if nothing is proved about the rule in this campaign.
@@ -313,11 +313,11 @@ def unchecked_before(campaign: Campaign) -> str:
 
 def judge(result: Result) -> Verdict:
     """Check the model on the reports, and compare what everybody is paid with the pay of nothing and of less."""
-    gaps: dict[str, list[float]] = {}
-    for paid in result.rounds:
-        for payment in paid.payments:
-            gaps.setdefault(payment.provider, []).append(payment.empty_share - payment.share)
-    below = {name: gap for name, each in gaps.items() if (gap := float(np.mean(each))) > 0}
+    below = {}
+    for name, payments in result.by_provider.items():
+        gap = float(np.mean([payment.empty_share - payment.share for _, payment in payments]))
+        if gap > 0:
+            below[name] = gap
     checked, why = None, ""
     with np.errstate(all="ignore"):
         try:

@@ -338,11 +338,10 @@ def _tried(text: str) -> Campaign:
     campaign = _checked(json.loads(text))
     try:
         _refuse_long_computation(campaign)
+        campaign.check_providers(campaign.providers)
         if campaign.task is None:
-            campaign.check_providers(list(campaign.providers))
             rehearse(campaign, campaign.providers)
         else:
-            campaign.check_tasks_providers(list(campaign.providers))
             check_worst_case(campaign)
             rehearse_tasks(campaign, campaign.providers)
     except TrothError as error:

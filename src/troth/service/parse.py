@@ -17,9 +17,8 @@ import pyarrow.parquet as pq
 from troth.core.errors import DataError, TrothError
 from troth.data.files import NOT_UNICODE, Fragment
 from troth.data.kernel import as_numbers, encode, holds_numbers, is_text, numbers_of_text
-from troth.data.own_tasks import read_own_tasks
 from troth.data.request import Day, Request, shown
-from troth.data.single_provider import read_own
+from troth.data.single_provider import read_own, read_own_tasks
 
 SHOWN_ROWS, SHOWN_LENGTH, SHOWN_LABELS, MOST_COLUMNS = 8, 40, 12, 10_000
 _MESSAGE_LENGTH, _HEAD_BYTES = 4000, 1 << 20

@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.campaigns.commit import commit
-from troth.campaigns.currencies import minor_unit
 from troth.campaigns.ledger import write_whole
+from troth.campaigns.money import minor_unit
 from troth.campaigns.settle import rehearse
 from troth.campaigns.starter.guess import Guess, guess
+from troth.campaigns.task_reports import rehearse_tasks
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import closest
 from troth.mechanisms import DEFAULT_RULE, RULES, offered_rules
-from troth.models import FAMILIES, Example, Family, named_family
+from troth.models import FAMILIES, Example, Family, from_dict, named_family
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -76,19 +77,20 @@ def init(
     chosen = next(iter(FAMILIES)) if family is None else named_family(family).__name__
     rule = _rule_named(rule)
     daily = daily or RULES[rule]().days > 1
-    folder = _new(Path(directory))
+    folder = new_folder(Path(directory))
     shown = FAMILIES[chosen]
     names = [f"{shown.example.provider} {letter}" for letter in "ABCDEFGH"]
     terms = replace(money, days=5 if daily else 0, budget_per="campaign")
     text = campaign_text(chosen, shown.example, shown.example_parameters(), rule, terms)
-    path = _write_campaign(folder, text, names)
+    path = write_campaign(folder, text, names)
     (folder / "data").mkdir()
     for name, rows in _draw(shown, names, terms.days).items():
         write_csv(folder / "data" / f"{name}.csv", rows)
     return path
 
 
-def _new(folder: Path) -> Path:
+def new_folder(folder: Path) -> Path:
+    """Return a folder to write a campaign into, unless something is there already."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise DataError(f"{folder}: exists and is not empty; name a new folder")
     return folder
@@ -96,10 +98,14 @@ def _new(folder: Path) -> Path:
 
 def init_for(directory: Path, data: Path, guessed: Guess, rule: str | None, money: Terms) -> Path:
     """Write a campaign for given data, which stay where they are."""
-    chosen = _rule_named(rule)
-    if RULES[chosen]().days > 1 and guessed.day is None:
-        raise ParameterError(f"{chosen} pays a campaign of days: say which column has the days")
-    folder = _new(directory)
+    folder = new_folder(directory)
+    return write_campaign(folder, text_for(folder, data, guessed, _rule_named(rule), money), ["one", "another"])
+
+
+def text_for(folder: Path, data: Path, guessed: Guess, rule: str, money: Terms) -> str:
+    """Return the commented campaign file, to be written into a folder, for what data seem to hold."""
+    if RULES[rule]().days > 1 and guessed.day is None:
+        raise ParameterError(f"{rule} pays a campaign of days: say which column has the days")
     example = Example(
         f"what {data.name} holds",
         guessed.columns,
@@ -108,24 +114,30 @@ def init_for(directory: Path, data: Path, guessed: Guess, rule: str | None, mone
         labels=guessed.labels,
         values=FAMILIES[guessed.family].example.values,
     )
+    rows, limited = 10 ** len(str(guessed.most_rows)), bool(RULES[rule]().needs_rows)
+    options = RULES[rule].first_defaults(guessed.reports)
+    if guessed.task is not None:
+        rows, limited = guessed.most_rows, guessed.most_rows > 1
+        options = RULES[rule].task_defaults(from_dict({"family": guessed.family, **guessed.parameters}), rows)
     terms = replace(
         money,
         name=data.stem,
-        options=RULES[chosen].first_defaults(guessed.reports),
+        options=options,
         days=guessed.days,
         source=Path(os.path.relpath(data.resolve(), folder.resolve())).as_posix(),
         provider=guessed.provider,
         day=guessed.day or "day",
-        rows=10 ** len(str(guessed.most_rows)),
-        limited=bool(RULES[chosen]().needs_rows),
-        seen=guessed.seen,
+        task=guessed.task,
+        rows=rows,
+        limited=limited,
+        seen=guessed.from_data,
+        meanings=guessed.meanings,
         scales=guessed.scales,
         levels=guessed.levels,
         intercept=guessed.target is not None,
         missing="drop" if guessed.missing else "refuse",
     )
-    text = campaign_text(guessed.family, example, guessed.parameters, chosen, terms)
-    return _write_campaign(folder, text, ["one", "another"])
+    return campaign_text(guessed.family, example, guessed.parameters, rule, terms)
 
 
 def _rule_named(name: str | None) -> str:
@@ -137,10 +149,10 @@ def _rule_named(name: str | None) -> str:
     return chosen
 
 
-def _write_campaign(folder: Path, text: str, names: list[str]) -> Path:
+def write_campaign(folder: Path, text: str, names: list[str]) -> Path:
     """Write a campaign file if its rule can pay reports of its model, and commit to a seed if it draws."""
     campaign = Campaign.from_dict(tomllib.loads(text))
-    rehearse(campaign, names)
+    (rehearse if campaign.task is None else rehearse_tasks)(campaign, names)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "campaign.toml"
     write_whole(path, text.encode())
@@ -165,6 +177,7 @@ class Terms:
     rows: int = 60
     limited: bool = True
     seen: bool = False
+    meanings: Mapping[str, str] = field(default_factory=dict)
     currency: str = "EUR"
     decimals: int = 2
     budget_per: str = "campaign"
@@ -191,9 +204,10 @@ def campaign_text(family: str, example: Example, parameters: Mapping[str, Any], 
     if daily:
         day = _commented(f"day = {_quoted(terms.day)}", "dates or whole numbers")
     if terms.task is not None:
-        day = _commented(
+        task = _commented(
             f"task = {_quoted(terms.task)}", "the column of tasks: each is a round, all are settled together"
         )
+        day = f"{task}\n{_PUBLIC}"
     money = []
     if terms.price is not None:
         money.append(_commented(f'price = "{terms.price}"', "the most for one report on a task"))
@@ -227,7 +241,7 @@ rule = "{rule}"
 # providers = ["…"]       # everybody who is invited, if some may not report
 # engine = "spark"        # where files are read: threads (here) or spark
 
-[limits]
+{"# [limits]" if rows[0] == values[0] == "#" else "[limits]"}
 {rows}
 {_commented(values, "the least and the greatest value of a row")}
 
@@ -259,13 +273,18 @@ def _model_tables(family: str, example: Example, parameters: Mapping[str, Any], 
     if example.labels is not None:
         labels = ", ".join(map(_quoted, example.labels))
         lines.append(_commented(f"categories = [{labels}]", "labels of the codes 0, 1, …"))
+    if terms.meanings:
+        lines += _NOT_READ_OFF
     prior: list[str] = []
     for parameter in FAMILIES[family].parameters():
         if parameter.name in parameters:
-            setting = f"{parameter.name} = {json.dumps(parameters[parameter.name])}"
-            known = parameter.known or "prior" in parameters
+            value, known = parameters[parameter.name], parameter.known or "prior" in parameters
             guessed = "; guessed, like the prior" if seen and known else ""
-            (lines if known else prior).append(_commented(setting, parameter.meaning + guessed))
+            if parameter.name in terms.meanings:
+                lines += [f"# {terms.meanings[parameter.name]}", f"{parameter.name} = {_by_row(value)}"]
+            else:
+                setting = _commented(f"{parameter.name} = {json.dumps(value)}", parameter.meaning + guessed)
+                (lines if known else prior).append(setting)
     if seen and terms.task is not None:
         lines.append(_commented("guessed = true", "read off the data that are paid; remove this line once replaced"))
     if prior:
@@ -282,16 +301,30 @@ def _model_tables(family: str, example: Example, parameters: Mapping[str, Any], 
 
 _LINE = "\n"
 _FORMATS = "CSV, Parquet, JSON lines, Arrow, spreadsheets, statistics"
+_PUBLIC = (
+    '# public = "guesses.csv"  # what everybody knows, such as a language model\'s answers: copies earn the base share'
+)
 _MISSING = 'rows without a value: "refuse" pays nobody, "drop" leaves them out and the ledger counts them'
 _SCALES = ("# Guessed from these data, like the prior in these units: replace them by what you knew beforehand.",)
 _GUESSED = (
     "# Guessed from these data. Replace it by what you knew before anybody reported, or learn it from past",
     "# days with `troth fit`: a prior that depends on the reports makes lies pay.",
 )
+_NOT_READ_OFF = (
+    "# What follows is a guess, not read off the data: learn a confusion matrix for each worker from past tasks with",
+    "# `troth fit campaign.toml past.csv --gold gold.csv`, never from labels that are being paid.",
+)
 _GUESSED_FROM_TASKS = (
     "# Guessed from these data. Replace it by what you knew before anybody answered: a prior that depends on the",
     "# answers makes lies pay.",
 )
+
+
+def _by_row(value: Any) -> str:
+    """Return a number or a vector in one line, a matrix with a line for each row."""
+    if not (isinstance(value, list) and isinstance(value[0], list)):
+        return json.dumps(value)
+    return "[\n" + "".join(f"    {json.dumps(row)},\n" for row in value) + "]"
 
 
 def _commented(setting: str, comment: str) -> str:

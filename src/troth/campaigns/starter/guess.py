@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from troth.campaigns.starter.look import (
     LABELS_OF_ITS_OWN,
     LABELS_OF_MANY,
     alike,
+    common_rows,
     heavy_tails,
     is_written_number,
     label_count,
@@ -21,7 +22,7 @@ from troth.core.errors import DataError, ParameterError
 from troth.core.settings import closest
 from troth.data.files import find_files
 from troth.data.gather import MOST_LOOKED_AT, column_names, first_rows
-from troth.data.request import NO_NAME, NO_VALUE, parse_day, shown
+from troth.data.request import NO_NAME, NO_VALUE, listed, parse_day, shown
 from troth.models import FAMILIES
 from troth.models.first_guess import Column, FirstGuess, GuessesFromColumn, GuessesFromColumns
 
@@ -37,16 +38,14 @@ _FREQUENT = 0.05  # of the values of a column, for a word among numbers to be a 
 _SCALE, _COUNTS = 10, 200  # the most steps of a scale, and what whole numbers beyond are hardly counts
 
 
-@dataclass(frozen=True)
-class Guess:
-    """What data seem to hold.
+@dataclass(frozen=True, kw_only=True)
+class Guess(FirstGuess):
+    """What data seem to hold: a family with its hyper-parameters, and where it was read.
 
     Attributes
     ----------
-    seen
-        Whether the prior was read off the data.
-    scales, levels
-        Public centre and scale of each column of a regression, and labels of each column that holds labels.
+    day, task
+        The column of days, and that of tasks where all are settled together.
     reports, most_rows
         How many pairs of a provider and a day there are, and the most rows of one.
     missing
@@ -57,19 +56,15 @@ class Guess:
 
     family: str
     columns: tuple[str, ...]
-    target: str | None
     provider: str | None
-    day: str | None
-    parameters: Mapping[str, Any]
-    labels: tuple[str, ...] | None
-    scales: Mapping[str, tuple[float, float]]
-    levels: Mapping[str, tuple[str, ...]]
-    seen: bool
-    days: int
+    target: str | None = None
+    day: str | None = None
+    task: str | None = None
+    days: int = 0
     reports: int
     most_rows: int
     missing: int
-    notes: list[str] = field(default_factory=list)
+    notes: list[str]
 
 
 def guess(
@@ -91,17 +86,17 @@ def guess(
     families = _families(GuessesFromColumn if target is None else GuessesFromColumns)
     chosen = None if family is None else closest(family, tuple(families))
     if family is not None and chosen is None:
-        remedy = "" if target is not None else _remedy(family)
         raise ParameterError(
-            f"a campaign for given data can be written for {', '.join(families)}, not for {family!r}{remedy}"
+            f"a campaign for given data can be written for {', '.join(families)}, not for {family!r}; for others write "
+            f"an example with troth init DIR --family {family}, without --data, and put your source and columns into it"
         )
     have = column_names(data)
     provider, day, target = (
-        _meant(data, name, have, option)
+        None if name is None else column_meant(data, name, have, option)
         for name, option in ((provider, "--provider"), (day, "--day"), (target, "--target"))
     )
     if provider is None and len(find_files(data)) == 1:
-        raise DataError(f"{data}: say which column names the provider with --provider; there are {_listed(have)}")
+        raise DataError(f"{data}: say which column names the provider with --provider; there are {listed(have)}")
     columns = _columns(data, [column] if isinstance(column, str) else column, have, (provider, day, target))
     paid = [*columns, *([] if target is None else [target])]
     table, places = first_rows(data, paid, provider, day)
@@ -120,7 +115,7 @@ def guess(
         written[-1] = _as_labels(
             written[-1], table[paid[-1]], labels=chosen is not None and label_count(FAMILIES[chosen]) > 0
         )
-        rows = _rows_with_values(written)
+        rows = common_rows(written)
         if not rows:
             raise DataError(f"column {paid[-1]!r} has no values")
         blank: list[Any] = [None] * len(places)
@@ -132,7 +127,7 @@ def guess(
         whose = [(table.get(provider or "", blank)[row], table.get(day or "", blank)[row]) for row in rows]
         _refuse_one_provider(provider, whose, all_rows=len(places) < MOST_LOOKED_AT)
         _refuse_other_dates(day, [(when, places[row]) for (_, when), row in zip(whose, rows, strict=True)])
-        read = [Column(name, _at(column, rows), whose) for name, column in zip(paid, written, strict=True)]
+        read = [Column(name, column.at(rows), whose) for name, column in zip(paid, written, strict=True)]
         _refuse_constant(read[-1], named=chosen is not None)
         idle = {each.name for each in read[:-1] if len({str(value).strip() for value in each.values}) == 1}
         if idle and (column is not None or len(idle) == len(columns)):
@@ -143,7 +138,6 @@ def guess(
         chosen, first = _choose(families, chosen, read, regression=target is not None)
     except DataError as error:
         raise DataError(f"{data}: {error}") from None
-    missing = len(places) - len(rows)
     notes += [note for each in written for note in each.notes]
     if unnamed:
         rows_of, first_row = "1 row" if len(unnamed) == 1 else f"{len(unnamed):,} rows", min(unnamed)
@@ -163,20 +157,16 @@ def guess(
     if target is None and not named:
         notes += _other_kinds(read[0], chosen, families)
     return Guess(
-        chosen,
-        tuple(columns),
-        target,
-        provider,
-        day,
-        first.parameters,
-        first.labels,
-        first.scales,
-        first.levels,
-        seen=first.from_data,
+        **vars(first),
+        family=chosen,
+        columns=tuple(columns),
+        provider=provider,
+        target=target,
+        day=day,
         days=0 if day is None else len({when for _, when in whose}),
         reports=len(set(whose)),
         most_rows=max(Counter(whose).values()),
-        missing=missing,
+        missing=len(places) - len(rows),
         notes=notes,
     )
 
@@ -187,21 +177,14 @@ def _families(kind: Any) -> dict[str, Any]:
     return dict(sorted(able.items(), key=lambda item: item[1].independent_rows))
 
 
-def _remedy(family: str) -> str:
-    return (
-        f"; for others write an example with troth init DIR --family {family}, without --data, and put your source and "
-        "columns into it"
-    )
-
-
 def _columns(
     data: Path, names: Sequence[str] | None, have: list[str], others: tuple[str | None, str | None, str | None]
 ) -> list[str]:
     """Return the columns that are paid for, or that explain the target."""
     left, target = [name for name in have if name not in others], others[-1]
     if names is None and (target is None and len(left) != 1):
-        raise DataError(f"{data}: say which column is paid for with --column; there are {_listed(left)}")
-    columns = [str(_meant(data, name, have, "--column")) for name in names] if names is not None else left
+        raise DataError(f"{data}: say which column is paid for with --column; there are {listed(left)}")
+    columns = [column_meant(data, name, have, "--column") for name in names] if names is not None else left
     for name in columns:
         if name in others:
             raise DataError(f"{data}: column {name!r} cannot be paid for and name providers, days or the target too")
@@ -211,16 +194,6 @@ def _columns(
             "name the one column that is paid for"
         )
     return columns
-
-
-def _rows_with_values(written: Sequence[Written]) -> list[int]:
-    common = set(written[0].rows).intersection(*(each.rows for each in written[1:]))
-    return sorted(common)
-
-
-def _at(column: Written, rows: list[int]) -> list[Any]:
-    place = dict(zip(column.rows, column.values, strict=True))
-    return [place[row] for row in rows]
 
 
 def _holds_labels(family: str | None, values: Sequence[Any], paid: bool) -> bool:
@@ -323,13 +296,13 @@ def _notes(columns: list[Column], first: FirstGuess, providers: list[str]) -> li
     return notes
 
 
-def _meant(data: Path, name: str | None, have: list[str], option: str) -> str | None:
+def column_meant(data: Path, name: str, have: list[str], option: str) -> str:
     """Return the column of that name; blanks around it and capitals do not matter if they leave no choice."""
-    if name is None or name in have:
+    if name in have:
         return name
     near = [each for each in have if each.strip().casefold() == name.strip().casefold()]
     if len(near) != 1:
-        raise DataError(f"{data}: there is no column {name!r} ({option}); there are {_listed(have)}")
+        raise DataError(f"{data}: there is no column {name!r} ({option}); there are {listed(have)}")
     return near[0]
 
 
@@ -354,7 +327,3 @@ def _refuse_other_dates(day: str | None, days: list[tuple[Any, str]]) -> None:
                 f"column {day!r}, {place}: {str(value)!r} is not a day (--day); days are dates, written YYYY-MM-DD, or "
                 "whole numbers"
             ) from None
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(repr(name) for name in names[:12]) + (", …" if len(names) > 12 else "")

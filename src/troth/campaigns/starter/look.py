@@ -68,6 +68,16 @@ class Written:
     rows: list[int]
     notes: list[str] = field(default_factory=list)
 
+    def at(self, rows: Sequence[int]) -> list[Any]:
+        """Return the values in some rows of the column, which all have one."""
+        value_of = dict(zip(self.rows, self.values, strict=True))
+        return [value_of[row] for row in rows]
+
+
+def common_rows(columns: Sequence[Written]) -> list[int]:
+    """Return the rows in which every column has a value."""
+    return sorted(set(columns[0].rows).intersection(*(column.rows for column in columns[1:])))
+
 
 def read_written(
     name: str,

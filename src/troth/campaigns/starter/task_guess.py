@@ -1,0 +1,254 @@
+"""What the columns of a table of tasks seem to hold: labels of classes, or values such as ratings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from troth.campaigns.starter.guess import Guess
+from troth.campaigns.starter.look import common_rows, heavy_tails, label_count, merged_spellings, read_written
+from troth.core.errors import DataError, ParameterError
+from troth.core.reductions import Moments
+from troth.data.gather import first_rows, requested_rows
+from troth.data.read import task_name
+from troth.data.request import NO_VALUE, Request
+from troth.models import FAMILIES
+from troth.models.first_guess import Column, FirstGuess, GuessesFromColumn, GuessesFromLabels, GuessesFromVectors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+_MOST_LABELS, _FEW_NUMBERS = 50, 10
+_SKEWED = 0.1  # beyond its even part, from which a label is said to be frequent
+_USUAL = 0.9  # of reports, from which several labels in a report are not an error
+
+
+class TaskColumns(NamedTuple):
+    """Where the data are, and their columns of workers and tasks."""
+
+    source: Path
+    provider: str
+    task: str
+
+
+def holds_values(source: Path, column: str, family: str | None) -> bool:
+    """Whether a column is paid for as numbers, or by a family that is named, and not as labels of classes."""
+    if family is not None:
+        return FAMILIES[family] is not class_family()
+    texts = [text for text in _written(source, column) if text]
+    few = len(texts) <= _FEW_NUMBERS
+    return bool(texts) and all(map(_is_number, texts)) and not (few and _are_whole(texts))
+
+
+def guess_values(named: TaskColumns, columns: list[str], family: str | None) -> Guess:
+    """Look at the first rows and say which family of values they could be, with noise from the spread within tasks.
+
+    A worker has one row on a task. So families in which providers differ are left out: how far a worker is off and
+    the noise of its row cannot be told apart.
+    """
+    several = len(columns) > 1
+    families = _families(several=several)
+    if family is not None and family not in families:
+        raise ParameterError(_why_not(family, tuple(families), several=several))
+    labels = family is not None and label_count(FAMILIES[family]) > 0
+    table, places = first_rows(named.source, columns, named.provider, named.task)
+    try:
+        written = [read_written(name, table[name], places, labels=labels) for name in columns]
+        rows = common_rows(written)
+        if not rows:
+            raise DataError(f"column {columns[0]!r} has no values")
+        tasks = [table[named.task][row] for row in rows]
+        read = [Column(name, each.at(rows), tasks) for name, each in zip(columns, written, strict=True)]
+        chosen, first = _choose(families, family, read)
+    except DataError as error:
+        raise DataError(f"{named.source}: {error}") from None
+    notes = [note for each in written for note in each.notes]
+    if first.labels is None:
+        notes += [note for column in read for note in heavy_tails(column.name, column.numbers)]
+    missing = len(places) - len(rows)
+    if missing:
+        notes.append(_left_out(missing))
+    for column in columns if family is None else ():
+        texts = [text for text in _written(named.source, column) if text]
+        if len(texts) <= _MOST_LABELS and _are_whole(texts):
+            notes.append(
+                f"column {column!r} has {len(texts)} different whole numbers, which are taken for amounts; if they are "
+                f"labels, say --family {class_family().__name__}"
+            )
+    if first.from_data:
+        listed = ", ".join(map(repr, columns))
+        notes.append(
+            f"{listed}: the prior was guessed from the data: replace it by what you knew before anybody answered"
+        )
+    repeats = _repeats(named, columns)
+    if repeats.several:
+        notes.append(repeats.allowed)
+    return Guess(
+        **vars(first),
+        family=chosen,
+        columns=tuple(columns),
+        provider=named.provider,
+        task=named.task,
+        reports=repeats.reports,
+        most_rows=repeats.most,
+        missing=missing,
+        notes=notes,
+    )
+
+
+def guess_labels(named: TaskColumns, columns: list[str], family: str | None) -> Guess:
+    """Read the labels of a column off the data, and nothing else: how often each occurs is paid for."""
+    (column,) = columns
+    counts = _written(named.source, column)
+    missing = counts.pop("", 0)
+    labels, notes = merged_spellings(column, counts)
+    if len(labels) == 1:
+        raise DataError(
+            f"{named.source}: column {column!r} has no other label than {labels[0]!r}; name a file in which every "
+            "label occurs that workers may give"
+        )
+    if not 2 <= len(labels) <= _MOST_LABELS:
+        raise DataError(
+            f"{named.source}: column {column!r} has {len(labels):,} different labels, and there must be 2 to "
+            f"{_MOST_LABELS}; if it holds free text it cannot be paid as labels"
+        )
+    numbers = all(map(_is_number, labels))
+    if numbers and len(labels) > 2 and family is None:
+        others = guess_values(named, columns, None).family
+        notes.append(
+            f"column {column!r} has {len(labels)} different whole numbers, which are taken for labels: that one is "
+            f"near another counts for nothing. If they are ratings, say --family {others}"
+        )
+    rare = [label for label in labels if counts[label] == 1] if sum(counts.values()) >= 10 * len(labels) else []
+    if rare:
+        listed = ", ".join(map(repr, rare[:6]))
+        notes.append(f"column {column!r}: {listed} {'is' if len(rare) == 1 else 'are'} there once: check the spelling")
+    most = max(labels, key=counts.__getitem__)
+    share = sum(count for text, count in counts.items() if text.lower() == most.lower()) / sum(counts.values())
+    if share - 1 / len(labels) > _SKEWED:
+        notes.append(
+            f"column {column!r}: {share:.0%} of the labels are {most!r}, and the prior that is written expects all "
+            "equally often: say in [model] prior what you expected before anybody answered, or learn it from past tasks"
+        )
+    if missing:
+        notes.append(_left_out(missing))
+    repeats, rows = _repeats(named, columns), 1
+    if repeats.several > _USUAL * repeats.reports:
+        rows = repeats.most
+        rates = next(name for name in _families() if label_count(FAMILIES[name]) >= min(3, len(labels)))
+        notes.append(f"{repeats.allowed}. If each task has a rate of its own, as a day has, say --family {rates}")
+    elif repeats.several:
+        notes.append(
+            f"{repeats}: a label that is there twice looks like an error, and nothing is paid until one "
+            f"of them is removed; if several rows are one report, add [limits] rows = {repeats.most}"
+        )
+    first = class_family().first_guess_of_labels(len(labels))
+    return Guess(
+        parameters=first.parameters,
+        meanings=first.meanings,
+        labels=tuple(sorted(labels, key=float if numbers else str)),
+        family=class_family().__name__,
+        columns=(column,),
+        provider=named.provider,
+        task=named.task,
+        reports=repeats.reports,
+        most_rows=rows,
+        missing=missing,
+        notes=notes,
+    )
+
+
+def class_family() -> Any:
+    """Return the family of labels whose tasks each have a class."""
+    return next(family for family in FAMILIES.values() if isinstance(family, GuessesFromLabels))
+
+
+def _families(*, several: bool = False) -> dict[str, Any]:
+    """Return the families that can be guessed for one row of a worker on a task, of one column or of several."""
+    kind: Any = GuessesFromVectors if several else GuessesFromColumn
+    return {name: each for name, each in FAMILIES.items() if isinstance(each, kind) and each.independent_rows}
+
+
+def _choose(families: Mapping[str, Any], family: str | None, columns: list[Column]) -> tuple[str, FirstGuess]:
+    if len(columns) > 1:
+        chosen = family or next(iter(families))
+        return chosen, families[chosen].first_guess_of_vectors(columns)
+    suit = (name for name, each in families.items() if not label_count(each) and each.suits(columns[0]))
+    chosen = family or next(suit, "")
+    if not chosen:
+        raise DataError(f"column {columns[0].name!r} fits no family; name one with --family")
+    return chosen, families[chosen].first_guess(columns[0])
+
+
+def _why_not(family: str, families: tuple[str, ...], *, several: bool) -> str:
+    listed, what = ", ".join(families), "several columns of tasks" if several else "tasks"
+    if not several and isinstance(FAMILIES[family], GuessesFromColumn):
+        return (
+            f"{family} is for providers with many rows each: with one row on a task, how far a provider is off and the "
+            f"noise of its row cannot be told apart; for {what} there are {listed}, and labels without --family"
+        )
+    return (
+        f"a campaign of {what} can be written for {listed}, and for labels without --family; for {family} write an "
+        f"example with troth init DIR --family {family}, and add [data] task and [campaign] price to it"
+    )
+
+
+@dataclass(frozen=True)
+class _Repeats:
+    """How many reports there are, how many have several rows, and the most rows of one."""
+
+    reports: int
+    several: int
+    most: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.several:,} of {self.reports:,} reports of a worker on a task have several rows, up to {self.most:,}"
+        )
+
+    @property
+    def allowed(self) -> str:
+        """What to say where they may."""
+        return f"{self}: the campaign allows them with [limits] rows = {self.most}"
+
+
+def _repeats(named: TaskColumns, columns: Sequence[str]) -> _Repeats:
+    """Count rows with a value by worker and task."""
+    request = Request(Moments(), tuple(columns), named.provider, named.task, categories=("",))
+    table = requested_rows(str(named.source), request).table
+    spell: tuple[tuple[str, Callable[[str], str]], ...]
+    spell = (named.provider, str.strip), (named.task, task_name), (columns[0], str.strip)
+    written = [[one(str(value)) for value in table.column(name).to_pylist()] for name, one in spell]
+    counts = Counter((who, what) for who, what, value in zip(*written, strict=True) if value.lower() not in NO_VALUE)
+    sizes = counts.values()
+    return _Repeats(len(counts), sum(size > 1 for size in sizes), max(sizes, default=1))
+
+
+def _written(source: Path, column: str) -> Counter[str]:
+    """Count the values of a column as they are written, missing ones as an empty text."""
+    located = requested_rows(str(source), Request(Moments(), (column,), categories=("",)))
+    counts: Counter[str] = Counter()
+    for entry in located.table.column(column).value_counts().to_pylist():
+        value = entry["values"]
+        whole = isinstance(value, float) and value.is_integer()
+        text = "" if value is None else str(int(value) if whole else value).strip()
+        counts["" if text.lower() in NO_VALUE else text] += entry["counts"]
+    return counts
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return "_" not in text and abs(float(text)) < float("inf")
+    except ValueError:
+        return False
+
+
+def _are_whole(texts: Sequence[str]) -> bool:
+    return all(float(text).is_integer() for text in texts)
+
+
+def _left_out(missing: int) -> str:
+    rows = "1 row has" if missing == 1 else f"{missing:,} rows have"
+    return f'{rows} no value: the campaign says missing = "drop", and the ledger counts them'

@@ -216,7 +216,9 @@ class Adder:
     def _place(self, key: Key) -> int:
         place = self.places.setdefault(key, len(self.places))
         if place == len(self.total):
-            self.total = np.concatenate([self.total, np.zeros_like(self.total)])
+            grown = np.zeros((2 * place, self.total.shape[1]))  # pages that are not written yet cost nothing
+            grown[:place] = self.total
+            self.total = grown
         return place
 
     def _encode(self, array: Any, column: str, remedy: str) -> tuple[Any, Codes]:

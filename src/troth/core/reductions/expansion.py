@@ -110,13 +110,19 @@ class Expansion(AddsAnswers):
 
     @property
     def batch_columns(self) -> int:
-        """The features, and the slopes of all predictors but the last."""
+        """The features, the slopes, and perhaps zeros."""
         return self.columns + self.spare
 
     @property
     def spare(self) -> int:
-        """How many slopes have no place where the answer was; that of the last predictor follows from the others."""
-        return max(0, self.answer.predictors - 2)
+        """How many more rows than columns are multiplied: an even number of them takes less time than one fewer."""
+        rows = self.features + self._slopes
+        return rows + rows % 2 - self.columns
+
+    @property
+    def _slopes(self) -> int:
+        """How many slopes are added up: with several predictors the last one follows from the others."""
+        return max(1, self.answer.predictors - 1)
 
     @property
     def width(self) -> int:
@@ -181,11 +187,15 @@ class Expansion(AddsAnswers):
 
     def magnitudes(self, summary: Array, /) -> Array:
         """Return ℓ, the slopes and the diagonals of matrices of curvature, which bound their entries."""
+        return np.take(summary, self._bounding, axis=-1)
+
+    @cached_property
+    def _bounding(self) -> NDArray[np.intp]:
         rows, columns = self._upper
         size = len(self.point)
         diagonal = np.flatnonzero(rows == columns)
         places = [2 + size + block * len(rows) + diagonal for block in range(self._blocks)]
-        return np.asarray(summary[..., np.concatenate([np.arange(1, 2 + size), *places])])
+        return np.concatenate([np.arange(1, 2 + size), *places])
 
     def of_datasets(self, z: Array, y: Array, /) -> Array:
         """Add up datasets ``(..., row, feature)`` with answers ``(..., row)``."""
@@ -237,7 +247,8 @@ class Expansion(AddsAnswers):
         sums[:, 1] = np.add.reduceat(log_likelihood, np.cumsum(block.sizes) - block.sizes)
         halves, (rows, columns) = self._halves(sums), self._upper
         alike = len(weights[0]) == 1  # one product will do
-        z[d:] = slopes[: len(z) - d]
+        z[d : d + self._slopes] = slopes[: self._slopes]
+        z[d + self._slopes :] = 0.0
         for place in range(1 if alike else self._blocks)[::-1]:
             # a matrix times its own transpose is half the work, and the last rows of the first are the slopes
             scaled = np.empty((d, z.shape[1])) if place else z
@@ -253,10 +264,10 @@ class Expansion(AddsAnswers):
         if alike:
             for half, weight in zip(halves[::-1], weights[::-1], strict=True):
                 np.multiply(halves[0], weight, out=half)
-        known = sums[:, 2 : 2 + (len(z) - d) * d]
-        known[...] = product[:, d:, :d].reshape(len(sums), -1)
+        known = product[:, d : d + self._slopes, :d]
+        sums[:, 2 : 2 + self._slopes * d] = known.reshape(len(sums), -1)
         if self._pairs:
-            sums[:, 2 + known.shape[1] : 2 + len(self.point)] = -known.reshape(len(sums), -1, d).sum(axis=1)
+            sums[:, 2 + self._slopes * d : 2 + len(self.point)] = -known.sum(axis=1)
         return sums
 
     def check(self, summary: Array, values: Bounds | None = None, constant: Collection[int] = (), /) -> None:  # noqa: ARG002

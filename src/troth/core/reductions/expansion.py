@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import combinations
@@ -12,7 +13,7 @@ import numpy as np
 from troth.core.errors import DataError
 from troth.core.limits import LARGEST_SUM
 from troth.core.reductions.normal_equations import solved
-from troth.core.reductions.sorted_columns import Block, sorted_blocks
+from troth.core.reductions.sorted_columns import sorted_blocks
 from troth.core.support import Array, Bounds, Support
 
 if TYPE_CHECKING:
@@ -22,18 +23,35 @@ if TYPE_CHECKING:
 
     from troth.core.reductions.answer_likelihoods import Answer
     from troth.core.reductions.reduction import Reduction
+    from troth.core.reductions.sorted_columns import Block
 
 _LEAST_WEIGHT = 1e-280  # below which curvature is nothing, and its root still has an inverse
 _SLACK = 1e-9  # how far, relatively, rounding may push honest sums beyond what data can have
 
 
-class AddsAnswers:
+class AddsAnswers(ABC):
     """What expansions at one point and at several have in common: rows are features and an answer."""
 
     answer: Answer
-    width: int
-    features: int
-    spare: int
+
+    @property
+    @abstractmethod
+    def features(self) -> int:
+        """How many features a row has."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """How many numbers a summary has."""
+
+    @property
+    @abstractmethod
+    def spare(self) -> int:
+        """How many more rows than columns are multiplied."""
+
+    @abstractmethod
+    def sums(self, block: Block) -> Array:
+        """Return the summary of each code; the numbers of the block are overwritten."""
 
     @property
     def columns(self) -> int:
@@ -71,10 +89,6 @@ class AddsAnswers:
         """Yield codes that have rows, and their sums: columns are sorted by code, expanded and multiplied."""
         for block in sorted_blocks(columns, codes, size, self.width, self.spare):
             yield block.codes, self.sums(block)
-
-    def sums(self, block: Block) -> Array:
-        """Return the summary of each code; the numbers of the block are overwritten."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -115,7 +129,7 @@ class Expansion(AddsAnswers):
 
     @property
     def spare(self) -> int:
-        """How many more rows than columns are multiplied: an even number of them takes less time than one fewer."""
+        """How many more rows than columns are multiplied: an even number of rows takes less time than one fewer."""
         rows = self.features + self._slopes
         return rows + rows % 2 - self.columns
 

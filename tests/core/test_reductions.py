@@ -8,7 +8,8 @@ import pytest
 from registry import EXAMPLES, generator
 from troth.core.contract import HasReduction
 from troth.core.errors import DataError
-from troth.core.reductions import Counts, Moments
+from troth.core.reductions import Counts, Expansion, Expansions, Moments
+from troth.core.reductions.answer_likelihoods import Answer, Classes, CountAnswers, YesNo
 from troth.core.support import Array
 from troth.models import Family
 
@@ -85,3 +86,33 @@ def test_declared_values_bound_sums() -> None:
     reduction.check(np.array([4.0, 8.0]), (8, 12))
     with pytest.raises(DataError, match="sum of column 0 is 8.1"):
         reduction.check(np.array([4.0, 8.1]), (8, 12))
+
+
+@pytest.mark.parametrize(
+    ("answer", "point"),
+    [
+        pytest.param(YesNo(), (0.3, -0.2), id="labels"),
+        pytest.param(YesNo(), (0.3, 0.0), id="labels, an intercept alone"),
+        pytest.param(CountAnswers(), (0.0, 0.0), id="counts at nought"),
+        pytest.param(Classes(2), (0.4, 0.1, -0.2, 0.3), id="two classes"),
+        pytest.param(Classes(3), (0.4, 0.1, -0.2, 0.3, 0.0, 0.7), id="three classes"),
+        pytest.param(Classes(3), (0.4, 0.1, 0.4, 0.1, 0.4, 0.1), id="three equal classes"),
+        pytest.param(Classes(3), (0.4, 0.0, -0.2, 0.0, 0.1, 0.0), id="three classes, intercepts alone"),
+    ],
+)
+def test_many_rows_of_one_code_are_added_up_in_blocks(answer: Answer, point: tuple[float, ...]) -> None:
+    rng, rows = generator(3), 120_000  # more than a block has
+    z = np.column_stack([np.ones(rows), rng.normal(0.3, 1.0, rows)])
+    y = rng.integers(0, answer.labels or 4, rows).astype(np.float64)
+    codes = np.where(rng.random(rows) < 0.01, rng.integers(0, 300, rows), 5)
+    expansion = Expansion(answer, point)
+    total = expansion.add([*z.T, y], codes, 301)
+    several = Expansions(answer, (point, tuple(x + 0.1 * k for k, x in enumerate(point))))
+    for code in (0, 5, 300):
+        expected = expansion.of_datasets(z[codes == code], y[codes == code])
+        np.testing.assert_allclose(total[code], expected, rtol=1e-10, atol=1e-8)
+    np.testing.assert_allclose(several.add([*z.T, y], codes, 301)[:, : expansion.width], total, rtol=1e-10, atol=1e-8)
+    products = Moments((0.5, 0.0, 0.0), squares=True).add([*z.T, y], codes, 301)
+    np.testing.assert_allclose(
+        products[5], Moments((0.5, 0.0, 0.0), squares=True).of_rows(np.column_stack([z, y])[codes == 5]), rtol=1e-10
+    )

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _FEW = 64  # days that are spelled out whether they occur or not
 _AT_ONCE = 1 << 18  # numbers that are added together
+_RESERVED = 1 << 24  # numbers of sums that have room before they occur
 _DENSE = 1 << 20  # whole numbers in a range of this length are codes themselves
 _NAMES = "; providers' names are text or whole numbers"
 MISSING, NOT_A_NUMBER, INFINITE = "missing", "not a number (NaN)", "infinite"
@@ -63,6 +64,7 @@ class Adder:
         self.request, self.place, self.provider, self.text = request, place, provider, text
         self.places: dict[Key, int] = {}
         self.total = np.zeros((16, request.reduction.width))
+        self._expected = 0  # reports of the batch at hand, at most
         self.problems: list[Problem] = []
         self._names = _Spelled(str)
         self._labels = _Spelled(lambda value: str(value).strip())
@@ -106,6 +108,7 @@ class Adder:
         if size > max(rows, 1 << 12):
             keys, codes = np.unique(codes, return_inverse=True)
             size = len(keys)
+        self._expected = size
         with np.errstate(over="ignore", invalid="ignore"):
             for present, summaries in self._summaries(columns, codes, size):
                 too_large = ~(np.abs(self.request.reduction.magnitudes(summaries)) <= LARGEST_SUM)
@@ -214,7 +217,11 @@ class Adder:
     def _place(self, key: Key) -> int:
         place = self.places.setdefault(key, len(self.places))
         if place == len(self.total):
-            self.total = np.concatenate([self.total, np.zeros_like(self.total)])
+            width = self.total.shape[1]
+            room = min(self._expected, _RESERVED // width)  # of one batch: pages that are not written cost nothing
+            grown = np.zeros((max(2 * place, room), width))
+            grown[:place] = self.total
+            self.total = grown
         return place
 
     def _encode(self, array: Any, column: str, remedy: str) -> tuple[Any, Codes]:

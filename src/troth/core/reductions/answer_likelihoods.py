@@ -58,7 +58,7 @@ class Answer(Protocol):
         """What a linear predictor is, with {} for the answer's name; empty if there are several."""
 
     def expand(self, eta: Array, y: Array, /) -> Expanded:
-        """Expand the log-likelihood of answers ``(row,)`` at predictors ``(predictor, row)``."""
+        """Expand the log-likelihood of answers ``(row,)`` at predictors ``(predictor, row)``, or one of all rows."""
 
     def expand_columns(self, eta: Sequence[Any], y: Any, labels: Sequence[Any] | None, /) -> Expanded:
         """Do the same with Ibis expressions; ``labels`` are what the codes 0, 1, … are called in the table."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import combinations
@@ -12,7 +13,7 @@ import numpy as np
 from troth.core.errors import DataError
 from troth.core.limits import LARGEST_SUM
 from troth.core.reductions.normal_equations import solved
-from troth.core.reductions.sorted_columns import sorted_columns
+from troth.core.reductions.sorted_columns import sorted_blocks
 from troth.core.support import Array, Bounds, Support
 
 if TYPE_CHECKING:
@@ -22,15 +23,76 @@ if TYPE_CHECKING:
 
     from troth.core.reductions.answer_likelihoods import Answer
     from troth.core.reductions.reduction import Reduction
+    from troth.core.reductions.sorted_columns import Block
 
-_AT_ONCE = 1 << 18  # entries of matrices that are held together
-_ROWS_AT_ONCE = 1 << 13  # rows, more if one code has more
 _LEAST_WEIGHT = 1e-280  # below which curvature is nothing, and its root still has an inverse
 _SLACK = 1e-9  # how far, relatively, rounding may push honest sums beyond what data can have
 
 
+class AddsAnswers(ABC):
+    """What expansions at one point and at several have in common: rows are features and an answer."""
+
+    answer: Answer
+
+    @property
+    @abstractmethod
+    def features(self) -> int:
+        """How many features a row has."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """How many numbers a summary has."""
+
+    @property
+    @abstractmethod
+    def spare(self) -> int:
+        """How many more rows than columns are multiplied."""
+
+    @abstractmethod
+    def sums(self, block: Block) -> Array:
+        """Return the summary of each code; the numbers of the block are overwritten."""
+
+    @property
+    def columns(self) -> int:
+        """The features, and the answer."""
+        return self.features + 1
+
+    @property
+    def labels(self) -> int | None:
+        """How many labels an answer has."""
+        return self.answer.labels
+
+    @property
+    def target_support(self) -> Support:
+        """The values of an answer."""
+        return self.answer.support
+
+    def rows(self, summary: Array, /) -> Array:
+        """Return n."""
+        return np.asarray(summary, dtype=np.float64)[..., 0]
+
+    def of_rows(self, table: Array, /) -> Array:
+        """Add up a table ``(row, column)``."""
+        return np.asarray(self.add(list(table.T), np.zeros(len(table), dtype=np.intp), 1)[0])
+
+    def add(self, columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], size: int, /) -> Array:
+        """Add up a batch by code."""
+        total = np.zeros((size, self.width))
+        for present, sums in self.add_in_parts(columns, codes, size):
+            total[present] += sums
+        return total
+
+    def add_in_parts(
+        self, columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], size: int, /
+    ) -> Iterator[tuple[NDArray[np.intp], Array]]:
+        """Yield codes that have rows, and their sums: columns are sorted by code, expanded and multiplied."""
+        for block in sorted_blocks(columns, codes, size, self.width, self.spare):
+            yield block.codes, self.sums(block)
+
+
 @dataclass(frozen=True)
-class Expansion:
+class Expansion(AddsAnswers):
     """Rows (z, y) become n, ℓ = Σ log-likelihood, s = Σ z(y − μ) and H = Σ zzᵀW, all at one point of coefficients.
 
     With several predictors (classes) coefficients follow each other, those of the first first, and W is a matrix. H is
@@ -61,24 +123,20 @@ class Expansion:
         return len(self.point) // self.answer.predictors
 
     @property
-    def columns(self) -> int:
-        """The features, and the answer."""
-        return self.features + 1
-
-    @property
     def batch_columns(self) -> int:
-        """All of them."""
-        return self.columns
+        """The features, the slopes, and perhaps zeros."""
+        return self.columns + self.spare
 
     @property
-    def labels(self) -> int | None:
-        """How many labels an answer has."""
-        return self.answer.labels
+    def spare(self) -> int:
+        """How many more rows than columns are multiplied: an even number of rows takes less time than one fewer."""
+        rows = self.features + self._slopes
+        return rows + rows % 2 - self.columns
 
     @property
-    def target_support(self) -> Support:
-        """The values of an answer."""
-        return self.answer.support
+    def _slopes(self) -> int:
+        """How many slopes are added up: with several predictors the last one follows from the others."""
+        return max(1, self.answer.predictors - 1)
 
     @property
     def width(self) -> int:
@@ -93,10 +151,6 @@ class Expansion:
     @property
     def _upper(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         return _upper_half(self.features)
-
-    def rows(self, summary: Array, /) -> Array:
-        """Return n."""
-        return np.asarray(summary, dtype=np.float64)[..., 0]
 
     def in_words(self, summary: Array, labels: Sequence[str] | None = None, /) -> tuple[str, str]:
         """Return how well the public point predicts the answers."""
@@ -147,15 +201,15 @@ class Expansion:
 
     def magnitudes(self, summary: Array, /) -> Array:
         """Return ℓ, the slopes and the diagonals of matrices of curvature, which bound their entries."""
+        return np.take(summary, self._bounding, axis=-1)
+
+    @cached_property
+    def _bounding(self) -> NDArray[np.intp]:
         rows, columns = self._upper
         size = len(self.point)
         diagonal = np.flatnonzero(rows == columns)
         places = [2 + size + block * len(rows) + diagonal for block in range(self._blocks)]
-        return np.asarray(summary[..., np.concatenate([np.arange(1, 2 + size), *places])])
-
-    def of_rows(self, table: Array, /) -> Array:
-        """Add up a table ``(row, column)``."""
-        return np.asarray(self.add(list(table.T), np.zeros(len(table), dtype=np.intp), 1)[0])
+        return np.concatenate([np.arange(1, 2 + size), *places])
 
     def of_datasets(self, z: Array, y: Array, /) -> Array:
         """Add up datasets ``(..., row, feature)`` with answers ``(..., row)``."""
@@ -180,57 +234,55 @@ class Expansion:
         """Return the places of a summary that hold each matrix of curvature."""
         return np.split(summaries[..., 2 + len(self.point) :], self._blocks, axis=-1)
 
-    def add(self, columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], size: int, /) -> Array:
-        """Add up a batch by code."""
-        total = np.zeros((size, self.width))
-        for present, sums in self.add_in_parts(columns, codes, size):
-            total[present] = sums
-        return total
+    @cached_property
+    def _contrasts(self) -> Array:
+        """Coefficients of one predictor, or of several but the first, less those of the first: the rest is the same."""
+        each = np.reshape(self.point, (self.answer.predictors, -1))
+        return each[1:] - each[0] if self._pairs else each
 
-    def add_in_parts(
-        self, columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], size: int, /
-    ) -> Iterator[tuple[NDArray[np.intp], Array]]:
-        """Yield codes that have rows, and their sums: columns are sorted by code, expanded and multiplied."""
-        sizes = np.bincount(codes, minlength=size)
-        z = sorted_columns(columns, codes, sizes, self.answer.predictors - 1)
-        present = np.flatnonzero(sizes)
-        sizes = sizes[present]
-        stops, most = np.cumsum(sizes), max(1, _AT_ONCE // max(self.width, len(z) ** 2))
-        first = 0
-        while first < len(present):  # as many codes at a time as have few enough rows and matrices for the cache
-            start = stops[first] - sizes[first]
-            last = max(first + 1, int(np.searchsorted(stops, start + _ROWS_AT_ONCE)))
-            some = slice(first, min(last, first + most))
-            sums = np.empty((len(stops[some]), self.width))
-            sums[:, 0] = sizes[some]
-            self._add_sorted(z[:, start : stops[some][-1]], stops[some] - start, sums)
-            yield present[some], sums
-            first = some.stop
+    def _predictors(self, z: Array) -> Array:
+        """Return η, ``(predictor, row)``, or of one row if it is the same for all: the weights are, too, then."""
+        contrasts, first = self._contrasts, int(bool(self._pairs))
+        used = np.flatnonzero(contrasts.any(axis=0))
+        one = z[used[:1], : None if len(used) else 1]
+        if len(used) < 2 and bool((one == one[:, :1]).all()):  # as at a prior mean of intercepts alone
+            z = z[:, :1]
+        eta = np.zeros((first + len(contrasts), z.shape[1]))
+        if len(used):
+            np.matmul(contrasts, z, out=eta[first:])
+        return eta
 
-    def _add_sorted(self, z: Array, stops: NDArray[np.intp], sums: Array) -> None:
-        """Write the sums of a few codes; the rows of each end where it says, and are overwritten."""
-        size, d, predictors = len(self.point), self.features, self.answer.predictors
-        starts = np.concatenate([[0], stops[:-1]])
-        log_likelihood, slopes, weights = self.answer.expand(np.reshape(self.point, (predictors, -1)) @ z[:d], z[d])
-        sums[:, 1] = np.add.reduceat(log_likelihood, starts)
+    def sums(self, block: Block) -> Array:
+        """Return the summary of each code; the numbers of the block are overwritten."""
+        z, d = block.z, self.features
+        sums = np.empty((len(block.codes), self.width))
+        log_likelihood, slopes, weights = self.answer.expand(self._predictors(z[:d]), z[d])
+        sums[:, 0] = block.sizes
+        sums[:, 1] = np.add.reduceat(log_likelihood, np.cumsum(block.sizes) - block.sizes)
         halves, (rows, columns) = self._halves(sums), self._upper
-        alike = len(weights) > 1 and all(bool((weight == weight[0]).all()) for weight in weights)  # one product will do
-        for place, weight in reversed(list(enumerate(weights[:1] if alike else weights))):
+        alike = len(weights[0]) == 1  # one product will do
+        z[d : d + self._slopes] = slopes[: self._slopes]
+        z[d + self._slopes :] = 0.0
+        for place in range(1 if alike else self._blocks)[::-1]:
             # a matrix times its own transpose is half the work, and the last rows of the first are the slopes
-            root = np.ones(1) if alike else np.sqrt(np.maximum(weight, _LEAST_WEIGHT))
             scaled = np.empty((d, z.shape[1])) if place else z
-            np.multiply(z[:d], root, out=scaled[:d])
-            if not place:
-                np.divide(slopes, root, out=scaled[d:])
+            if not alike:
+                root = np.sqrt(np.maximum(weights[place], _LEAST_WEIGHT))
+                np.multiply(z[:d], root, out=scaled[:d])
+                scaled[d:] /= root
             product = np.empty((len(sums), len(scaled), len(scaled)))
-            for out, start, stop in zip(product, starts, stops, strict=True):
-                part = scaled[:, start:stop]
+            for out, rows_of_code in zip(product, block.parts, strict=True):
+                part = scaled[:, rows_of_code]
                 np.matmul(part, part.T, out=out)
             halves[place][...] = product.reshape(len(sums), -1).take(rows * len(scaled) + columns, axis=1)
         if alike:
-            for half, weight in zip(reversed(halves), reversed(weights), strict=True):
-                np.multiply(halves[0], weight[0], out=half)
-        sums[:, 2 : 2 + size] = product[:, d:, :d].reshape(len(sums), size)
+            for half, weight in zip(halves[::-1], weights[::-1], strict=True):
+                np.multiply(halves[0], weight, out=half)
+        known = product[:, d : d + self._slopes, :d]
+        sums[:, 2 : 2 + self._slopes * d] = known.reshape(len(sums), -1)
+        if self._pairs:
+            sums[:, 2 + self._slopes * d : 2 + len(self.point)] = -known.sum(axis=1)
+        return sums
 
     def check(self, summary: Array, values: Bounds | None = None, constant: Collection[int] = (), /) -> None:  # noqa: ARG002
         """Refuse a summary that no data can have."""

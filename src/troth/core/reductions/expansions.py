@@ -9,23 +9,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.errors import DataError
-from troth.core.reductions.expansion import Expansion
-from troth.core.reductions.sorted_columns import sorted_columns
+from troth.core.reductions.expansion import AddsAnswers, Expansion
 from troth.core.support import Array, Bounds, Support
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from troth.core.reductions.answer_likelihoods import Answer
     from troth.core.reductions.reduction import Reduction
+    from troth.core.reductions.sorted_columns import Block
 
 _SLACK = 1e-9  # how far, relatively, rounding may push honest sums beyond what data can have
 
 
 @dataclass(frozen=True)
-class Expansions:
+class Expansions(AddsAnswers):
     """Rows (z, y) become n and, for each point, ℓ = Σ log-likelihood, s = Σ z(y − μ) and halves of H = Σ zzᵀW.
 
     Attributes
@@ -52,9 +50,14 @@ class Expansions:
         return tuple(Expansion(self.answer, point, self.support) for point in self.points)
 
     @property
-    def columns(self) -> int:
-        """The features, and the answer."""
-        return self.each[0].columns
+    def features(self) -> int:
+        """How many features a row has."""
+        return self.each[0].features
+
+    @property
+    def spare(self) -> int:
+        """As each expansion has them."""
+        return self.each[0].spare
 
     @property
     def batch_columns(self) -> int:
@@ -62,23 +65,9 @@ class Expansions:
         return self.each[0].batch_columns * len(self.points)
 
     @property
-    def labels(self) -> int | None:
-        """How many labels an answer has."""
-        return self.answer.labels
-
-    @property
-    def target_support(self) -> Support:
-        """The values of an answer."""
-        return self.answer.support
-
-    @property
     def width(self) -> int:
         """N, and what an expansion has beside it for each point."""
         return 1 + len(self.points) * (self.each[0].width - 1)
-
-    def rows(self, summary: Array, /) -> Array:
-        """Return n."""
-        return np.asarray(summary, dtype=np.float64)[..., 0]
 
     def in_words(self, summary: Array, labels: Sequence[str] | None = None, /) -> tuple[str, str]:
         """Return the candidate that explains the rows best, and how probable it makes their labels."""
@@ -105,15 +94,9 @@ class Expansions:
         parts = zip(self.each, self._parts(summary), strict=True)
         return np.concatenate([each.magnitudes(part) for each, part in parts], axis=-1)
 
-    def of_rows(self, table: Array, /) -> Array:
-        """Add up a table ``(row, column)``."""
-        return np.asarray(self.add(list(table.T), np.zeros(len(table), dtype=np.intp), 1)[0])
-
-    def add(self, columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], size: int, /) -> Array:
-        """Add up a batch by code, sorted once for all points."""
-        ordered = sorted_columns(columns, codes, np.bincount(codes, minlength=size)).copy()  # each sorts anew
-        codes = np.sort(codes, kind="stable")
-        return self._joined([each.add(list(ordered), codes, size) for each in self.each])
+    def sums(self, block: Block) -> Array:
+        """Return the summary of each code, from a copy of the block for each point."""
+        return self._joined([each.sums(block._replace(z=block.z.copy())) for each in self.each])
 
     def of_datasets(self, z: Array, y: Array, /) -> Array:
         """Add up datasets ``(..., row, feature)`` with answers ``(..., row)``."""

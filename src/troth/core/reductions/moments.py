@@ -12,11 +12,11 @@ from troth.core.errors import DataError
 from troth.core.limits import LARGEST_SUM
 from troth.core.reductions.normal_equations import solved
 from troth.core.reductions.reduction import few_digits
-from troth.core.reductions.sorted_columns import sorted_columns
+from troth.core.reductions.sorted_columns import sorted_blocks
 from troth.core.support import Array, Bounds, Support
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -121,39 +121,47 @@ class Moments:
         return np.concatenate(parts)
 
     def add(self, columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], size: int, /) -> Array:
-        """Add up a batch by code.
-
-        Sums take a pass for each column. Products gather the columns into one buffer sorted by code, and multiply each
-        code's part with itself.
-        """
-        total = np.empty((size, self.width))
-        total[:, 0] = np.bincount(codes, minlength=size)
+        """Add up a batch by code."""
+        total = np.zeros((size, self.width))
         if self.squares:
-            self._add_squares(columns, codes, total)
+            for present, sums in self._squares_in_parts(columns, codes, size):
+                total[present] += sums
             return total
+        total[:, 0] = np.bincount(codes, minlength=size)
         for place, (column, centre) in enumerate(zip(columns, self.centre, strict=True), 1):
             values = column.astype(np.float64, copy=False)
             total[:, place] = np.bincount(codes, weights=values - centre if centre else values, minlength=size)
         return total
 
-    def _add_squares(self, columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], total: Array) -> None:
-        d = self.columns
-        sizes = total[:, 0].astype(np.intp)
-        z = sorted_columns(columns, codes, sizes)
-        for row, centre in zip(z, self.centre, strict=True):
-            if centre:
-                row -= centre
-        if self.residual:
-            z[-1] -= (np.array(self.prediction) + 0.0) @ (z[:-1] + np.array(self.centre)[:-1, None])
-        ends = np.cumsum(sizes)
-        start = self._before_squares
-        total[sizes == 0, 1:] = 0.0
-        squares = total[:, start:].reshape(len(total), d, d)  # a view
-        for code in np.flatnonzero(sizes):
-            part = z[:, ends[code] - sizes[code] : ends[code]]
-            np.matmul(part, part.T, out=squares[code])
+    def add_in_parts(
+        self, columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], size: int, /
+    ) -> Iterator[tuple[NDArray[np.intp], Array]]:
+        """Yield codes that have rows, and their sums: sums alone at once, products a few codes at a time."""
+        if self.squares:
+            yield from self._squares_in_parts(columns, codes, size)
+            return
+        total = self.add(columns, codes, size)
+        present = np.flatnonzero(total[:, 0])
+        yield present, total if len(present) == size else total[present]
+
+    def _squares_in_parts(
+        self, columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], size: int
+    ) -> Iterator[tuple[NDArray[np.intp], Array]]:
+        """Sort the columns by code into one buffer, and multiply each code's part with itself."""
+        d, start, centres = self.columns, self._before_squares, np.array(self.centre)[:, None]
+        for block in sorted_blocks(columns, codes, size, self.width):
+            z = block.z
+            if self.residual:
+                z[-1] -= (np.array(self.prediction) + 0.0) @ z[:-1]
+            if centres.any():
+                z -= centres
+            sums = np.empty((len(block.codes), self.width))
+            sums[:, 0] = block.sizes
             if self.linear:
-                total[code, 1:start] = part.sum(axis=1)
+                sums[:, 1:start] = np.add.reduceat(z, np.cumsum(block.sizes) - block.sizes, axis=1).T
+            for out, rows in zip(sums[:, start:].reshape(-1, d, d), block.parts, strict=True):
+                np.matmul(z[:, rows], z[:, rows].T, out=out)
+            yield block.codes, sums
 
     def fewer(self, summary: Array, rows: int, rng: np.random.Generator, /) -> Array:
         """Return the sums of fewer rows with the same means; sums of whole numbers are rounded up or down at random.

@@ -3,19 +3,68 @@
 from __future__ import annotations
 
 from threading import local
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from troth.core.support import Array
 
 _LARGEST = 1 << 24  # numbers of a buffer that stays for the next batch
+_IN_CACHE = 1 << 18  # numbers of a block that stays in a processor's cache while it is worked on
 _own = local()  # a buffer for each thread: a fresh one for every batch costs as much in page faults as the sort
+
+
+class Block(NamedTuple):
+    """A few codes with all of their rows, or one code with some of its rows.
+
+    Attributes
+    ----------
+    codes, sizes
+        Codes that have rows, and how many they have here.
+    z
+        Numbers ``(column, row)``, the rows of the first code first, which the caller may overwrite.
+    """
+
+    codes: NDArray[np.intp]
+    sizes: NDArray[np.intp]
+    z: Array
+
+    @property
+    def parts(self) -> Iterator[slice]:
+        """The rows of each code."""
+        stops = np.cumsum(self.sizes).tolist()
+        return map(slice, [0, *stops], stops)
+
+
+def sorted_blocks(
+    columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], size: int, width: int, spare: int = 0
+) -> Iterator[Block]:
+    """Yield blocks that stay in the cache, each of few enough codes that sums of ``width`` numbers for each do, too.
+
+    A code with many rows comes several times: sums have to be added up. ``spare`` columns for the caller's own numbers
+    follow the columns.
+    """
+    sizes = np.bincount(codes, minlength=size)
+    z = sorted_columns(columns, codes, sizes, spare)
+    present = np.flatnonzero(sizes)
+    sizes = sizes[present]
+    ends = np.cumsum(sizes)
+    rows = max(_IN_CACHE // len(z), 8 * len(z))  # so many at least that adding up their products costs little
+    most = max(1, _IN_CACHE // max(width, len(z) ** 2))
+    first = start = 0
+    while first < len(present):
+        last = min(max(first + 1, int(np.searchsorted(ends, start + rows, side="right"))), first + most)
+        stop = int(ends[last - 1])
+        for begin in range(start, stop, rows):  # once, unless it is one code with many rows
+            end = min(begin + rows, stop)
+            counts = sizes[first:last] if end - begin == stop - start else np.array([end - begin])
+            yield Block(present[first:last], counts, z[:, begin:end])
+        first, start = last, stop
 
 
 def sorted_columns(

@@ -30,9 +30,9 @@ def main() -> None:
     bare = bare_draws(simulations, rows, providers, 4000)
     for lie in (troth.strategies.Replicate(), troth.strategies.Nothing(), troth.strategies.Flip()):
         start = time.perf_counter()
-        found = troth.audit(model, rule, lie=lie, rows=[rows] * providers, simulations=simulations)
+        audit = troth.audit(model, rule, lie=lie, rows=[rows] * providers, simulations=simulations)
         seconds = time.perf_counter() - start
-        gain = found.findings[0]
+        gain = audit.findings[0]
         speed = f"{seconds:6.2f} s, {simulations / seconds / 1e6:5.2f} M simulations/s, {seconds / bare:5.2f} times the bare draw"
         print(f"{lie.name:<22} {speed} of {bare:.2f} s; gain {gain.gain:+.4f} ± {gain.detectable / 2:.4f}")
 

@@ -75,8 +75,8 @@ def measure(program: str, path: Path, d: int = 0) -> dict[str, float]:
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode:
         raise RuntimeError(done.stderr[-2000:])
-    found: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
-    return found
+    measured: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
+    return measured
 
 
 def write_counts(path: Path, millions: float, providers: int = 1000, *, text: bool = False) -> Path:

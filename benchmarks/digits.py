@@ -117,7 +117,7 @@ def pydvl_values(method: str, reports: Reports, test: Any, _: Any) -> Any:
     return values
 
 
-def main(rounds: int = 3) -> None:
+def main(simulations: int = 3) -> None:
     """Print the comparison."""
     if not is_installed():
         print(f"pyDVL is not installed: {INSTALL}")
@@ -131,23 +131,25 @@ def main(rounds: int = 3) -> None:
         methods[name] = partial(pydvl_values, name)
     for setting in SETTINGS:
         print(f"{setting[0]} images of each provider, {setting[1]} components")
-        compare(methods, rounds, *setting)
+        compare(methods, simulations, *setting)
 
 
-def compare(methods: dict[str, Callable[[Reports, Any, Any], Any]], rounds: int, rows: int, components: int) -> None:
+def compare(
+    methods: dict[str, Callable[[Reports, Any, Any], Any]], simulations: int, rows: int, components: int
+) -> None:
     """Print a line for each method."""
     for name, method in methods.items():
-        pay, last, began = np.zeros((rounds, len(LIES))), np.zeros(len(LIES)), time.process_time()
-        for k in range(rounds):
+        pay, last, began = np.zeros((simulations, len(LIES))), np.zeros(len(LIES)), time.process_time()
+        for k in range(simulations):
             reports, test, public = embedded(k, rows, components)
             for place, lie in enumerate(LIES):
                 values = method(spoil(np.random.default_rng(k), reports, lie), test, public)
                 pay[k, place] = values[0] if name.startswith("line-up") else pay_from_values(values)[0]
                 last[place] += values[0] <= values.min() + 1e-12 and (values < values.max()).any()
-        seconds = (time.process_time() - began) / (rounds * len(LIES))
+        seconds = (time.process_time() - began) / (simulations * len(LIES))
         lost = pay[:, :1] - pay
         cells = ", ".join(
-            f"{lie} {lost[:, j].mean():+.2f} ± {lost[:, j].std() / np.sqrt(rounds):.2f} (last {last[j] / rounds:.0%})"
+            f"{lie} {lost[:, j].mean():+.2f} ± {lost[:, j].std() / np.sqrt(simulations):.2f} (last {last[j] / simulations:.0%})"
             for j, lie in enumerate(LIES)
             if j
         )

@@ -1,6 +1,6 @@
 """What one malicious report costs its sender and each of the others, rule by rule: ``python -m benchmarks griefing``.
 
-Eight honest providers, one of whom turns malicious; shares of the cap, averaged over simulated rounds, each round with
+Eight honest providers, one of whom turns malicious; shares of the cap, averaged over simulated rounds, each with
 and without the attack. A round that stops names the report, which is then left out: the others are paid without it.
 """
 
@@ -19,7 +19,7 @@ from troth.mechanisms.tasks import Tasks
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PROVIDERS, ROWS, ROUNDS = 8, 40, 200
+PROVIDERS, ROWS, SIMULATIONS = 8, 40, 200
 PANELS = (1, 2, 4, 8)
 VALUES_ALLOWED = (-10.0, 10.0)
 
@@ -80,13 +80,15 @@ def rules() -> dict[str, Any]:
     return {"SyntheticPeers": troth.SyntheticPeers(draws=64), **panels}
 
 
-def measure(attack: Attack, rule: Any, limited: bool = False, rounds: int = ROUNDS) -> tuple[float, float, str]:
+def measure(
+    attack: Attack, rule: Any, limited: bool = False, simulations: int = SIMULATIONS
+) -> tuple[float, float, str]:
     """Return what the attack costs its sender and each of the others, in shares of the cap, and who stopped the round.
 
     ``limited`` is a campaign that allows ``ROWS`` rows of values between −10 and 10.
     """
     model, costs, stopped = attack.model, [], ""
-    for seed in range(rounds):
+    for seed in range(simulations):
         rng = np.random.default_rng([seed, 7])
         theta = model.draw_parameters(rng)
         summaries = np.stack([model.summary(model.draw_data(rng, theta, ROWS)) for _ in range(PROVIDERS)])
@@ -126,7 +128,7 @@ def _allowed(attack: Attack, summary: Any) -> bool:
 def extra_row() -> tuple[float, float]:
     """Return what one extra row on the next day costs its sender and each of the others under `MultiDay`."""
     costs = []
-    for seed in range(ROUNDS):
+    for seed in range(SIMULATIONS):
         rng = np.random.default_rng([seed, 8])
         theta = YES_NO.draw_parameters(rng, (2,))[:, None]
         t = YES_NO.draw_statistics(rng, theta, np.full((2, PROVIDERS, 1), float(ROWS)))
@@ -180,7 +182,7 @@ def main() -> None:
     print("the same, under models whose providers may differ")
     for attack in HIERARCHICAL:
         line_ups = [rule for name, rule in compared.items() if name != "SyntheticPeers"]
-        cells = [_cell(*measure(attack, rule, rounds=ROUNDS // 5)) for rule in line_ups]
+        cells = [_cell(*measure(attack, rule, simulations=SIMULATIONS // 5)) for rule in line_ups]
         print(f"| {attack.name} | " + " | ".join(cells) + " |", flush=True)
     print(f"one extra row under MultiDay: {_cell(*extra_row(), '')}")
     print("on tasks with four workers each, with 1, 2 and 3 panels")

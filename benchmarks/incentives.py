@@ -60,28 +60,28 @@ def rules(setting: Setting) -> dict[str, troth.Rule]:
     """Return every rule that serves a setting."""
     # what a line-up pays in expectation does not depend on its number of decoys
     limits = [2 * ROWS] * PROVIDERS  # so that replicating is admissible
-    found: dict[str, troth.Rule] = {"LineUp": troth.LineUp(decoys=29)}
+    candidates: dict[str, troth.Rule] = {"LineUp": troth.LineUp(decoys=29)}
     try:
-        found["OneTime, exact range"] = troth.OneTime(troth.exact_range(setting.model, limits, setting.values))
+        candidates["OneTime, exact range"] = troth.OneTime(troth.exact_range(setting.model, limits, setting.values))
         for low in (-8.0, -3.0):
             scale = troth.clipped_range(setting.model, limits, setting.values, low=low)
-            found[f"OneTime, clipped at {low:g}"] = troth.OneTime(scale)
+            candidates[f"OneTime, clipped at {low:g}"] = troth.OneTime(scale)
     except troth.UnboundedRangeError:
         pass
     if isinstance(setting.model, troth.models.Bernoulli):
-        found["Brier, unordered"] = troth.Brier()
-        found["Brier, paper"] = troth.Brier("paper")
+        candidates["Brier, unordered"] = troth.Brier()
+        candidates["Brier, paper"] = troth.Brier("paper")
     for divergence in divergences.ALL.values():
-        found[f"MultiDay, {divergence.name.replace('_', ' ')}"] = troth.MultiDay(
+        candidates[f"MultiDay, {divergence.name.replace('_', ' ')}"] = troth.MultiDay(
             divergence=divergence, exchangeable=True
         )
-    found["SyntheticPeers, logistic"] = troth.SyntheticPeers()
-    found["SyntheticPeers, le cam"] = troth.SyntheticPeers(divergence=divergences.le_cam)
-    return found
+    candidates["SyntheticPeers, logistic"] = troth.SyntheticPeers()
+    candidates["SyntheticPeers, le cam"] = troth.SyntheticPeers(divergence=divergences.le_cam)
+    return candidates
 
 
 def reports(setting: Setting, rng: Any, simulations: int) -> dict[str, Any]:
-    """Draw the truth and each lie of provider 0, ``(round, day, provider, statistic)``, with the same peers in all."""
+    """Draw the truth and each lie of provider 0, ``(simulation, day, provider, statistic)``, with the same peers in all."""
     model = setting.model
     theta = model.draw_parameters(rng, (simulations, 2, 1))
     everyone = model.statistics(
@@ -101,11 +101,11 @@ def reports(setting: Setting, rng: Any, simulations: int) -> dict[str, Any]:
         "fabricate": model.statistics(model.draw_data(rng, other, ROWS)),
         "send nothing": np.zeros_like(truth),
     }
-    found = {}
+    changed = {}
     for name, statistics in own.items():
-        found[name] = everyone.copy()
-        found[name][:, :, 0] = statistics
-    return found
+        changed[name] = everyone.copy()
+        changed[name][:, :, 0] = statistics
+    return changed
 
 
 def strengths(setting: Setting, rule: troth.Rule, drawn: dict[str, Any]) -> dict[str, tuple[float, float]]:
@@ -117,11 +117,11 @@ def strengths(setting: Setting, rule: troth.Rule, drawn: dict[str, Any]) -> dict
         rng = np.random.default_rng(5)  # common random numbers for the truth and every lie
         told = rule.explain(setting.model, t if daily else t[:, 0], rows=counts, rng=rng).share
         shares[name] = told[:, 0, 0] if daily else told[:, 0]
-    found = {"truth": (float(shares["truth"].mean()), 0.0)}
+    losses = {"truth": (float(shares["truth"].mean()), 0.0)}
     for lie in LIES:
         loss = shares["truth"] - shares[lie]
-        found[lie] = (float(loss.mean()), float(loss.std() / np.sqrt(len(loss))))
-    return found
+        losses[lie] = (float(loss.mean()), float(loss.std() / np.sqrt(len(loss))))
+    return losses
 
 
 def lines(simulations: int = SIMULATIONS) -> list[str]:
@@ -132,9 +132,9 @@ def lines(simulations: int = SIMULATIONS) -> list[str]:
         out += [f"## {setting.name}", ""]
         out += [f"| rule | {' | '.join(LIES)} | the honest get |", "|---" * (len(LIES) + 2) + "|"]
         for name, rule in rules(setting).items():
-            found = strengths(setting, rule, drawn)
-            cells = [f"{100 * found[lie][0]:.1f}" for lie in LIES]
-            out.append(f"| {name} | {' | '.join(cells)} | {100 * found['truth'][0]:.1f} |")
+            losses = strengths(setting, rule, drawn)
+            cells = [f"{100 * losses[lie][0]:.1f}" for lie in LIES]
+            out.append(f"| {name} | {' | '.join(cells)} | {100 * losses['truth'][0]:.1f} |")
         worst = max(
             strengths(setting, rule, drawn)[lie][1] for rule in [troth.MultiDay(exchangeable=True)] for lie in LIES
         )

@@ -69,7 +69,7 @@ def accuracy(
     dimensions: tuple[int, ...] = (1, 2, 5),
     sizes: tuple[int, ...] = (10, 100, 1000),
     scales: tuple[float, ...] = (0.5, 1.0, 2.0),
-    rounds: int = 8,
+    simulations: int = 8,
     decoys: int = 19,
 ) -> Iterator[tuple[Any, ...]]:
     """Yield d, rows, prior sd, mean size of log PMI, and for each expansion its error, Kendall's τ and pay error."""
@@ -77,15 +77,15 @@ def accuracy(
         for rows in sizes:
             for scale in scales:
                 rng = np.random.default_rng((d, rows, int(10 * scale)))
-                found = []
-                for _ in range(rounds):
+                trials = []
+                for _ in range(simulations):
                     exact, expanded = one_line(rng, d, rows, scale, decoys)
                     share = place_share(exact)
                     measured = [
                         (abs(v[0] - exact[0]), kendalltau(v, exact)[0], place_share(v) - share) for v in expanded
                     ]
-                    found.append([abs(exact[0]), *measured[0], *measured[1]])
-                table = np.array(found)
+                    trials.append([abs(exact[0]), *measured[0], *measured[1]])
+                table = np.array(trials)
                 means = table.mean(axis=0)
                 means[[3, 6]] = np.abs(table[:, [3, 6]]).mean(axis=0)
                 yield d, rows, scale, *means

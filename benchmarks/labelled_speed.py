@@ -64,9 +64,9 @@ def main() -> None:
                 for features in (False,) if name == "linear" else (False, True):
                     PROGRAMS[name] = _FAMILY.format(family=family, features=features)
                     ours = measure(name, path, FEATURES)
-                    kept = "kept" if features else ""
+                    storage = "kept" if features else ""
                     print(
-                        f"{millions:>12}  {name:<22} {kept:>8} {ours['cpu']:>8.2f} {decode:>7.2f} "
+                        f"{millions:>12}  {name:<22} {storage:>8} {ours['cpu']:>8.2f} {decode:>7.2f} "
                         f"{ours['cpu'] / decode:>6.2f} {ours['peak']:>9.0f}",
                         flush=True,
                     )

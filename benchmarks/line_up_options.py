@@ -121,15 +121,15 @@ Places = dict[str, tuple[Array, Array, Array]]
 def places(reports: Reports, panels: int) -> Places:
     """Return how many decoys are above the real peers and tied, and the spherical score, ``(simulation, panel)``."""
     groups = np.array_split(np.arange(reports.peers.shape[1]), panels)
-    found: dict[str, list[tuple[Array, Array, Array]]] = {name: [] for name in reports.own}
+    by_report: dict[str, list[tuple[Array, Array, Array]]] = {name: [] for name in reports.own}
     rule = troth.LineUp(decoys=DECOYS, strict=0.5)
     for number, group in enumerate(groups):
         pooled = reports.peers[:, group].sum(axis=1)
         for name, own in reports.own.items():
             t = np.stack([own, pooled], axis=1)
             terms = rule.explain(reports.model, t, rng=np.random.default_rng(number)).terms
-            found[name].append((terms["above"][:, 0], terms["tied"][:, 0], terms["strict_score"][:, 0]))
-    return {name: tuple(np.stack(part, axis=1) for part in zip(*each, strict=True)) for name, each in found.items()}  # type: ignore[misc]
+            by_report[name].append((terms["above"][:, 0], terms["tied"][:, 0], terms["strict_score"][:, 0]))
+    return {name: tuple(np.stack(part, axis=1) for part in zip(*each, strict=True)) for name, each in by_report.items()}  # type: ignore[misc]
 
 
 def share(place: tuple[Array, Array, Array], rivals: int, strict: float) -> Array:
@@ -158,10 +158,10 @@ def _again(simulations: int, times: int = 100) -> Iterator[Any]:
 def lines(simulations: int) -> list[str]:
     """Return the table of options, in Markdown."""
     compared = [(r, 0.0, 1) for r in RIVALS] + [(4, strict, 1) for strict in STRICT[1:]] + [(4, 0.0, PANELS[-1])]
-    found: dict[int, dict[str, Places]] = {panels: {} for panels in PANELS}
+    by_panels: dict[int, dict[str, Places]] = {panels: {} for panels in PANELS}
     for name, reports in settings(simulations):
         for panels in PANELS:
-            found[panels][name] = places(reports, min(panels, reports.peers.shape[1]))
+            by_panels[panels][name] = places(reports, min(panels, reports.peers.shape[1]))
     out = [
         "| rivals | strict | panels | empty share | " + " | ".join(COLUMNS) + " |",
         "|---" * (len(COLUMNS) + 4) + "|",
@@ -169,7 +169,8 @@ def lines(simulations: int) -> list[str]:
     for rivals, strict, panels in compared:
         base = (1 - strict) / (rivals + 1) + strict / sqrt(DECOYS + 1)
         paid = {
-            name: {each: share(place[each], rivals, strict) for each in place} for name, place in found[panels].items()
+            name: {each: share(place[each], rivals, strict) for each in place}
+            for name, place in by_panels[panels].items()
         }
         drawn = [pay for name, pay in paid.items() if name not in REAL]
         weakest = [float(np.median([_weakest(pay, again) for pay in drawn])) for again in _again(simulations)]

@@ -1,4 +1,4 @@
-"""What lies earn where providers differ: ``python -m benchmarks providers_that_differ [--rounds=300]``.
+"""What lies earn where providers differ: ``python -m benchmarks providers_that_differ [--simulations=300]``.
 
 Ten providers with 100 yes/no rows each, whose rates differ with a given intra-class correlation, or with one drawn from
 the prior of `VaryingBernoulli`. Shares of the cap under a line-up with four rivals: what honest providers are paid, and
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
 
     Counts: TypeAlias = NDArray[np.int64]
 
-PROVIDERS, ROWS, DECOYS, RIVALS, ROUNDS = 10, 100, 49, 4, 300
+PROVIDERS, ROWS, DECOYS, RIVALS, SIMULATIONS = 10, 100, 49, 4, 300
 LIES = ("a tenth", "half", "twice", "nothing", "flip 10%", "made up")
 MODELS: tuple[Any, ...] = (models.VaryingBernoulli(2, 2), models.Bernoulli(2, 2))
 CORRELATIONS: dict[str, float | None] = {"0": 0.0, "0.02": 0.02, "0.1": 0.1, "prior": None}
 
 
-def draw_rates(rng: Generator, correlation: float | None, rounds: int) -> Array:
-    """Draw everybody's rates, ``(round, provider)``."""
-    common, spread = np.split(MODELS[0].draw_parameters(rng, (rounds, 1)), 2, axis=-1)
+def draw_rates(rng: Generator, correlation: float | None, simulations: int) -> Array:
+    """Draw everybody's rates, ``(simulation, provider)``."""
+    common, spread = np.split(MODELS[0].draw_parameters(rng, (simulations, 1)), 2, axis=-1)
     if correlation is not None:
         spread = np.full_like(spread, np.sqrt(correlation / (1 - correlation)))
     strength = np.maximum(spread, 1e-6)[..., 0] ** -2.0
     one, zero = (np.maximum(rate * strength, 1e-300) for rate in (common[..., 0], 1 - common[..., 0]))
-    own = rng.beta(one, zero, size=(rounds, PROVIDERS))
+    own = rng.beta(one, zero, size=(simulations, PROVIDERS))
     return np.where(spread[..., 0] > 0, own, common[..., 0])
 
 
 def draw_reports(rng: Generator, ones: Counts) -> Array:
-    """Return counts of zeros and ones of the truth and of each lie, ``(report, round, 2)``."""
+    """Return counts of zeros and ones of the truth and of each lie, ``(report, simulation, 2)``."""
     some = [rng.hypergeometric(ones, ROWS - ones, size) for size in (ROWS // 10, ROWS // 2)]
     flipped = ones - rng.binomial(ones, 0.1) + rng.binomial(ROWS - ones, 0.1)
     fake = rng.binomial(ROWS, rng.beta(2, 2, ones.shape))
@@ -52,9 +52,9 @@ def draw_reports(rng: Generator, ones: Counts) -> Array:
 
 
 def shares(rng: Generator, model: Any, reports: Array, peers: Counts) -> Array:
-    """Return what each report earns from a line-up, ``(report, round)``."""
-    rounds = len(peers)
-    theta = model.draw_parameters(rng, (DECOYS, rounds, 1))
+    """Return what each report earns from a line-up, ``(report, simulation)``."""
+    simulations = len(peers)
+    theta = model.draw_parameters(rng, (DECOYS, simulations, 1))
     decoys = model.draw_statistics(rng, theta, np.full((PROVIDERS - 1, 1), float(ROWS))).sum(axis=-2)
     real = model.from_summary(np.stack([ROWS - peers, peers], axis=-1).astype(np.float64)).sum(axis=-2)
     line = np.concatenate([real[None], decoys])[:, None]
@@ -62,31 +62,31 @@ def shares(rng: Generator, model: Any, reports: Array, peers: Counts) -> Array:
     return rank_share((v[1:] > v[0]).sum(axis=0), (v[1:] == v[0]).sum(axis=0), DECOYS, RIVALS)
 
 
-def simulate(correlation: float | None, rounds: int, seed: int = 1) -> list[Array]:
-    """Return the shares of the truth and of each lie by model, ``(report, round)``."""
+def simulate(correlation: float | None, simulations: int, seed: int = 1) -> list[Array]:
+    """Return the shares of the truth and of each lie by model, ``(report, simulation)``."""
     rng = np.random.default_rng([seed, int(1000 * (correlation if correlation is not None else 9))])
-    ones = rng.binomial(ROWS, draw_rates(rng, correlation, rounds))
+    ones = rng.binomial(ROWS, draw_rates(rng, correlation, simulations))
     reports = draw_reports(rng, ones[:, 0])
-    blocks = [slice(start, start + 25) for start in range(0, rounds, 25)]
+    blocks = [slice(start, start + 25) for start in range(0, simulations, 25)]
     return [
         np.concatenate([shares(rng, model, reports[:, block], ones[block, 1:]) for block in blocks], axis=1)
         for model in MODELS
     ]
 
 
-def simulate_one_round(rounds: int, seed: int = 3) -> Array:
-    """Return the mean share over the providers of each round, of the truth and of each lie, ``(report, round)``."""
+def simulate_one_round(simulations: int, seed: int = 3) -> Array:
+    """Return the mean share over the providers of each round, of the truth and of each lie, ``(report, simulation)``."""
     rng, means = np.random.default_rng(seed), []
-    for _ in range(rounds):
+    for _ in range(simulations):
         ones = rng.binomial(ROWS, draw_rates(rng, None, 1))[0]
         peers = np.array([np.delete(ones, place) for place in range(PROVIDERS)])
         means.append(shares(rng, MODELS[0], draw_reports(rng, ones), peers).mean(axis=1))
     return np.array(means).T
 
 
-def print_one_round(rounds: int) -> None:
-    """Print the mean and the spread over rounds of a round's mean gain, and how often it exceeds 1% of the cap."""
-    share = 100 * simulate_one_round(rounds)
+def print_one_round(simulations: int) -> None:
+    """Print the mean and the spread over simulated rounds of a round's mean gain, and how often it exceeds 1% of the cap."""
+    share = 100 * simulate_one_round(simulations)
     for lie, gain in zip(LIES, share[1:] - share[0], strict=True):
         print(
             f"{lie:>10}: {gain.mean():+6.1f}, spread {gain.std():4.1f}, above 1% in {(gain > 1).mean():.0%} of rounds"
@@ -95,17 +95,19 @@ def print_one_round(rounds: int) -> None:
 
 def main() -> None:
     """Print what honest providers earn and what lies gain."""
-    given = [argument.removeprefix("--rounds=") for argument in sys.argv if argument.startswith("--rounds=")]
-    rounds = int(given[0]) if given else ROUNDS
+    given = [argument.removeprefix("--simulations=") for argument in sys.argv if argument.startswith("--simulations=")]
+    simulations = int(given[0]) if given else SIMULATIONS
     if "--one-round" in sys.argv:
-        print_one_round(rounds)
+        print_one_round(simulations)
         return
-    print(f"{PROVIDERS} providers × {ROWS} yes/no rows, {rounds} rounds; shares of the cap, gains in thousandths")
+    print(
+        f"{PROVIDERS} providers × {ROWS} yes/no rows, {simulations} simulations; shares of the cap, gains in thousandths"
+    )
     print(f"{'correlation':12} {'model':17} {'honest':>7}  " + "".join(f"{lie:>13}" for lie in LIES))
     for name, correlation in CORRELATIONS.items():
-        for model, share in zip(MODELS, simulate(correlation, rounds), strict=True):
+        for model, share in zip(MODELS, simulate(correlation, simulations), strict=True):
             gains = 1000 * (share[1:] - share[0])
-            error = gains.std(axis=1) / np.sqrt(rounds)
+            error = gains.std(axis=1) / np.sqrt(simulations)
             cells = [f"{gain:+.0f} ± {of:.0f}" for gain, of in zip(gains.mean(axis=1), error, strict=True)]
             print(f"{name:12} {type(model).__name__:17} {share[0].mean():7.3f}  " + "".join(f"{c:>13}" for c in cells))
 

@@ -22,22 +22,22 @@ PICTURE = Path(__file__).parents[1] / "docs" / "images" / "pydvl.png"
 FEW = 5  # simulations below which a mean is shown in brackets
 
 
-def loss_table(setting: int, providers: int, found: dict[str, Outcome]) -> list[str]:
+def loss_table(setting: int, providers: int, by_rule: dict[str, Outcome]) -> list[str]:
     """Tabulate what each lie loses, in percent of an equal share; in brackets where there are few simulations."""
     out = [f"### Pay lost by a lie: {SETTINGS[setting].name}, {providers:,} providers", ""]
     out += [f"| method | {' | '.join(LIES)} | the honest get | simulations |", "|---" * (len(LIES) + 3) + "|"]
-    for name, one in found.items():
+    for name, one in by_rule.items():
         cells = [f"{100 * m:.1f} ± {100 * e:.1f}" for m, e in zip(one.mean(), one.error(), strict=True)]
         cells = [f"({cell})" if len(one.loss) < FEW else cell for cell in cells]
         out.append(f"| {name} | {' | '.join(cells)} | {100 * one.honest.mean():.0f} | {len(one.loss):,} |")
     return [*out, ""]
 
 
-def rank_table(setting: int, found: dict[str, Outcome]) -> list[str]:
+def rank_table(setting: int, by_rule: dict[str, Outcome]) -> list[str]:
     """How many of the honest are valued above the liar, in Markdown."""
     out = [f"### Honest providers who rank above the liar, in percent: {SETTINGS[setting].name}, 10 providers", ""]
     out += [f"| method | {' | '.join(LIES)} |", "|---" * (len(LIES) + 1) + "|"]
-    for name, one in found.items():
+    for name, one in by_rule.items():
         out.append(f"| {name} | {' | '.join(f'{100 * r:.0f}' for r in one.rank.mean(axis=0))} |")
     return [*out, ""]
 
@@ -55,11 +55,11 @@ def main() -> None:
     with ProcessPoolExecutor(2) as pool:
         for setting in range(len(SETTINGS)):
             for providers in EFFORTS:
-                found = outcomes(setting, providers, more, pool)
-                lines += _say(loss_table(setting, providers, found))
+                by_rule = outcomes(setting, providers, more, pool)
+                lines += _say(loss_table(setting, providers, by_rule))
                 if providers == min(EFFORTS):
-                    small[SETTINGS[setting].name] = found
-                    ranks.append(rank_table(setting, found))
+                    small[SETTINGS[setting].name] = by_rule
+                    ranks.append(rank_table(setting, by_rule))
     for table in ranks:
         lines += _say(table)
     print(f"{time.perf_counter() - start:.0f} s in all")

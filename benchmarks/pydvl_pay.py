@@ -118,11 +118,11 @@ def outcomes(setting: int, providers: int, more: int, pool: ProcessPoolExecutor)
     rounds = {name: more * number for name, number in asdict(EFFORTS[providers]).items() if name != "permutations"}
     same = repeat(setting), repeat(providers)
     parts = list(pool.map(troth_rounds, *same, range(0, rounds.pop("troth"), BATCH)))
-    found = {name: _outcome([one for part in parts for one in part[name]]) for name in RULES}
+    by_rule = {name: _outcome([one for part in parts for one in part[name]]) for name in RULES}
     for method, number in rounds.items():
         valued = list(pool.map(pydvl_round, repeat(method), *same, range(number)))
-        found |= {name: _outcome([one[name] for one in valued]) for name in (valued[0] if valued else ())}
-    return found
+        by_rule |= {name: _outcome([one[name] for one in valued]) for name in (valued[0] if valued else ())}
+    return by_rule
 
 
 def share(rule: troth.Rule, model: Any, t: Any, seed: int) -> Any:
@@ -130,8 +130,8 @@ def share(rule: troth.Rule, model: Any, t: Any, seed: int) -> Any:
     daily = isinstance(rule, troth.MultiDay)
     t = t if daily else t[:, 0]
     counts = np.full(t.shape[1:-1], float(ROWS))
-    found = rule.explain(model, t, rows=counts, rng=np.random.default_rng((5, seed))).share
-    return found[:, 0] if daily else found
+    paid = rule.explain(model, t, rows=counts, rng=np.random.default_rng((5, seed))).share
+    return paid[:, 0] if daily else paid
 
 
 def _compare(truth: Any, played: list[tuple[dict[int, str], Any, Any]]) -> tuple[Any, Any, float]:
@@ -144,7 +144,7 @@ def _compare(truth: Any, played: list[tuple[dict[int, str], Any, Any]]) -> tuple
             loss[lie].append(float(truth[liar] - pay[liar]))
             rank[lie].append(float(np.mean(honest > value[liar]) + np.mean(honest == value[liar]) / 2))
     first = sorted({liar for play, _, _ in played for liar in play})
-    means = [np.array([np.mean(found[lie]) for lie in LIES]) for found in (loss, rank)]
+    means = [np.array([np.mean(per_lie[lie]) for lie in LIES]) for per_lie in (loss, rank)]
     return means[0], means[1], float(truth[first].mean())
 
 

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 REACH, CERTAIN = 100.0, 3.0  # percent at which colours end; standard errors from which a number is bold
 
 
-def draw_picture(found: dict[str, dict[str, Outcome]], path: Path) -> None:
+def draw_picture(settings: dict[str, dict[str, Outcome]], path: Path) -> None:
     """Draw one panel for each setting."""
     figure = Figure(figsize=(12.5, 4.6), layout="constrained")
-    panels = figure.subplots(1, len(found), sharey=True)
+    panels = figure.subplots(1, len(settings), sharey=True)
     norm = mpl.colors.SymLogNorm(linthresh=2.0, vmin=-REACH, vmax=REACH)
-    for axes, (title, outcomes) in zip(panels, found.items(), strict=True):
+    for axes, (title, outcomes) in zip(panels, settings.items(), strict=True):
         gain = -100 * np.array([one.mean() for one in outcomes.values()])
         error = 100 * np.array([one.error() for one in outcomes.values()])
         image = axes.imshow(gain, cmap=mpl.colormaps["PuOr_r"], norm=norm, aspect="auto")

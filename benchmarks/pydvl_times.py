@@ -50,26 +50,26 @@ def seconds(setting: int, providers: int) -> dict[str, float]:
         f"pyDVL: Data-OOB, {MODELS} models": lambda: values.out_of_bag(task, told, MODELS, 0),
     }
     with threadpool_limits(1):
-        found = {name: _time(call) for name, call in calls.items()}
-    shared = found.pop("rows to statistics")
-    for name in found:
+        times = {name: _time(call) for name, call in calls.items()}
+    shared = times.pop("rows to statistics")
+    for name in times:
         if name.startswith("Troth") or "Troth's" in name:
-            found[name] += shared
-    shapley = found.pop(f"pyDVL: Shapley, {permutations} permutations")
-    found["pyDVL: Shapley, 20 permutations"] = shapley * 20 / permutations
-    found[f"pyDVL: Shapley, {CONVERGED} permutations, extrapolated"] = shapley * CONVERGED / permutations
-    return found
+            times[name] += shared
+    shapley = times.pop(f"pyDVL: Shapley, {permutations} permutations")
+    times["pyDVL: Shapley, 20 permutations"] = shapley * 20 / permutations
+    times[f"pyDVL: Shapley, {CONVERGED} permutations, extrapolated"] = shapley * CONVERGED / permutations
+    return times
 
 
 def time_table(setting: int) -> list[str]:
     """Milliseconds for a round, and how many times as long as LineUp it takes, in Markdown."""
-    found = {n: seconds(setting, n) for n in EFFORTS}
+    by_effort = {n: seconds(setting, n) for n in EFFORTS}
     first = "Troth: LineUp, 999 decoys"
     out = [f"### Time for a round: {SETTINGS[setting].name}", ""]
     out += [f"| method | {' | '.join(f'{n:,} providers' for n in EFFORTS)} |", "|---" * (len(EFFORTS) + 1) + "|"]
-    for name in found[10]:
+    for name in by_effort[10]:
         cells = []
-        for n, times in found.items():
+        for n, times in by_effort.items():
             guess = "≈ " if "Shapley" in name and (EFFORTS[n].permutations < 20 or str(CONVERGED) in name) else ""
             cells.append(f"{guess}{_digits(1000 * times[name])} ms ({_digits(times[name] / times[first])}×)")
         out.append(f"| {name} | {' | '.join(cells)} |")

@@ -82,9 +82,9 @@ def evidence_leave_one_out(model: Any, statistics: Any, test: Any) -> Any:
 def split(reports: Sequence[Report], every: int = 4) -> tuple[list[Report], Report]:
     """Keep one row in four of everybody's report for testing: what a buyer without a test set can do."""
     tests = [np.arange(len(y)) % every == every - 1 for _, y in reports]
-    kept = [(x[~t], y[~t]) for (x, y), t in zip(reports, tests, strict=True)]
+    training = [(x[~t], y[~t]) for (x, y), t in zip(reports, tests, strict=True)]
     x, y, _ = stack([(x[t], y[t]) for (x, y), t in zip(reports, tests, strict=True)])
-    return kept, (x, y)
+    return training, (x, y)
 
 
 def stack(reports: Sequence[Report]) -> tuple[Any, Any, Any]:

@@ -103,7 +103,7 @@ def stage(database: str, providers: int, rule: str) -> tuple[str, list[str], str
     with store.write() as tx:
         analyst = accounts.create_account(tx, "Ana", "analyst", PASSWORD)
         who = User(analyst, "Ana", "analyst")
-        made = campaigns.create_campaign(tx, who, TERMS[rule])
+        campaign = campaigns.create_campaign(tx, who, TERMS[rule])
         token, _ = accounts.create_token(tx, analyst, "load", SCOPES, 1)
         names = [f"P{i:05}" for i in range(providers)]
         keys = [schema.new_id() for _ in names]
@@ -137,7 +137,7 @@ def stage(database: str, providers: int, rule: str) -> tuple[str, list[str], str
             [
                 {
                     "id": schema.new_id(),
-                    "campaign": made,
+                    "campaign": campaign,
                     "name": n,
                     "identity": "load",
                     "account": k,
@@ -148,7 +148,7 @@ def stage(database: str, providers: int, rule: str) -> tuple[str, list[str], str
             ],
         )
     store.close()
-    return made, tokens, token
+    return campaign, tokens, token
 
 
 def bodies(names: int, rng: np.random.Generator) -> list[bytes]:
@@ -175,10 +175,10 @@ def submit(port: int, base: str, tokens: list[str], sent: list[bytes], kind: str
                 line.headers = {"Authorization": f"Bearer {token}"}
                 where = f"{base}/submissions"
                 if kind == "statistics":
-                    made = line.call("POST", f"{where}/statistics", json.loads(body))
+                    submission = line.call("POST", f"{where}/statistics", json.loads(body))
                 else:
-                    made = line.call("POST", f"{where}/file?name=x.csv", raw=body)
-                line.call("POST", f"{where}/{made['id']}/confirm", {})
+                    submission = line.call("POST", f"{where}/file?name=x.csv", raw=body)
+                line.call("POST", f"{where}/{submission['id']}/confirm", {})
         except Exception as error:
             problems.append(str(error))
 
@@ -224,8 +224,8 @@ def bare_settlement(database: str, campaign: str) -> float:
     store = Store(database)
     with store.read() as tx:
         row = tx.execute(select(schema.campaigns).where(schema.campaigns.c.id == campaign)).one()
-        held = rounds.list_rounds(tx, campaign)
-        confirmed = rounds.confirmed_rows(tx, campaign, [one.id for one in held])
+        listed = rounds.list_rounds(tx, campaign)
+        confirmed = rounds.confirmed_rows(tx, campaign, [one.id for one in listed])
     reports = [rounds.report_of(each.provider, each.day, each) for each in confirmed]
     store.close()
     start = time.perf_counter()
@@ -239,12 +239,12 @@ def databases() -> Iterator[dict[str, Any]]:
     with tempfile.TemporaryDirectory(dir=os.environ.get("TROTH_BENCH_FOLDER")) as scratch:
         folder = Path(scratch)
         numbers = iter(range(1000))
-        found: dict[str, Any] = {"SQLite": lambda: str(folder / f"{next(numbers)}.db")}
+        systems: dict[str, Any] = {"SQLite": lambda: str(folder / f"{next(numbers)}.db")}
         url = os.environ.get("TROTH_BENCH_POSTGRESQL")
         if url:
-            found["PostgreSQL"] = lambda: _new_database(url, f"bench_{next(numbers)}_{os.getpid()}")
-        found["folder"] = folder
-        yield found
+            systems["PostgreSQL"] = lambda: _new_database(url, f"bench_{next(numbers)}_{os.getpid()}")
+        systems["folder"] = folder
+        yield systems
 
 
 def _new_database(url: str, name: str) -> str:
@@ -286,11 +286,11 @@ def fill(database: str, campaign: str, number: int, rng: np.random.Generator) ->
 
     store = Store(database)
     with store.write() as tx:
-        held = rounds.find_round(tx, campaign, number)
+        current = rounds.find_round(tx, campaign, number)
         people = campaigns.list_members(tx, campaign)
         ones = rng.binomial(ROWS, 0.3, len(people))
         keys = [schema.new_id() for _ in people]
-        same = {"round": held.id, "name": "x.csv", "sha256": "0" * 64, "rows": ROWS, "shown": "{}", "created": now()}
+        same = {"round": current.id, "name": "x.csv", "sha256": "0" * 64, "rows": ROWS, "shown": "{}", "created": now()}
         summary = [json.dumps([float(ROWS - count), float(count)]) for count in ones]
         sent = [
             {
@@ -303,7 +303,7 @@ def fill(database: str, campaign: str, number: int, rng: np.random.Generator) ->
             for key, one, said in zip(keys, people, summary, strict=True)
         ]
         tx.execute(insert(schema.uploads), sent)
-        confirmed = {"campaign": campaign, "round": held.id, "confirmed": now()}
+        confirmed = {"campaign": campaign, "round": current.id, "confirmed": now()}
         told = [
             {"id": schema.new_id(), "member": one.id, "upload": key, **confirmed}
             for key, one in zip(keys, people, strict=True)
@@ -335,17 +335,17 @@ def closing(make: Any, system: str, providers: int) -> None:
 
 def main() -> None:
     full = "--full" in sys.argv
-    with databases() as found:
-        folder = found.pop("folder")
+    with databases() as systems:
+        folder = systems.pop("folder")
         print("Submissions, each with its confirmation, over two bare commits to SQLite with synchronous=FULL\n")
         print(f"{'database':<12} {'workers':>7} {'what':>12} {'per second':>10} {'bare':>10} {'share':>7}")
-        for system, make in found.items():
+        for system, make in systems.items():
             load(make, folder, system, 2000 if full else 300)
         print(
             "\nClosing: seconds from the analyst's request to the answer, over the same payments without a database\n"
         )
         print(f"{'database':<12} {'rule':>15} {'providers':>10} {'seconds':>8} {'bare':>10} {'ratio':>6}")
-        for system, make in found.items():
+        for system, make in systems.items():
             closing(make, system, 2000)
     print(
         "\nPostgreSQL is measured if TROTH_BENCH_POSTGRESQL has the URL of a server on which databases may be created."

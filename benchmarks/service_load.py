@@ -99,11 +99,11 @@ def submissions(port: int, base: str, tokens: list[str]) -> float:
                 with lock:
                     token, body = next(waiting)
                 line.headers = {"Authorization": f"Bearer {token}"}
-                made = line.call("POST", f"{base}/submissions/statistics", json.loads(body))
-                while made["state"] == "waiting":
+                submission = line.call("POST", f"{base}/submissions/statistics", json.loads(body))
+                while submission["state"] == "waiting":
                     time.sleep(0.05)
-                    made = line.call("GET", f"{base}/submissions/{made['id']}")
-                line.call("POST", f"{base}/submissions/{made['id']}/confirm", {})
+                    submission = line.call("GET", f"{base}/submissions/{submission['id']}")
+                line.call("POST", f"{base}/submissions/{submission['id']}/confirm", {})
         except StopIteration:
             return
         except Exception as error:
@@ -193,8 +193,8 @@ def attack(folder: Path) -> None:
                 line = Line(port, token)
                 rows = b"x\n" + b"1\n" * 12 + b"0\n" * (ROWS - 12)
                 base = f"/campaigns/{campaign}/rounds/1/submissions"
-                made = line.call("POST", f"{base}/file?name=x.csv", raw=rows)
-                line.call("POST", f"{base}/{made['id']}/confirm", {})
+                submission = line.call("POST", f"{base}/file?name=x.csv", raw=rows)
+                line.call("POST", f"{base}/{submission['id']}/confirm", {})
                 honest.append(time.perf_counter() - start)
             for thread in threads:
                 thread.join()
@@ -223,16 +223,16 @@ def _another_campaign(database: str) -> tuple[str, str]:
     store = Store(database)
     with store.write() as tx:
         analyst = tx.execute(select(schema.accounts.c.id).where(schema.accounts.c.name == "Ana")).scalar_one()
-        made = campaigns.create_campaign(tx, User(analyst, "Ana", "analyst"), TERMS["SyntheticPeers"])
+        campaign = campaigns.create_campaign(tx, User(analyst, "Ana", "analyst"), TERMS["SyntheticPeers"])
         key = accounts.create_account(tx, "Mallory", "provider", "four plain words here")
         other = accounts.create_account(tx, "Trent", "provider", "four plain words here")
         token, _ = accounts.create_token(tx, key, "load", ("read", "submit"), 1)
-        stamp: dict[str, Any] = {"campaign": made, "identity": "load", "joined": now(), "created": now()}
+        stamp: dict[str, Any] = {"campaign": campaign, "identity": "load", "joined": now(), "created": now()}
         people = (("Mallory", key), ("Trent", other))
         rows = [{"id": schema.new_id(), "name": name, "account": account, **stamp} for name, account in people]
         tx.execute(insert(schema.members), rows)
     store.close()
-    return made, token
+    return campaign, token
 
 
 def _health(port: int, work: Callable[[], None]) -> list[float]:

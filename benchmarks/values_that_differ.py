@@ -1,4 +1,4 @@
-"""What lies about values earn where providers differ: ``python -m benchmarks values_that_differ [--rounds=400]``.
+"""What lies about values earn where providers differ: ``python -m benchmarks values_that_differ [--simulations=300]``.
 
 Ten providers with 100 normal values each, whose means differ with a given intra-class correlation, or with a spread
 drawn from the prior of `VaryingNormal`. Shares of the cap under a line-up with four rivals, beside the textbook's
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.providers_that_differ import CORRELATIONS, DECOYS, PROVIDERS, RIVALS, ROUNDS, ROWS
+from benchmarks.providers_that_differ import CORRELATIONS, DECOYS, PROVIDERS, RIVALS, ROWS, SIMULATIONS
 from troth import models
 from troth.core.information import line_log_pmi
 from troth.mechanisms.line import on_grid, rank_share
@@ -31,17 +31,17 @@ def sums(rows: Array) -> Array:
     return np.stack([np.full(x.shape[:-1], float(x.shape[-1])), x.sum(axis=-1), (x**2).sum(axis=-1)], axis=-1)
 
 
-def draw_rows(rng: Generator, correlation: float | None, rounds: int) -> Array:
-    """Draw everybody's values, ``(round, provider, row)``."""
-    common, spread = np.moveaxis(MODELS[0].draw_parameters(rng, (rounds,)), -1, 0)
+def draw_rows(rng: Generator, correlation: float | None, simulations: int) -> Array:
+    """Draw everybody's values, ``(simulation, provider, row)``."""
+    common, spread = np.moveaxis(MODELS[0].draw_parameters(rng, (simulations,)), -1, 0)
     if correlation is not None:
-        spread = np.full(rounds, NOISE * np.sqrt(correlation / (1 - correlation)))
-    means = common[:, None] + spread[:, None] * rng.standard_normal((rounds, PROVIDERS))
-    return np.asarray(means[..., None] + NOISE * rng.standard_normal((rounds, PROVIDERS, ROWS)))
+        spread = np.full(simulations, NOISE * np.sqrt(correlation / (1 - correlation)))
+    means = common[:, None] + spread[:, None] * rng.standard_normal((simulations, PROVIDERS))
+    return np.asarray(means[..., None] + NOISE * rng.standard_normal((simulations, PROVIDERS, ROWS)))
 
 
 def draw_reports(rng: Generator, rows: Array) -> Array:
-    """Return sums of the truth and of each lie, ``(report, round, sum)``."""
+    """Return sums of the truth and of each lie, ``(report, simulation, sum)``."""
     truth, (some, half) = sums(rows), (sums(rows[:, : ROWS // parts]) for parts in (10, 2))
     fake = rng.normal(CENTRE, SCALE, (len(rows), 1)) + NOISE * rng.standard_normal(rows.shape)
     shifted = sums(rows + NOISE / 2)
@@ -57,7 +57,7 @@ def statistics(model: Any, summaries: Array) -> Array:
 
 
 def shares(rng: Generator, model: Any, reports: Array, peers: Array) -> Array:
-    """Return what each report earns from a line-up, ``(report, round)``."""
+    """Return what each report earns from a line-up, ``(report, simulation)``."""
     theta = model.draw_parameters(rng, (DECOYS, len(peers), 1))
     real = statistics(model, peers)
     decoys = model.draw_statistics(rng, theta, model.design(real)[:1, :]).sum(axis=-2)
@@ -68,19 +68,19 @@ def shares(rng: Generator, model: Any, reports: Array, peers: Array) -> Array:
 
 def main() -> None:
     """Print what honest providers earn and what lies gain."""
-    given = [argument.removeprefix("--rounds=") for argument in sys.argv if argument.startswith("--rounds=")]
-    rounds = int(given[0]) if given else ROUNDS
-    print(f"{PROVIDERS} providers × {ROWS} values, {rounds} rounds; shares of the cap and gains in percent")
+    given = [argument.removeprefix("--simulations=") for argument in sys.argv if argument.startswith("--simulations=")]
+    simulations = int(given[0]) if given else SIMULATIONS
+    print(f"{PROVIDERS} providers × {ROWS} values, {simulations} simulations; shares of the cap and gains in percent")
     print(f"{'correlation':12} {'model':14} {'honest':>7}  " + "".join(f"{lie:>13}" for lie in LIES))
     for name, correlation in CORRELATIONS.items():
         for model in MODELS:
             rng = np.random.default_rng([1, int(1000 * (9 if correlation is None else correlation))])
-            rows = draw_rows(rng, correlation, rounds)
+            rows = draw_rows(rng, correlation, simulations)
             reports, peers = draw_reports(rng, rows[:, 0]), sums(rows[:, 1:])
-            blocks = [slice(start, start + 20) for start in range(0, rounds, 20)]
+            blocks = [slice(start, start + 20) for start in range(0, simulations, 20)]
             share = np.concatenate([shares(rng, model, reports[:, b], peers[b]) for b in blocks], axis=1)
             gains = 100 * (share[1:] - share[0])
-            error = gains.std(axis=1) / np.sqrt(rounds)
+            error = gains.std(axis=1) / np.sqrt(simulations)
             cells = [f"{gain:+.1f} ± {of:.1f}" for gain, of in zip(gains.mean(axis=1), error, strict=True)]
             honest = f"{100 * share[0].mean():7.1f}"
             print(f"{name:12} {type(model).__name__:14} {honest}  " + "".join(f"{c:>13}" for c in cells), flush=True)

@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 import troth  # noqa: E402
-from pages import command_line, families, gallery, navigation, paper, public_names  # noqa: E402
+from pages import command_line, families, gallery, modules, navigation, paper, public_names  # noqa: E402
 
 project = "Troth"
 author = "The Troth authors"
@@ -52,6 +52,7 @@ html_show_sphinx = False
 WRITTEN: dict[str, Callable[[], str]] = {
     "<!-- written from the code: command line -->": command_line.reference,
     "<!-- written from the code: families -->": families.table,
+    "<!-- written from the code: modules -->": modules.table,
     "<!-- written from the code: the paper -->": paper.table,
     "<!-- written from the code: gallery -->": gallery.index,
     "<!-- written from the code: all names -->": public_names.index,

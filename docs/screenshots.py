@@ -68,7 +68,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         settings = Settings(f"{place}/troth.db", url=f"http://127.0.0.1:{PORT}", tick=0)
         app = create_app(settings)
-        found = prepare(app.state.store)
+        prepared = prepare(app.state.store)
         server = uvicorn.Server(uvicorn.Config(app, port=PORT, log_level="error"))
         thread = threading.Thread(target=server.run)
         thread.start()
@@ -78,7 +78,7 @@ def main() -> None:
             with sync_playwright() as play:
                 browser = play.chromium.launch(executable_path=os.environ.get("CHROMIUM"), args=["--no-sandbox"])
                 for theme in ("light", "dark"):
-                    shoot(browser, found, folder, theme, width)
+                    shoot(browser, prepared, folder, theme, width)
                 browser.close()
         finally:
             server.should_exit = True
@@ -103,8 +103,8 @@ def prepare(store: Store) -> dict[str, Any]:
                 link = campaigns.invite(tx, ana, campaign, member)
                 known = people.get(name)
                 account, password = (None, PASSWORD) if known is None else (known.account, None)
-                made = accounts.accept_invitation(tx, link, account=account, name=name, password=password)
-                people[name] = User(made, name, "provider")
+                account_id = accounts.accept_invitation(tx, link, account=account, name=name, password=password)
+                people[name] = User(account_id, name, "provider")
     rng = np.random.default_rng(20201206)
     hold(store, ana, trial, people, lambda rate: rng.random(int(rng.integers(30, 60))) < rate)
     settlement.close_round(store, ana, trial, 1, anyway=True)  # one of them made its data up, so the model does not fit
@@ -230,21 +230,21 @@ def add(tx: Any, who: User, campaign: str, number: int, values: Any, column: str
 def add_text(tx: Any, who: User, campaign: str, number: int, text: str) -> str:
     """Send a file with this text."""
     row, member = campaigns.joined(tx, who, campaign)
-    held = rounds.find_round(tx, campaign, number)
+    this_round = rounds.find_round(tx, campaign, number)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "data.csv"
         path.write_text(text)
         name = f"{member.name.split()[0].lower()}.csv"
-        upload = read_upload(campaigns.terms_of(row), path, name, member.name, rounds.read_day(held.day))
+        upload = read_upload(campaigns.terms_of(row), path, name, member.name, rounds.read_day(this_round.day))
     return rounds.add_upload(tx, who, campaign, number, upload)
 
 
-def shoot(browser: Browser, found: dict[str, Any], folder: Path, theme: Any, width: int) -> None:
+def shoot(browser: Browser, prepared: dict[str, Any], folder: Path, theme: Any, width: int) -> None:
     """Take pictures of all pages in one theme; complaints of the browser are printed."""
-    for name, who, path in found["pages"]:
+    for name, who, path in prepared["pages"]:
         context = browser.new_context(color_scheme=theme, viewport={"width": width, "height": 800})
         if who is not None:
-            cookie = {"name": "troth_session", "value": found["sessions"][who], "url": f"http://127.0.0.1:{PORT}"}
+            cookie = {"name": "troth_session", "value": prepared["sessions"][who], "url": f"http://127.0.0.1:{PORT}"}
             context.add_cookies([cookie])  # type: ignore[list-item]
         page: Any = context.new_page()
         page.on("console", lambda said, name=name: said.type in ("error", "warning") and print(name, said.text))

@@ -121,10 +121,10 @@ def main() -> None:
             if options.eight:
                 eighth = "flip 10%" if past.reduction.labels else "shift by 1 sd"
                 lies = [lie for lie in lies if lie.name in (*EIGHT, eighth)]
-            found = compare_models(past, candidates, RULES[rule], lies, split=options.split)
-            print(f"\n{found}")
+            comparison = compare_models(past, candidates, RULES[rule], lies, split=options.split)
+            print(f"\n{comparison}")
             if options.plots:
-                for model, backtest in found.backtests.items():
+                for model, backtest in comparison.backtests.items():
                     file = f"{name} {rule} {model}.png".replace(" ", "-")
                     backtest.plot(options.plots / file)
 

@@ -49,10 +49,10 @@ LIES: list[Any] = [
 def main() -> None:
     """Audit every rule with every lie, print the table, draw the picture."""
     path = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[1] / "docs" / "images" / "comparison.png")
-    found = troth.compare(MODEL, RULES, LIES, ROWS, simulations=20_000)
-    print(found)
-    found.plot(path)
-    found.audits["Troth: SyntheticPeers"].plot(path.with_name("audit.png"))
+    comparison = troth.compare(MODEL, RULES, LIES, ROWS, simulations=20_000)
+    print(comparison)
+    comparison.plot(path)
+    comparison.audits["Troth: SyntheticPeers"].plot(path.with_name("audit.png"))
     print(f"\nwritten to {path.name} and audit.png in {path.parent.name}/")
 
 

@@ -1,39 +1,63 @@
-"""A family and a rule that Troth does not know, registered when this module is imported, as an add-on would do it."""
+"""A family and a rule that Troth does not know, registered when this module is imported, as an add-on would do it.
+
+The family brings its own reduction; the rule draws with a seed and has two options.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 import troth
-from rayleigh import Rayleigh
+from pareto import Pareto
 from troth import mechanisms, models
+from troth.core.errors import MissingCapabilityError
+from troth.core.information import log_pmi
 from troth.mechanisms import Breakdown, Rule
-from troth.mechanisms.options import Number, option
+from troth.mechanisms.drawn_peers import draw_peers
+from troth.mechanisms.options import Choice, Whole, option
+
+TIES = {"half": "a tie counts half", "nothing": "a tie counts nothing"}
 
 
 @dataclass(frozen=True)
-class Agreement(Rule):
-    """Pay cap·PMIᵏ/(1 + PMIᵏ): bounded, and not truthful."""
+class DrawnPlace(Rule):
+    """Pay for the place of the real peers among drawn ones: the part of them with which the report agrees less."""
 
-    slope: float = option(Number("slope", 1.0, "how steep it is", "Slope", above=0, wanted="a number above 0"))
+    groups: int = option(Whole("groups", 20, "how many groups of peers are drawn", "Groups", least=2, most=500))
+    ties: str = option(Choice("ties", "half", "what a tie counts", "Ties", choices=TIES))
 
-    purpose = "agreement with the peers"
+    purpose = "place among drawn peers"
+    needs_seed = True
     symmetric = True
-    constant_empty_share = True
-    term_labels: ClassVar[Mapping[str, str]] = {"odds": "odds that data and peers belong together"}
-    score_formula = r"\text{score} = \text{PMI}^k / (1 + \text{PMI}^k)"
-    score_meaning = "Data that agree with the peers score high."
+    term_labels: ClassVar[Mapping[str, str]] = {"below": "drawn groups that agree less"}
+    score_formula = r"\text{score} = b / k"
+    score_meaning = "How many of the drawn groups agree less with your data than your peers do."
+
+    @property
+    def peer_draws(self) -> int:  # type: ignore[override]
+        """How many groups are drawn."""
+        return self.groups
+
+    def drawing(self, most: int) -> Rule:
+        """Draw fewer groups."""
+        return replace(self, groups=max(2, min(self.groups, most)))
 
     def breakdown(self, this_round: troth.Round, /) -> Breakdown:
-        """Squash log PMI."""
-        log_pmi = this_round.log_pmi()
-        share = 1 / (1 + np.exp(-self.slope * log_pmi))
-        return Breakdown(share, log_pmi, share, 0.0, 1.0, {"odds": np.exp(self.slope * log_pmi)})
+        """Count the drawn groups with a lower log PMI."""
+        if this_round.rng is None:
+            raise MissingCapabilityError("DrawnPlace draws: pass rng=")
+        real = this_round.log_pmi()
+        below = np.zeros(real.shape)
+        for peers in draw_peers(this_round, self.groups):
+            drawn = log_pmi(this_round.evidence, this_round.own, peers)
+            below += (drawn < real).sum(axis=0) + (0.5 if self.ties == "half" else 0.0) * (drawn == real).sum(axis=0)
+        share = below / self.groups
+        return Breakdown(share, real, share, 0.0, 1.0, {"below": below})
 
 
-models.register(Rayleigh)
-mechanisms.register(Agreement)
+models.register(Pareto)
+mechanisms.register(DrawnPlace)

@@ -22,11 +22,11 @@ def commands() -> list[Entry]:
 
 
 def _walk(name: str, command: Any) -> list[Entry]:
-    found = [Entry(name, command)]
+    entries = [Entry(name, command)]
     for inner in getattr(command, "commands", {}).values():
         if not inner.hidden:
-            found += _walk(f"{name} {inner.name}", inner)
-    return found
+            entries += _walk(f"{name} {inner.name}", inner)
+    return entries
 
 
 def parameters(command: Any) -> list[Any]:

@@ -25,7 +25,7 @@ class Story(NamedTuple):
 
 def stories(scripts: Path = SCRIPTS, images: Path = IMAGES) -> list[Story]:
     """Read the scripts; the first line of a docstring is the title, the rest is the text."""
-    found = []
+    gallery = []
     for path in sorted(scripts.glob("*.py")) if scripts.is_dir() else []:
         if path.name.startswith("_"):
             continue
@@ -36,8 +36,8 @@ def stories(scripts: Path = SCRIPTS, images: Path = IMAGES) -> list[Story]:
         told = tree.body[0].end_lineno or 0 if ast.get_docstring(tree) else 0
         pictures = sorted(images.glob(f"{path.stem}.*")) + sorted(images.glob(f"{path.stem}_*"))
         shown = [picture for picture in pictures if picture.suffix in (".png", ".svg")]
-        found.append(Story(path.stem, title.strip().rstrip("."), text.strip(), shown, _from_line(source, told)))
-    return found
+        gallery.append(Story(path.stem, title.strip().rstrip("."), text.strip(), shown, _from_line(source, told)))
+    return gallery
 
 
 def _from_line(source: str, line: int) -> str:
@@ -47,11 +47,11 @@ def _from_line(source: str, line: int) -> str:
 def write_pages(pages: Path = PAGES, scripts: Path = SCRIPTS, images: Path = IMAGES) -> list[Path]:
     """Write a page per script and return them; pages of scripts that are gone go too."""
     shutil.rmtree(pages, ignore_errors=True)
-    found = stories(scripts, images)
-    if found:
+    gallery = stories(scripts, images)
+    if gallery:
         pages.mkdir(parents=True)
     written = []
-    for story in found:
+    for story in gallery:
         shown = "\n\n".join(f"![{story.title}](../images/gallery/{path.name})" for path in story.pictures)
         fence = "`" * 4
         parts = [f"# {story.title}", story.text, shown, f"{fence}python\n{story.code}\n{fence}"]
@@ -63,13 +63,13 @@ def write_pages(pages: Path = PAGES, scripts: Path = SCRIPTS, images: Path = IMA
 
 def index() -> str:
     """Return the gallery's index: thumbnails that lead to the pages."""
-    found = stories()
-    if not found:
+    gallery = stories()
+    if not gallery:
         return "The gallery is empty here: it shows what is in `examples/gallery`."
     cards = []
-    for story in found:
+    for story in gallery:
         picture = f"![](images/gallery/{story.pictures[0].name})<br>" if story.pictures else ""
         cards.append(f"- [{picture}{story.title}](gallery/{story.name}.md)")
-    pages = "\n".join(f"gallery/{story.name}" for story in found)
+    pages = "\n".join(f"gallery/{story.name}" for story in gallery)
     listed = "\n".join(cards)
     return "\n\n".join([f"{{.gallery}}\n{listed}", f"```{{toctree}}\n:hidden:\n\n{pages}\n```"])

@@ -65,13 +65,13 @@ def statements() -> list[Statement]:
 def look_up(path: str) -> Any:
     """Return the object of a full name such as ``troth.models.Finite.paper_bounds``."""
     first, *rest = path.split(".")
-    found: Any = import_module(first)
+    value: Any = import_module(first)
     for depth, name in enumerate(rest, start=1):
-        if isinstance(found, ModuleType) and not hasattr(found, name):
-            found = import_module(".".join([first, *rest[:depth]]))
+        if isinstance(value, ModuleType) and not hasattr(value, name):
+            value = import_module(".".join([first, *rest[:depth]]))
         else:
-            found = getattr(found, name)
-    return found
+            value = getattr(value, name)
+    return value
 
 
 @cache

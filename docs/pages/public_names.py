@@ -134,8 +134,8 @@ def home(value: Any) -> str | None:
 
 
 def _link(name: str, value: Any) -> str:
-    found = home(value)
-    return f"`troth.{name}`" if found is None else f"{{py:obj}}`troth.{name} <{found}>`"
+    target = home(value)
+    return f"`troth.{name}`" if target is None else f"{{py:obj}}`troth.{name} <{target}>`"
 
 
 def _escaped(text: str) -> str:

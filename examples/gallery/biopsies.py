@@ -85,9 +85,9 @@ def main(folder: Path) -> dict[str, float]:
         cells = [f"{mean(gains[rule, lie_name]):+.2f} ± {error(gains[rule, lie_name]):.2f}" for rule in RULES]
         print(f"{lie_name:<26}" + "".join(f"{cell:>22}" for cell in cells))
     draw(gains, folder / "biopsies.png")
-    found = {"biopsies": float(len(malignant)), "malignant": float(malignant.sum())}
-    found |= {f"{rule}: {lie}": mean(gain) for (rule, lie), gain in gains.items()}
-    return found | {f"{rule}: {lie}, error": error(gain) for (rule, lie), gain in gains.items()}
+    results = {"biopsies": float(len(malignant)), "malignant": float(malignant.sum())}
+    results |= {f"{rule}: {lie}": mean(gain) for (rule, lie), gain in gains.items()}
+    return results | {f"{rule}: {lie}, error": error(gain) for (rule, lie), gain in gains.items()}
 
 
 def share(rule: troth.Rule, reports: Array) -> Array:

@@ -65,23 +65,23 @@ def load(column: str = "carrier", largest: int = 9) -> History:
 
 def main(folder: Path) -> dict[str, float]:
     """Learn both models, replay the known lies on held-out days, and draw who would have gained."""
-    found = troth.compare_models(load(), CANDIDATES, RULE, LIES, split="blocks", folds=4)
-    print(found)
-    draw(found, folder / "carriers.png")
-    results = {"recommends day types": float(found.recommended == "day types")}
-    for name, backtest in found.backtests.items():
+    comparison = troth.compare_models(load(), CANDIDATES, RULE, LIES, split="blocks", folds=4)
+    print(comparison)
+    draw(comparison, folder / "carriers.png")
+    results = {"recommends day types": float(comparison.recommended == "day types")}
+    for name, backtest in comparison.backtests.items():
         results[f"{name}: lies that gain"] = float(len(backtest.gaining()))
         results[f"{name}: a lie costs"] = 100 * backtest.incentive
         results |= {f"{name}: {finding.lie}": 100 * finding.gain for finding in backtest.overall}
     return results
 
 
-def draw(found: troth.ModelComparison, path: Path) -> None:
+def draw(comparison: troth.ModelComparison, path: Path) -> None:
     """Draw one dot per carrier and lie, and a stroke at their average."""
     figure = Figure(figsize=(9, 4.8), layout="constrained", facecolor="white")
     axes = figure.subplots()
-    lies = found["textbook"].lies
-    for shift, (name, backtest) in zip((-0.17, 0.17), found.backtests.items(), strict=True):
+    lies = comparison["textbook"].lies
+    for shift, (name, backtest) in zip((-0.17, 0.17), comparison.backtests.items(), strict=True):
         gains = np.array([[100 * backtest.of(who, lie).gain for who in backtest.providers] for lie in lies])
         height = np.broadcast_to(np.arange(len(lies))[:, None] + shift, gains.shape)
         axes.scatter(gains, height, s=22, color=COLOURS[name], alpha=0.8, label=name)

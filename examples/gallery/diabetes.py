@@ -95,9 +95,9 @@ def main(folder: Path) -> dict[str, float]:
     for (lie, size), gain in gains.items():
         print(f"  {lie:<18} {size:<6g} {gain.mean():+7.2f} ± {gain.std() / SIMULATIONS**0.5:.2f}")
     draw(gains, folder / "diabetes.png")
-    found = {f"{lie} {size:g}": float(gain.mean()) for (lie, size), gain in gains.items()}
+    means = {f"{lie} {size:g}": float(gain.mean()) for (lie, size), gain in gains.items()}
     errors = {f"{lie} {size:g}, error": float(gain.std() / SIMULATIONS**0.5) for (lie, size), gain in gains.items()}
-    return {"honest": 100 * float(truth.mean()), **found, **errors}
+    return {"honest": 100 * float(truth.mean()), **means, **errors}
 
 
 def share(reports: Array) -> Array:

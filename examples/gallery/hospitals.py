@@ -64,20 +64,20 @@ def main(folder: Path) -> dict[str, float]:
     table = table[table["site"].isin(list(NAMES))]
     ill = {name: (table["outcome"][table["site"] == site] == "1_yes").to_numpy(float) for site, name in NAMES.items()}
     sizes = np.array([len(rows) for rows in ill.values()])
-    found = {f"{name}: patients": float(len(rows)) for name, rows in ill.items()}
-    found |= {f"{name}: ill": 100 * float(rows.mean()) for name, rows in ill.items()}
+    results = {f"{name}: patients": float(len(rows)) for name, rows in ill.items()}
+    results |= {f"{name}: ill": 100 * float(rows.mean()) for name, rows in ill.items()}
     for title, model in MODELS.items():
         reports = np.stack([model.statistics(rows) for rows in ill.values()])
         fit = troth.check_fit(model, reports, rows=sizes)
         print(f"\n{title}: {str(fit).splitlines()[0]}\n{'':<24}" + "".join(f"{name:>18}" for name in ill))
-        found[f"{title}: plausible"] = float(fit.plausible)
+        results[f"{title}: plausible"] = float(fit.plausible)
         for lie, gain in measure(model, list(ill.values())).items():
             error = gain.std(axis=0) / SIMULATIONS**0.5
             cells = [f"{m:+.2f} ± {e:.2f}" for m, e in zip(gain.mean(axis=0), error, strict=True)]
             print(f"{lie:<24}" + "".join(f"{cell:>18}" for cell in cells))
-            found |= {f"{title}: {lie}, {who}": float(m) for who, m in zip(ill, gain.mean(axis=0), strict=True)}
-    draw(found, folder / "hospitals.png")
-    return found
+            results |= {f"{title}: {lie}, {who}": float(m) for who, m in zip(ill, gain.mean(axis=0), strict=True)}
+    draw(results, folder / "hospitals.png")
+    return results
 
 
 def measure(model: Any, hospitals: list[Array]) -> dict[str, Array]:
@@ -100,17 +100,17 @@ def measure(model: Any, hospitals: list[Array]) -> dict[str, Array]:
     return gains
 
 
-def draw(found: dict[str, float], path: Path) -> None:
+def draw(results: dict[str, float], path: Path) -> None:
     """Draw gains by lie and hospital, one panel per model."""
     figure = Figure(figsize=(9.5, 4.6), layout="constrained", facecolor="white")
     panels = figure.subplots(1, 2, sharex=True, sharey=True)
     height = np.arange(len(LIES))
     for axes, title in zip(panels, MODELS, strict=True):
         for k, (name, colour) in enumerate(zip(NAMES.values(), ("#e66101", "#5e3c99", "#999999"), strict=True)):
-            gain = [found[f"{title}: {lie}, {name}"] for lie in LIES]
-            label = f"{name} ({found[f'{name}: ill']:.0f}% ill)"
+            gain = [results[f"{title}: {lie}, {name}"] for lie in LIES]
+            label = f"{name} ({results[f'{name}: ill']:.0f}% ill)"
             axes.barh(height + 0.26 * (k - 1), gain, 0.24, color=colour, label=label)
-        fits = "fits" if found[f"{title}: plausible"] else "DOES NOT FIT"
+        fits = "fits" if results[f"{title}: plausible"] else "DOES NOT FIT"
         axes.set_title(f"{title}: {fits}", loc="left", fontsize=11)
         axes.axvline(0, color="black", linewidth=1)
         axes.grid(axis="x", alpha=0.3)

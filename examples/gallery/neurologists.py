@@ -14,13 +14,13 @@ a past that is not like the present: confusion matrices from the patients of New
 One neurologist lies at a time. The first payment is written to a ledger with its file of shares, verified and
 explained.
 
-**Found.** With a past that is like the present the honest earn 32.7% of the price, and lazy answers the base share of a
-fifth: always “certain” loses 12.5% of the price, always “probable” 12.3%, answers at random 12.4%, and the right labels
-of the wrong patients 12.9%. One step milder each time loses 5.7%. With another hospital as the past, always
-“certain” *gains* 4.1%: most of Winnipeg's patients are certain cases, the model from New Orleans does not know that,
-and an answer that is right about the hospital is paid as if it were right about the patient. The verdict sees it: 43%
-of these labels are “certain” where 14% are expected, the model does not fit, and `troth pay` would stop. It fits all 20
-splits.
+**Found.** With a past that is like the present the honest earn 32.7% of the price, and lazy answers earn the empty
+share, a fifth: always “certain” loses 12.5% of the price, always “probable” 12.3%, answers at random 12.4%, and the
+right labels of the wrong patients 12.9%. One step milder each time loses 5.7%. With another hospital as the past,
+always “certain” *gains* 4.1%: most of Winnipeg's patients are certain cases, the model from New Orleans does not know
+that, and an answer that is right about the hospital is paid as if it were right about the patient. The verdict sees it:
+43% of these labels are “certain” where 14% are expected, the model does not fit, and `troth pay` would stop. It fits
+all 20 splits.
 
 **Take away.** Learn confusion matrices from tasks that were drawn like those you pay. Two annotators suffice.
 """
@@ -117,13 +117,13 @@ def main(folder: Path) -> dict[str, float]:
 
 
 def draw(earned: dict[str, Any], path: Path) -> None:
-    """Draw what the truth and each lie earn, beside the base share."""
+    """Draw what the truth and each lie earn, beside the empty share."""
     figure = Figure(figsize=(8, 3.4), layout="constrained")
     axes = figure.subplots()
     for place, (case, shares) in enumerate(earned.items()):
         at = np.arange(len(shares)) + 0.36 * place
         axes.barh(at, shares, height=0.34, label=case, color=("#0072b2", "#9aa3ad")[place])
-    axes.axvline(0.2, color="#d55e00", linestyle="--", label="base share")
+    axes.axvline(0.2, color="#d55e00", linestyle="--", label="empty share")
     axes.set_yticks(np.arange(len(LIES) + 1) + 0.18, ["honest", *LIES])
     axes.invert_yaxis()
     axes.set_xlabel("mean share of the price of a diagnosis")

@@ -64,23 +64,23 @@ def main(folder: Path) -> dict[str, float]:
             seed=7,
         )
     )
-    found = {"birds": float(len(birds))}
+    results = {"birds": float(len(birds))}
     counts: dict[str, Array] = {}
     for column in ("year", "island"):
         groups = {str(name): codes[(birds[column] == name).to_numpy()] for name in sorted(birds[column].unique())}
         reports = np.stack([MODEL.statistics(rows) for rows in groups.values()])
         fit = troth.check_fit(MODEL, reports)
         print(f"\nsplit by {column}: {str(fit).splitlines()[0]}")
-        found[f"{column}: plausible"] = float(fit.plausible)
+        results[f"{column}: plausible"] = float(fit.plausible)
         # Years are samples of one population, islands are populations of their own.
         sources = [codes] * len(groups) if fit.plausible else list(groups.values())
         for lie, gain in measure(sources, [len(rows) for rows in groups.values()]).items():
             error = gain.mean(axis=1).std() / SIMULATIONS**0.5
             print(f"  {lie:<24} {gain.mean():+6.2f} ± {error:.2f} percent of the cap")
-            found |= {f"{column}: {lie}": float(gain.mean()), f"{column}: {lie}, error": float(error)}
+            results |= {f"{column}: {lie}": float(gain.mean()), f"{column}: {lie}, error": float(error)}
         counts |= dict(zip(groups, reports, strict=True))
-    draw(found, counts, folder / "penguins.png")
-    return found
+    draw(results, counts, folder / "penguins.png")
+    return results
 
 
 def measure(sources: list[Array], sizes: list[int]) -> dict[str, Array]:
@@ -99,7 +99,7 @@ def measure(sources: list[Array], sizes: list[int]) -> dict[str, Array]:
     return gains
 
 
-def draw(found: dict[str, float], counts: dict[str, Array], path: Path) -> None:
+def draw(results: dict[str, float], counts: dict[str, Array], path: Path) -> None:
     """Draw what providers saw beside what lies gain."""
     figure = Figure(figsize=(9.8, 4.4), layout="constrained", facecolor="white")
     left, right = figure.subplots(1, 2, width_ratios=[1, 1.2])
@@ -114,7 +114,7 @@ def draw(found: dict[str, float], counts: dict[str, Array], path: Path) -> None:
     left.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3, frameon=False, handlelength=1)
     height = np.arange(len(LIES))
     for shift, column, colour in ((-0.2, "year", "#5e3c99"), (0.2, "island", "#e66101")):
-        right.barh(height + shift, [found[f"{column}: {lie}"] for lie in LIES], 0.38, color=colour, label=column)
+        right.barh(height + shift, [results[f"{column}: {lie}"] for lie in LIES], 0.38, color=colour, label=column)
     right.axvline(0, color="black", linewidth=1)
     right.set_yticks(height, list(LIES))
     right.invert_yaxis()

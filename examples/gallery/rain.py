@@ -62,32 +62,32 @@ def main(folder: Path) -> dict[str, float]:
     """Learn the prior, replay the known lies, and draw what everybody would have earned."""
     past = load()
     print(troth.fit(past, "Bernoulli"))
-    found = troth.backtest(
+    backtest = troth.backtest(
         past,
         lambda others: troth.fit(others, "Bernoulli"),
         troth.MultiDay(),
         name="Bernoulli with a learnt prior",
         split="blocks",
     )
-    print(found)
-    draw(found, folder / "rain.png")
+    print(backtest)
+    draw(backtest, folder / "rain.png")
     return {
-        "days": float(found.days),
-        "honest": 100 * found.truth,
-        "gaining": float(len(found.gaining())),
-        **{finding.lie: 100 * finding.gain for finding in found.overall},
-        **{f"{finding.lie}, low": 100 * finding.low for finding in found.overall},
+        "days": float(backtest.days),
+        "honest": 100 * backtest.truth,
+        "gaining": float(len(backtest.gaining())),
+        **{finding.lie: 100 * finding.gain for finding in backtest.overall},
+        **{f"{finding.lie}, low": 100 * finding.low for finding in backtest.overall},
     }
 
 
-def draw(found: troth.Backtest, path: Path) -> None:
+def draw(backtest: troth.Backtest, path: Path) -> None:
     """Draw what lies have gained or cost so far, summed up over days and averaged over airports."""
     figure = Figure(figsize=(8, 4.4), layout="constrained", facecolor="white")
     axes = figure.subplots()
-    paid = ~np.isnan(found.gains).all(axis=(1, 2))
+    paid = ~np.isnan(backtest.gains).all(axis=(1, 2))
     days = np.arange(1, paid.sum() + 1)
     for lie, (label, colour) in SHOWN.items():
-        daily = np.nanmean(found.gains[paid][:, :, found.lies.index(lie)], axis=1)
+        daily = np.nanmean(backtest.gains[paid][:, :, backtest.lies.index(lie)], axis=1)
         line = np.cumsum(daily)
         axes.plot(days, line, color=colour, linewidth=2)
         axes.annotate(

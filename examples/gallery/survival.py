@@ -109,7 +109,7 @@ def main(folder: Path) -> dict[str, float]:
     everybody = data("survival", "cancer")
     table = everybody.dropna(subset=["inst"])
     table = table[(table["status"] == 2) | (table["time"] >= 30 * MONTHS)]
-    kept = {"patients": float(len(everybody)), "left out": float(len(everybody) - len(table))}
+    counts = {"patients": float(len(everybody)), "left out": float(len(everybody) - len(table))}
     table = table.assign(months=np.minimum(table["time"] // 30, MONTHS).astype(float))
     table = table.assign(institution="institution " + table["inst"].astype(int).astype(str))
     table = table[table.groupby("institution")["months"].transform("size") >= 8][["institution", "months"]]
@@ -133,14 +133,14 @@ def main(folder: Path) -> dict[str, float]:
         error = gains[name].std() / SIMULATIONS**0.5
         print(f"  {name:<28} {gains[name].mean():+6.2f} ± {error:.2f} percent of the cap")
     draw(reports, gains, folder / "survival.png")
-    found = {name: float(gain.mean()) for name, gain in gains.items()}
+    means = {name: float(gain.mean()) for name, gain in gains.items()}
     errors = {f"{name}, error": float(gain.std() / SIMULATIONS**0.5) for name, gain in gains.items()}
     return {
-        **kept,
+        **counts,
         "laws": float(len(laws.obeyed)),
         "institutions": float(len(reports)),
         "plausible": float(fit.plausible),
-        **found,
+        **means,
         **errors,
     }
 

@@ -22,13 +22,13 @@ from hypothesis import strategies as st
 
 import troth
 from campaigns.shop import GOOD, run, write_campaign
+from preloaded import Preloaded
 from registry import SOAK
 from troth.campaigns.ledger import Ledger, LedgerError, read_ledger, write_whole
 from troth.campaigns.money import portion, to_minor, to_text
 from troth.campaigns.private_files import replace_private
 from troth.core.errors import DataError, ParameterError
 from troth.results.pay import open_ledger
-from warm import Warm
 
 BERNOULLI = troth.models.Bernoulli(1, 1)
 DRAWING = GOOD.replace('rule = "OneTime"\nrange = "clipped"', 'rule = "SyntheticPeers"\ndraws = 16')
@@ -408,10 +408,10 @@ def test_a_model_of_ones_own_is_paid_and_verified(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def warm() -> Iterator[Warm]:
-    warm = Warm()
-    yield warm
-    warm.close()
+def preloaded() -> Iterator[Preloaded]:
+    preloaded = Preloaded()
+    yield preloaded
+    preloaded.close()
 
 
 _KILLS = 200 if SOAK else 20
@@ -419,7 +419,7 @@ _LANES = 4 if SOAK else 1
 
 
 @pytest.mark.parametrize("lane", range(_LANES))
-def test_killed_at_any_moment_nobody_is_paid_twice(lane: int, tmp_path: Path, warm: Warm) -> None:
+def test_killed_at_any_moment_nobody_is_paid_twice(lane: int, tmp_path: Path, preloaded: Preloaded) -> None:
     """Kill -9 at random moments; each rerun must find a whole ledger, or none, and finish with each paid exactly once."""
     chance = random.Random(lane)
     command = ["pay", str(tmp_path / "campaign.toml"), "--no-report", "--final"]
@@ -428,7 +428,7 @@ def test_killed_at_any_moment_nobody_is_paid_twice(lane: int, tmp_path: Path, wa
     write_campaign(tmp_path, DAILY.replace("days = 3", 'budget_per = "day"'), files)
     for name in ("first.jsonl", "second.jsonl"):  # the first one waits until all is imported
         started = time.perf_counter()
-        assert warm.run(tmp_path, *command, "--ledger", tmp_path / name).code == 0
+        assert preloaded.run(tmp_path, *command, "--ledger", tmp_path / name).code == 0
         usual = time.perf_counter() - started
     kills = _KILLS // _LANES
     interrupted = 0
@@ -437,15 +437,15 @@ def test_killed_at_any_moment_nobody_is_paid_twice(lane: int, tmp_path: Path, wa
             ledger.unlink(missing_ok=True)
             days = 2 + attempt % 20 // 10
             (tmp_path / "clinics.csv").write_text(daily_rows(days))
-        process = warm.start(tmp_path, *command)
+        process = preloaded.start(tmp_path, *command)
         time.sleep(usual * chance.uniform(0.1, 1.1))
         with suppress(ProcessLookupError):  # it has ended
             os.kill(process, signal.SIGKILL)
-        interrupted += warm.wait(tmp_path).code == -signal.SIGKILL
+        interrupted += preloaded.wait(tmp_path).code == -signal.SIGKILL
         if ledger.exists():
             troth.verify(ledger)
         if attempt % 10 == 9:
-            assert warm.run(tmp_path, *command).code == 0
+            assert preloaded.run(tmp_path, *command).code == 0
             paid = troth.verify(ledger)
             keys = [(r.day, p.provider) for r in paid.rounds for p in r.payments]
             assert len(keys) == len(set(keys)) == 3 * days
@@ -469,11 +469,11 @@ os.fsync = dying(os.fsync); pathlib.Path.replace = dying(pathlib.Path.replace); 
 """
 
 
-def test_killed_at_every_step_of_writing(tmp_path: Path, warm: Warm) -> None:
+def test_killed_at_every_step_of_writing(tmp_path: Path, preloaded: Preloaded) -> None:
     campaign = write_campaign(tmp_path, GOOD)
     codes = []
     for step in range(1, 30):
-        died = warm.run(tmp_path, "pay", campaign, first=_DYING.format(fatal=step))
+        died = preloaded.run(tmp_path, "pay", campaign, first=_DYING.format(fatal=step))
         codes.append(died.code)
         ledger = tmp_path / "ledger.jsonl"
         if ledger.exists():

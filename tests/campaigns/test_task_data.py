@@ -243,7 +243,7 @@ def test_prices_and_names_that_cannot_be_meant_are_refused(tmp_path: Path) -> No
             paid(frame, task="zzz", columns=columns)
 
 
-def test_whoever_is_below_the_base_share_is_counted_as_the_table_shows(tmp_path: Path) -> None:
+def test_whoever_is_below_the_empty_share_is_counted_as_the_table_shows(tmp_path: Path) -> None:
     result: Any = troth.pay(campaign(tmp_path, labels()))
     below = sum(payment.share < payment.empty_share for payment in result.payments)
     line = str(result.verdict).splitlines()[-1]

@@ -80,7 +80,7 @@ def test_every_kind_of_column_goes_from_init_to_an_audit(
     assert not [finding for finding in audit["findings"] if finding["verdict"] == "GAINS"]
     assert "Tasks with the least agreement" in (folder / "report.html").read_text()
     shares = [payment.share for payment in troth.verify(ledger).rounds[0].payments]
-    assert np.mean(shares) > 0.25  # honest answers earn more than the base share
+    assert np.mean(shares) > 0.25  # honest answers earn more than the empty share
 
 
 def test_prior_and_noise_of_ratings_are_near_those_that_made_them(table: Path, tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_a_budget_is_shared_evenly_among_reports() -> None:
         paid(crowd(), budget="17.99")
 
 
-def test_a_worker_without_a_peer_gets_the_base_share() -> None:
+def test_a_worker_without_a_peer_gets_the_empty_share() -> None:
     frame = crowd(tasks=5)
     frame = {name: [*column, extra] for (name, column), extra in zip(frame.items(), ("alone", "w0", 1), strict=True)}
     table = paid(frame).shares.to_pydict()

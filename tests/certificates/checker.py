@@ -305,7 +305,7 @@ def _base_by_draws(claims: Any, views: list[View], rule: troth.Rule) -> list[str
 
 
 def _wrong_claims_of_a_line(world: World, claims: Any, views: list[View], by_view: list[Any]) -> list[str]:
-    """Reports that know nothing of their peers against the base share, and money above every threshold."""
+    """Reports that know nothing of their peers against the empty share, and money above every threshold."""
     bonded = isinstance(world.rule, troth.Bonded)
     rule: Any = world.rule.rule if bonded else world.rule  # type: ignore[attr-defined]
     wrong, rounding = [], world.rounding

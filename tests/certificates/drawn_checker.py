@@ -1,6 +1,6 @@
 """Certificates of every family against rounds that are drawn: families whose data cannot be listed are here too.
 
-What is called truthful, or to earn the base share, is compared with means over drawn rounds, at five standard errors.
+What is called truthful, or to earn the empty share, is compared with means over drawn rounds, at five standard errors.
 """
 
 from __future__ import annotations

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
+from pages import modules
 from troth.cli.commands import app
 from troth.core import contract, information, limits, sensitivity
+from troth.core.reductions import reduction
 from troth.results.page import render
 
 if TYPE_CHECKING:
@@ -111,12 +113,42 @@ def test_every_module_has_its_place_on_the_page(folder: str) -> None:
     assert sorted(modules - words) == []
 
 
-def test_every_capability_is_in_the_table() -> None:
-    table = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\|[^|]*\|", SECTIONS["Capabilities"], re.MULTILINE))))
-    protocols = {
+def test_every_folder_has_its_place_on_the_page() -> None:
+    block = re.findall(r"^    [^\n]*$", SECTIONS["Where things are"], re.MULTILINE)
+    shown = set(re.findall(r"\b([a-z_]+)/", "\n".join(block)))
+    folders = {name for folder in modules.summaries() for name in folder.split("/")[1:3]}
+    assert sorted(folders - shown) == []
+
+
+def test_every_module_says_what_is_inside() -> None:
+    silent = [
+        f"{folder}/{name}"
+        for folder, lines in modules.summaries().items()
+        for name, line in lines.items()
+        if not line.endswith((".", "?"))
+    ]
+    assert silent == []
+
+
+def first_column(section: str) -> set[str]:
+    """Return the names in the first column of a section's tables."""
+    return set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\|[^|]*\|", SECTIONS[section], re.MULTILINE))))
+
+
+def protocols_of(*homes: Any) -> set[str]:
+    """Return the names of the protocols that modules define."""
+    return {
         name
-        for module in (contract, information, limits, sensitivity)
-        for name, each in vars(module).items()
-        if getattr(each, "_is_protocol", False) and each.__module__ == module.__name__
+        for home in homes
+        for name, each in vars(home).items()
+        if getattr(each, "_is_protocol", False) and each.__module__ == home.__name__
     }
-    assert protocols - {"Model"} == table - {"troth"}
+
+
+def test_every_capability_is_in_the_table() -> None:
+    protocols = protocols_of(contract, information, limits, sensitivity)
+    assert protocols - {"Model"} == first_column("Capabilities") - {"troth"}
+
+
+def test_every_protocol_of_a_reduction_is_in_the_table() -> None:
+    assert protocols_of(reduction) - {"Reduction"} == first_column("Reductions")

@@ -17,9 +17,9 @@ from typing import NamedTuple
 import pytest
 
 from pages import command_line
+from preloaded import Preloaded
 from registry import SOAK
 from troth.campaigns.tables import TABLES
-from warm import Warm
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").rglob("*.md") if p.parent.name != "gallery")]
@@ -63,16 +63,16 @@ secrets.token_hex = lambda size: drawn.randbytes(size).hex()
 
 
 @pytest.fixture(scope="module")
-def warm() -> Iterator[Warm]:
-    warm = Warm()
-    yield warm
-    warm.close()
+def preloaded() -> Iterator[Preloaded]:
+    preloaded = Preloaded()
+    yield preloaded
+    preloaded.close()
 
 
-def run_step(step: Step, folder: Path, warm: Warm | None = None) -> str | None:
+def run_step(step: Step, folder: Path, preloaded: Preloaded | None = None) -> str | None:
     """Run a command, and return what is wrong with it, if anything."""
-    if warm is not None and PLAIN.fullmatch(step.command):
-        return wrong_with(step, *warm.run(folder, *shlex.split(step.command)[1:], first=SAME_SECRETS))
+    if preloaded is not None and PLAIN.fullmatch(step.command):
+        return wrong_with(step, *preloaded.run(folder, *shlex.split(step.command)[1:], first=SAME_SECRETS))
     told = os.environ | {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "LC_ALL": "C.UTF-8",
@@ -100,17 +100,17 @@ def wrong_with(step: Step, code: int, output: str) -> str | None:
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "console")], ids=lambda p: str(p.relative_to(ROOT)))
-def test_every_session_runs(page: Path, tmp_path: Path, warm: Warm) -> None:
+def test_every_session_runs(page: Path, tmp_path: Path, preloaded: Preloaded) -> None:
     """By a shell, as a reader starts: in the first session of the README; others by a process that has started."""
     for number, block in enumerate(blocks(page, "console")):
         starts = SOAK or (page.name == "README.md" and number == 0)
         for step in steps(block):
-            problem = run_step(step, tmp_path, None if starts else warm)
+            problem = run_step(step, tmp_path, None if starts else preloaded)
             assert problem is None, f"{page.name}: {step.command}\n{problem}"
 
 
-def test_a_session_that_prints_something_else_is_caught(tmp_path: Path, warm: Warm) -> None:
-    for way in (None, warm):
+def test_a_session_that_prints_something_else_is_caught(tmp_path: Path, preloaded: Preloaded) -> None:
+    for way in (None, preloaded):
         assert run_step(Step("troth --version", "troth ...\n"), tmp_path, way) is None
         assert "expected" in str(run_step(Step("troth --version", "two\n"), tmp_path, way))
         assert "exit code 1" in str(run_step(Step("troth verify 'no such file'", ""), tmp_path, way))

@@ -1,4 +1,4 @@
-"""Backtests on simulated histories: silent under the right law, loud under the textbook one.
+"""Backtests on simulated histories: silent under the right model, loud under the textbook one.
 
 Declared error: a backtest names a lie that does not gain with probability 0.05 at most; a few dozen histories are
 checked against binomial bounds that hold but for 1 in 10,000, and single histories have fixed seeds.
@@ -48,7 +48,7 @@ def textbook(past: History) -> troth.history.Fitted:
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_lies_gain_under_the_textbook_and_not_under_the_right_law(rule: str) -> None:
+def test_lies_gain_under_the_textbook_and_not_under_the_right_model(rule: str) -> None:
     past = binary_days(1, days=200)
     comparison = compare_models(past, {"textbook": textbook, "right": right_models()}, RULES[rule], FEW)
     assert comparison["right"].gaining() == []

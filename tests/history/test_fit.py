@@ -19,39 +19,39 @@ from troth.models.fitting.day_types.em import State, day_log_likelihoods, maximi
 from troth.models.fitting.day_types.fitted import FittedDayTypes
 from troth.models.fitting.day_types.outcomes import outcome_data
 
-LAWS = ["binary", "categorical", "count", "real"]
+OUTCOMES = ["binary", "categorical", "count", "real"]
 SEEDS = 12 if SOAK else 2
 
 
-def fitted(law: str, seed: int, **options: Any) -> tuple[FittedDayTypes, list[models.LatentClass]]:
-    history, laws = day_types(law, seed, **{k: v for k, v in options.items() if k in ("dispersion", "days")})
-    return models.LatentClass.fit(history, law, types=options.get("types", 3)), laws
+def fitted(outcome: str, seed: int, **options: Any) -> tuple[FittedDayTypes, list[models.LatentClass]]:
+    history, truths = day_types(outcome, seed, **{k: v for k, v in options.items() if k in ("dispersion", "days")})
+    return models.LatentClass.fit(history, outcome, types=options.get("types", 3)), truths
 
 
 @pytest.mark.parametrize("dispersed", [True, False])
-@pytest.mark.parametrize("law", LAWS)
-def test_parameters_are_recovered_within_their_errors(law: str, dispersed: bool) -> None:
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_parameters_are_recovered_within_their_errors(outcome: str, dispersed: bool) -> None:
     """Errors in standard errors are normal numbers: their squares add up to no more than chance has it in a million."""
     of_means, of_dispersion, of_prior = [], [], []
     for seed in range(SEEDS):
-        fit, laws = fitted(law, seed, **({} if dispersed else {"dispersion": 0.0}))
-        for i, true in enumerate(laws):
+        fit, truths = fitted(outcome, seed, **({} if dispersed else {"dispersion": 0.0}))
+        for i, true in enumerate(truths):
             own, errors = fit.models[f"p{i}"], fit.errors[f"p{i}"]
-            stated = errors["means"][..., 1] if law == "binary" else errors["means"]
+            stated = errors["means"][..., 1] if outcome == "binary" else errors["means"]
             of_means.append(((np.array(own.means) - np.array(true.means)) / stated).ravel())
             of_dispersion.append((own.dispersion - true.dispersion) / errors["dispersion"])
-        of_prior.append((np.array(fit.population.prior) - np.array(laws[0].prior)) / fit.errors.of_prior)
+        of_prior.append((np.array(fit.population.prior) - np.array(truths[0].prior)) / fit.errors.of_prior)
     for z in (np.concatenate(of_means), np.array(of_dispersion), np.concatenate(of_prior)):
         assert (z**2).sum() < chi2.isf(1e-6, len(z))
         assert np.abs(z).max() < 6
     assert (np.concatenate(of_means) ** 2).mean() > 0.3  # nor are errors stated that are far too large
 
 
-@pytest.mark.parametrize("law", LAWS)
-def test_the_penalised_likelihood_never_falls(law: str) -> None:
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_the_penalised_likelihood_never_falls(outcome: str) -> None:
     """From a bad start, where steps are long: at every step, up to the rounding of a sum of that size."""
-    history, _ = day_types(law, 5)
-    data = outcome_data(history, law, None)
+    history, _ = day_types(outcome, 5)
+    data = outcome_data(history, outcome, None)
     rng = generator(1)
     for dispersion in (data.start, 30 * data.start, data.low):
         weights = rng.dirichlet(np.ones(4), size=len(history.days))
@@ -64,15 +64,15 @@ def test_the_penalised_likelihood_never_falls(law: str) -> None:
         assert steps.min() >= -1e-11 * np.abs(trace[0])
         assert steps[0] > 0.1
         assert trace[-1] == pytest.approx(objective(data, end, day_log_likelihoods(data, end)[0]), abs=1e-6)
-    fit = models.LatentClass.fit(history, law, types=3)
+    fit = models.LatentClass.fit(history, outcome, types=3)
     assert np.diff(fit.trace).min() >= -1e-11 * abs(fit.trace[0])
 
 
-@pytest.mark.parametrize("law", LAWS)
-def test_the_climb_ends_where_no_direction_rises(law: str) -> None:
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_the_climb_ends_where_no_direction_rises(outcome: str) -> None:
     """The penalised likelihood at the end, against the same with any parameter moved a little."""
-    history, _ = day_types(law, 6)
-    data = outcome_data(history, law, None)
+    history, _ = day_types(outcome, 6)
+    data = outcome_data(history, outcome, None)
     means = data.initial(np.eye(3)[np.arange(len(history.days)) % 3] * 0.8 + 0.2 / 3)
     state = State(
         np.log(np.full(3, 1 / 3)),
@@ -86,32 +86,32 @@ def test_the_climb_ends_where_no_direction_rises(law: str) -> None:
     rng = generator(2)
     for _ in range(20):
         noise = 1e-3 * rng.normal(size=state.means.shape)
-        moved = state.means * np.exp(noise) if law != "real" else state.means + noise
-        if law in ("binary", "categorical"):
+        moved = state.means * np.exp(noise) if outcome != "real" else state.means + noise
+        if outcome in ("binary", "categorical"):
             moved = moved / moved.sum(axis=-1, keepdims=True)
         size = state.dispersion * np.exp(1e-3 * rng.normal(size=len(state.dispersion)))
         other = State(state.log_prior, moved, size, state.population, state.centre, state.shrinkage)
         assert objective(data, other, day_log_likelihoods(data, other)[0]) < trace[-1] + 1e-4
 
 
-@pytest.mark.parametrize("law", LAWS)
-def test_the_number_of_types_is_found(law: str) -> None:
-    history, _ = day_types(law, 7, days=160 if SOAK else 100, types=3)
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_the_number_of_types_is_found(outcome: str) -> None:
+    history, _ = day_types(outcome, 7, days=160 if SOAK else 100, types=3)
     told: list[float] = []
     most = 5 if SOAK else 4
-    fit = models.LatentClass.fit(history, law, max_types=most, watch=lambda share, words: told.append(share))
+    fit = models.LatentClass.fit(history, outcome, max_types=most, watch=lambda share, words: told.append(share))
     assert fit.types == 3
     assert fit.held_out[3][0] > fit.held_out[2][0]
     assert told == sorted(told)
     assert told[-1] == 1.0
 
 
-@pytest.mark.parametrize("law", LAWS)
-def test_the_work_of_a_step_is_linear(law: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_the_work_of_a_step_is_linear(outcome: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Likelihoods that a step computes, counted: at most six per day, provider and type, whatever their numbers."""
     for days, providers, types in ((40, 3, 2), (80, 3, 2), (40, 6, 2), (40, 3, 4)):
-        history, _ = day_types(law, 14, days=days, providers=providers)
-        data = outcome_data(history, law, None)
+        history, _ = day_types(outcome, 14, days=days, providers=providers)
+        data = outcome_data(history, outcome, None)
         means = data.initial(generator(6).dirichlet(np.ones(types), size=len(history.days)))
         size = np.full(providers, data.start)
         prior = np.log(np.full(types, 1 / types))
@@ -140,10 +140,10 @@ def test_providers_are_pooled_as_far_as_they_are_alike() -> None:
     """Clones are shrunk together strongly, strangers hardly; a provider with few days is shrunk most."""
     strict, _ = day_types("binary", 9, providers=6)
     rng = generator(3)
-    law = models.LatentClass([0.4, 0.6], "binary", [0.2, 0.6], 0.03)
-    theta = law.draw_parameters(rng, (100,))
+    truth = models.LatentClass([0.4, 0.6], "binary", [0.2, 0.6], 0.03)
+    theta = truth.draw_parameters(rng, (100,))
     reports = [
-        (day, f"p{i}", Counts(2).of_rows(law.draw_data(rng, theta[day], 40)[:, None]))
+        (day, f"p{i}", Counts(2).of_rows(truth.draw_data(rng, theta[day], 40)[:, None]))
         for day in range(100)
         for i in range(6)
         if i or day < 8
@@ -157,13 +157,13 @@ def test_providers_are_pooled_as_far_as_they_are_alike() -> None:
 
 def test_a_provider_without_history_gets_the_population_s_distribution() -> None:
     """Its dispersion holds how much providers differ, so that a stranger's honest data are not unlikely."""
-    history, laws = day_types("binary", 10, days=150, providers=8)
+    history, truths = day_types("binary", 10, days=150, providers=8)
     fit = models.LatentClass.fit(history, "binary", types=3)
     assert fit.model_of("nobody") == fit.population
     assert fit.population.dispersion > np.mean([m.dispersion for m in fit.models.values()])
     with pytest.raises(troth.DataError, match="'nobody' has no distribution of its own"):
         fit.errors["nobody"]
-    apart = np.std([np.array(law.means) for law in laws], axis=0).mean()
+    apart = np.std([np.array(truth.means) for truth in truths], axis=0).mean()
     p = np.array(fit.population.means)
     implied = np.sqrt((fit.population.dispersion - 0.04) * p * (1 - p)).mean()
     assert 0.4 * apart < implied < 2 * apart
@@ -192,7 +192,7 @@ def reported(days: int, names: str = "ab", varying: bool = True, rows: int = 1) 
 
 
 @pytest.mark.parametrize(
-    ("reports", "law", "options", "message"),
+    ("reports", "outcome", "options", "message"),
     [
         (reported(9), "binary", {}, "has 9 days; a fit needs at least 10"),
         (reported(12), "binary", {"types": 9}, "at least 27"),
@@ -204,9 +204,9 @@ def reported(days: int, names: str = "ab", varying: bool = True, rows: int = 1) 
         (reported(20), "binary", {"starts": 0}, "starts"),
     ],
 )
-def test_histories_that_teach_nothing_are_refused(reports: Any, law: str, options: Any, message: str) -> None:
+def test_histories_that_teach_nothing_are_refused(reports: Any, outcome: str, options: Any, message: str) -> None:
     with pytest.raises(troth.TrothError, match=message):
-        models.LatentClass.fit(History.from_reports(reports, Counts(2)), law, **options)
+        models.LatentClass.fit(History.from_reports(reports, Counts(2)), outcome, **options)
 
 
 def test_values_need_a_spread() -> None:
@@ -234,7 +234,7 @@ def test_a_fit_is_a_campaign_file_and_pays() -> None:
     from troth.campaigns.terms import Campaign
     from troth.data.request import Report
 
-    history, laws = day_types("binary", 13)
+    history, truths = day_types("binary", 13)
     fit = models.LatentClass.fit(history, "binary", types=3)
     campaign = Campaign.from_dict(
         {
@@ -248,10 +248,10 @@ def test_a_fit_is_a_campaign_file_and_pays() -> None:
     assert campaign.model == fit.population
     assert {name: campaign.model_of(name) for name in fit.models} == fit.models
     rng = generator(5)
-    theta = laws[0].draw_parameters(rng)
+    theta = truths[0].draw_parameters(rng)
     reports = []
-    for i, law in enumerate(laws):
-        summaries = law.reduction.of_rows(law.draw_data(rng, theta, 50)[:, None])
+    for i, truth in enumerate(truths):
+        summaries = truth.reduction.of_rows(truth.draw_data(rng, theta, 50)[:, None])
         reports.append(Report(f"p{i}", None, 50, summaries))
     paid = settle(campaign, reports)
     assert 0 < sum(payment.payment for payment in paid) <= 10_000
@@ -260,12 +260,12 @@ def test_a_fit_is_a_campaign_file_and_pays() -> None:
 def test_offsets_and_dispersions_are_recovered_within_their_errors() -> None:
     of_prior, of_offset, of_dispersion = [], [], []
     for seed in range(2 * SEEDS):
-        history, laws = normals(seed)
+        history, truths = normals(seed)
         fit = models.ProviderNormal.fit(history)
         assert np.diff(fit.trace).min() >= -1e-11 * abs(fit.trace[0])
         of_prior.append((fit.population.mean - 50) / fit.errors["mean"])
         of_prior.append((fit.population.scale - 4) / fit.errors["scale"])
-        for i, true in enumerate(laws):
+        for i, true in enumerate(truths):
             own, stated = fit.models[f"p{i}"], fit.errors["providers"][f"p{i}"]
             of_offset.append((own.offset - true.offset) / stated["offset"])
             of_dispersion.append((own.dispersion - true.dispersion) / stated["dispersion"])
@@ -280,26 +280,26 @@ def test_a_normal_fit_maximises_the_marginal_likelihood() -> None:
     history, _ = normals(20, days=60, providers=3)
     fit = models.ProviderNormal.fit(history)
 
-    def density(laws: list[models.ProviderNormal]) -> float:
+    def density(fits: list[models.ProviderNormal]) -> float:
         total = 0.0
         for d in range(len(history.days)):
             who = np.flatnonzero(history.present[d])
             n = history.rows[d, who]
             y = history.summaries[d, who, 1] / n + 48.0
-            own = [laws[i] for i in who]
+            own = [fits[i] for i in who]
             noise = np.diag([m.dispersion**2 + m.noise**2 / k for m, k in zip(own, n, strict=True)])
             mean = [m.mean + m.offset for m in own]
-            total += float(multivariate_normal.logpdf(y, mean, noise + laws[0].scale ** 2))
+            total += float(multivariate_normal.logpdf(y, mean, noise + fits[0].scale ** 2))
         return total
 
-    laws = list(fit.models.values())
-    best = density(laws)
-    penalty = 0.5 * sum((m.offset / fit.offsets) ** 2 for m in laws)
+    fits = list(fit.models.values())
+    best = density(fits)
+    penalty = 0.5 * sum((m.offset / fit.offsets) ** 2 for m in fits)
     for change in ({"scale": 1.15}, {"scale": 0.85}, {"dispersion": 1.2}, {"dispersion": 0.8}):
         (name, factor), *_ = change.items()
-        moved = [models.ProviderNormal(**{**_plain(m), name: factor * getattr(m, name)}) for m in laws]
+        moved = [models.ProviderNormal(**{**_plain(m), name: factor * getattr(m, name)}) for m in fits]
         assert density(moved) < best + 0.05
-    shifted = [models.ProviderNormal(**{**_plain(m), "offset": m.offset + 0.4 * (-1) ** i}) for i, m in enumerate(laws)]
+    shifted = [models.ProviderNormal(**{**_plain(m), "offset": m.offset + 0.4 * (-1) ** i}) for i, m in enumerate(fits)]
     assert density(shifted) - 0.5 * sum((m.offset / fit.offsets) ** 2 for m in shifted) < best - penalty
 
 

@@ -1,4 +1,4 @@
-"""Simulated histories whose law is known: day types, providers that differ, sizes that vary."""
+"""Simulated histories from known models: day types, providers that differ, sizes that vary."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def binary_days(seed: int, days: int, providers: int = 5, sizes: tuple[int, int]
 
 
 def right_models(providers: int = 5) -> list[Any]:
-    """The law that `binary_days` are drawn from, one model per provider."""
+    """The models that `binary_days` are drawn from, one model per provider."""
     return [models.Finite(PRIOR, np.stack([1 - p, p], axis=-1)) for p in rates(providers).T]
 
 
@@ -63,31 +63,33 @@ TEXTBOOK = {"binary": "Bernoulli", "categorical": "Categorical", "count": "Poiss
 DISPERSION = {"binary": 0.03, "categorical": 0.03, "count": 0.05, "real": 0.3}
 
 
-def laws(law: str) -> list[Any]:
-    """Day types with a law for each provider: offsets of its own, and rows that move together more or less."""
+def true_models(outcome: str) -> list[Any]:
+    """Day types with a model for each provider: its own offset, and rows that move together more or less."""
     offset = np.array([0.15, -1.0, 0.9, 0.3])[:, None]
-    if law == "binary":
+    if outcome == "binary":
         means: Any = 1 / (1 + np.exp(-(np.array([-1.7, -0.6, 0.6]) + offset)))
-    elif law == "categorical":
+    elif outcome == "categorical":
         base = np.array([[0.6, 0.3, 0.1], [0.3, 0.4, 0.3], [0.1, 0.3, 0.6]])
         tilted = base * np.exp(offset[:, None] * np.array([-1.0, 0.0, 1.0]))
         means = tilted / tilted.sum(axis=-1, keepdims=True)
-    elif law == "count":
+    elif outcome == "count":
         means = np.exp(np.array([0.0, 0.7, 1.4]) + 0.7 * offset)
     else:
         means = np.array([-1.0, 0.0, 1.2]) + offset
-    spread = 1.0 if law == "real" else None
-    sizes = DISPERSION[law] * np.array([1.0, 1.5, 1.0, 1.5])
-    return [models.LatentClass([0.35, 0.4, 0.25], law, m, float(s), spread) for m, s in zip(means, sizes, strict=True)]
+    spread = 1.0 if outcome == "real" else None
+    sizes = DISPERSION[outcome] * np.array([1.0, 1.5, 1.0, 1.5])
+    return [
+        models.LatentClass([0.35, 0.4, 0.25], outcome, m, float(s), spread) for m, s in zip(means, sizes, strict=True)
+    ]
 
 
-def dispersed_days(law: str, seed: int, days: int) -> History:
-    """A history that is drawn from `laws`, with sizes that vary from day to day."""
+def dispersed_days(outcome: str, seed: int, days: int) -> History:
+    """A history that is drawn from `true_models`, with sizes that vary from day to day."""
     rng = generator(seed, 63)
-    own = laws(law)
+    own = true_models(outcome)
     types = own[0].draw_parameters(rng, (days,))
     rows = rng.integers(8, 30, size=(days, PROVIDERS))
-    reduction: Any = Moments((0.0,), squares=True) if law == "real" else own[0].reduction
+    reduction: Any = Moments((0.0,), squares=True) if outcome == "real" else own[0].reduction
     summaries = np.zeros((days, PROVIDERS, reduction.width))
     for day, provider in np.ndindex(days, PROVIDERS):
         data = own[provider].draw_data(rng, types[day], int(rows[day, provider]))

@@ -1,4 +1,4 @@
-"""Panels whose members contradict each other pay the base share for themselves alone (erratum E16)."""
+"""Panels whose members contradict each other pay the empty share for themselves alone (erratum E16)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def random_model(seed: int) -> models.Finite:
 )
 @pytest.mark.parametrize(("providers", "count"), [(5, 2), (9, 4), (9, 8), (31, 5)])
 def test_one_report_moves_a_share_by_its_panel_alone(providers: int, count: int, rule: dict[str, Any]) -> None:
-    """Without panels everybody else falls to the base share; with B of them nobody loses more than 1/B."""
+    """Without panels everybody else falls to the empty share; with B of them nobody loses more than 1/B."""
     before, after = attacked(providers)
     rows = np.full(providers, 2.0)
     line_up = troth.LineUp(**{"decoys": 99, "panels": count, **rule})

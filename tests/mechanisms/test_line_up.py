@@ -1,4 +1,4 @@
-"""What the line-up pays for every input: bounded, symmetric, for nothing the base share, and its strength."""
+"""What the line-up pays for every input: bounded, symmetric, for nothing the empty share, and its strength."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_for_every_input(name: str, rule: str, providers: int, seed: int, groupe
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_an_empty_report_is_paid_the_base_share_to_the_last_bit(name: str) -> None:
+def test_an_empty_report_is_paid_the_empty_share_to_the_last_bit(name: str) -> None:
     t = reports(name, 4, 3)
     t[1] = 0.0
     rows = np.array([2.0, 0.0, 3.0, 2.0])
@@ -276,7 +276,7 @@ def test_one_hostile_provider_among_several(hostile: tuple[float, float]) -> Non
 
 
 def test_contradicting_peers_and_impossible_pairs() -> None:
-    """Peers that contradict each other pay the base share; a report that contradicts its peers comes last."""
+    """Peers that contradict each other pay the empty share; a report that contradicts its peers comes last."""
     model = models.Finite([0.5, 0.5], [[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]])
     t = np.stack([model.statistics(x) for x in ([0], [1], [2])])
     rule = troth.LineUp(decoys=99)
@@ -365,7 +365,7 @@ def test_certificates_say_what_is_proved() -> None:
 
 
 def test_with_a_strict_part_made_up_reports_earn_less_than_empty_ones() -> None:
-    """Declared: three standard errors of 400 rounds below the base share, which is why it is claimed as a bound."""
+    """Declared: three standard errors of 400 rounds below the empty share, which is why it is claimed as a bound."""
     rule, model, rng = troth.LineUp(decoys=49, strict=1.0), models.Bernoulli(2, 2), generator(5)
     ones = rng.binomial(20, rng.beta(2, 2, (400, 1)), (400, 3))
     t = np.zeros((400, 4, 2))

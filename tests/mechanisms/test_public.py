@@ -84,7 +84,7 @@ def line_up_share(values: list[float], rivals: int) -> float:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(("decoys", "rivals"), [(1, 1), (2, 1), (2, 2)])
-def test_a_copy_earns_the_base_share_of_a_line(seed: int, decoys: int, rivals: int) -> None:
+def test_a_copy_earns_the_empty_share_of_a_line(seed: int, decoys: int, rivals: int) -> None:
     """Real peers have the declared model's distribution given z, decoys that of the posterior: the same, exactly."""
     world = KnownWorld(seed, zeros=False)
     real = world.belief(np.zeros_like(world.z), of=1)

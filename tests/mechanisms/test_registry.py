@@ -19,6 +19,7 @@ from troth.mechanisms import DEFAULT_RULE, RULES, Breakdown, Rule, default_rule,
 from troth.mechanisms.options import Choice, Flag, Number, Whole, option
 from troth.results.explanation import steps
 
+HERE = Path(__file__).parent
 ROWS = {"clinic": ["Ash"] * 4 + ["Birch"] * 4 + ["Elm"] * 4, "improved": [1, 1, 0, 1, 1, 1, 1, 0, 0, 0, 0, 1]}
 TERMS = {
     "campaign": {"name": "clinics", "budget": "300.00", "currency": "EUR"},
@@ -195,3 +196,12 @@ def test_every_rule_has_defaults_that_make_it(name: str) -> None:
     assert settings.pop("rule") == name
     assert set(settings) <= set(rule.settings())
     assert type(rule).from_settings(Section("mechanism", settings)) == rule
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_rule_is_checked_exactly_and_documented(name: str) -> None:
+    checks = [path.read_text("utf-8") for path in (HERE / "test_truthful.py", HERE / "test_line_up_exact.py")]
+    assert any(f"{name}(" in text for text in checks)
+    docs = HERE.parents[1] / "docs"
+    pages = [docs / "rules.md", *([docs / "howto" / "choose-a-rule.md"] if name in offered_rules() else [])]
+    assert all(f"`{name}" in page.read_text("utf-8") for page in pages)

@@ -97,7 +97,7 @@ def test_a_share_that_is_far_off_is_not_among_them(rule: Rule) -> None:
     assert excluded >= 16
 
 
-def test_an_empty_report_is_paid_the_base_share_to_the_bit() -> None:
+def test_an_empty_report_is_paid_the_empty_share_to_the_bit() -> None:
     for rule in (LineUp(decoys=19), LineUp(decoys=19, strict=0.3)):
         empty = Figures(log_pmi=None, score=None, low=None, high=None, share=0.0, empty_share=0.0, terms={})
         terms = {"decoys": 19.0, "above": 0.0, "tied": 19.0, "strict_score": 0.22}

@@ -106,7 +106,7 @@ def test_it_is_the_line_up_of_each_task(strict: float) -> None:
     assert (together.peers == 0).any()
 
 
-def test_what_everybody_knows_pays_the_base_share() -> None:
+def test_what_everybody_knows_pays_the_empty_share() -> None:
     """A function of the public guess alone earns 1/(r + 1) by the order, and less by the strict score."""
     rng = np.random.default_rng(5)
     prior, tables = np.array([0.6, 0.4]), confusion_matrices(rng, 3, 2, 2)
@@ -133,7 +133,7 @@ def test_a_report_that_cannot_occur_is_refused() -> None:
         RULE.evaluate_tasks(tasks_of([0.5, 0.5], tables, np.array([[2, 0]])))
 
 
-def test_peers_that_contradict_each_other_pay_the_base_share() -> None:
+def test_peers_that_contradict_each_other_pay_the_empty_share() -> None:
     tables = np.array([[[1.0, 0.0], [0.0, 1.0]]] * 3)
     share = RULE.evaluate_tasks(tasks_of([0.5, 0.5], tables, np.array([[0, 0, 1]]))).share
     assert share[:2] == pytest.approx(0.2)

@@ -188,7 +188,7 @@ def test_no_lie_gains_under_the_line_up(name: str) -> None:
     assert table["shuffle labels"][0] > 0.3
 
 
-def test_with_features_at_hand_a_made_up_report_earns_the_base_share() -> None:
+def test_with_features_at_hand_a_made_up_report_earns_the_empty_share() -> None:
     """Decoys are exchangeable with the real peers, however wide the prior: 20% within four standard errors."""
     model, rng = models.LogisticRegression([0.0] * 3, 0.1), generator(7)
     rule, shares = troth.LineUp(decoys=19), []
@@ -237,7 +237,7 @@ def test_an_audit_knows_lies_for_labelled_rows(name: str) -> None:
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_an_audit_keeps_the_features_that_are_at_hand(name: str) -> None:
-    """Reports of that many rows have them, and a made-up one earns the base share: within four standard errors."""
+    """Reports of that many rows have them, and a made-up one earns the empty share: within four standard errors."""
     model: Any = FAMILIES[name]
     size, rng = model.reduction.features, generator(6)
     at_hand = [model.with_features(generator(k).normal(size=(12, size))) for k in range(3)]

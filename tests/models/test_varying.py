@@ -370,7 +370,7 @@ def test_a_history_of_varying_providers_is_fitted() -> None:
 
 
 def test_posterior_draws_of_the_spread_are_continuous() -> None:
-    """Without data they have the prior's law: 0 with probability 0.1, otherwise each factor equally likely."""
+    """Without data they have the prior's distribution: 0 with probability 0.1, otherwise each factor equally likely."""
     for model, ends in ((models.VaryingNormal(3, 2, 1.5), (0.15, 45)), (linear(), (0.01, 3))):
         nothing = np.zeros(
             (4000, len(model.statistics(model.draw_data(generator(7), model.draw_parameters(generator(7)), 3))))

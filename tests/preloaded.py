@@ -1,7 +1,7 @@
-"""Commands as children of one process that has imported what they need: as separate, without a second of imports each.
+"""Commands as children of one process that has already imported what they need, which saves a second for each.
 
-`Warm` starts this file as a program. For each line of JSON on its input it forks a child, which runs one command in a
-folder, with a file for its output, and prints the child's id, then how the child ended.
+`Preloaded` starts this file as a program. For each line of JSON on its input it forks a child, which runs one command
+in a folder, with a file for its output. It prints the child's id, then how the child ended.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Done(NamedTuple):
     output: str
 
 
-class Warm:
+class Preloaded:
     """A process with everything imported, whose children run commands."""
 
     def __init__(self) -> None:

@@ -1,0 +1,148 @@
+"""A family that Troth does not know, with its own reduction: no bundled one adds up logarithms."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from troth import models
+from troth.core.contract import Array
+from troth.core.errors import DataError
+from troth.core.reductions import Reduction
+from troth.core.support import Bounds, Support
+from troth.models.first_guess import Column, FirstGuess
+from troth.models.fitting.free_parameters import FreeParameters, Positive
+from troth.models.fitting.moments import gamma_moments
+from troth.models.parameters import parameter, positive
+
+
+@dataclass(frozen=True)
+class LogSum:
+    """Rows of values from ``least`` on become n and Σ ln x."""
+
+    least: float
+    columns, width, labels, batch_columns = 1, 2, None, 1
+
+    @property
+    def support(self) -> Support:
+        """From the least value on."""
+        return Support(self.least)
+
+    def of_rows(self, table: Array, /) -> Array:
+        """Reduce a table."""
+        return np.stack(
+            [np.full(table.shape[:-2], float(table.shape[-2])), np.log(table[..., 0]).sum(axis=-1)], axis=-1
+        )
+
+    def add(self, columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], size: int, /) -> Array:
+        """Reduce a batch by code."""
+        return np.stack([np.bincount(codes, w, size) for w in (None, np.log(columns[0]))], axis=-1)
+
+    def rows(self, summary: Array, /) -> Array:
+        """Return n."""
+        return summary[..., 0]
+
+    def magnitudes(self, summary: Array, /) -> Array:
+        """Return Σ ln x, which is infinite if a value was."""
+        return summary[..., 1:]
+
+    def check(self, summary: Array, values: Bounds | None = None, constant: Collection[int] = (), /) -> None:
+        """Refuse a sum that is too small for the rows."""
+        if summary[0] == 0 and summary[1] != 0:
+            raise DataError("no rows have a sum of logarithms")
+        if summary[1] < summary[0] * (np.log(self.least) - 1e-9):
+            raise DataError(f"values are at least {self.least:g}")
+
+    def expressions(self, columns: Sequence[Any], labels: Sequence[Any] | None = None, /) -> dict[str, Any]:
+        """Sum ln x where the data are."""
+        return {"log_sum": columns[0].ln().sum()}
+
+    def collect(self, rows: float, aggregates: Mapping[str, Any], /) -> Array:
+        """Return n and Σ ln x."""
+        return np.array([rows, aggregates["log_sum"]], dtype=np.float64)
+
+    def convert(self, summary: Array, wanted: Reduction, /) -> Array:
+        """Return the summary."""
+        return summary
+
+
+@dataclass(frozen=True)
+class Pareto(models.Family):
+    """Incomes x ≥ m with density αmᵅ/xᵅ⁺¹, α ~ Gamma(shape, rate)."""
+
+    shape: float = field(metadata=parameter("pseudo-count of incomes", positive, 3.0))
+    rate: float = field(metadata=parameter("pseudo-sum of ln(x/m)", positive, 2.0))
+    least: float = field(default=1.0, metadata=parameter("the least income m", positive, 1.0, known=True))
+
+    description: ClassVar[str] = "incomes above a minimum"
+    example: ClassVar[models.Example] = models.Example("how unequal are incomes?", ("income",), "bureau")
+    theta: ClassVar[tuple[str, ...]] = ("equality of {column}",)
+
+    @classmethod
+    def suits(cls, column: Column, /) -> bool:
+        """Leave numbers to the normal."""
+        return False
+
+    @classmethod
+    def first_guess(cls, column: Column, /) -> FirstGuess:
+        """Take the least income and the size from the data."""
+        least = float(column.numbers.min())
+        excess = float(np.log(column.numbers / least).mean())
+        return FirstGuess({"shape": 1.0, "rate": excess or 1.0, "least": least}, from_data=True)
+
+    @property
+    def reduction(self) -> Reduction:
+        """The number of incomes and the sum of their logarithms."""
+        return LogSum(self.least)
+
+    @property
+    def support(self) -> Support:
+        """From m on."""
+        return self.reduction.support
+
+    def summary(self, data: Any, /) -> Array:
+        """(n, Σ ln x)."""
+        return self.reduction.of_rows(self.support.check(data)[..., None])
+
+    def from_summary(self, summary: Array, /) -> Array:
+        """(n, Σ ln(x/m))."""
+        return np.asarray(summary @ np.array([[1.0, -np.log(self.least)], [0.0, 1.0]]))
+
+    def log_evidence(self, statistics: Array, /) -> Array:
+        """lnΓ(a + n) − (a + n) ln(b + Σ ln(x/m))."""
+        a = self.shape + statistics[..., 0]
+        return np.asarray(gammaln(a) - a * np.log(self.rate + statistics[..., 1]))
+
+    def draw_parameters(self, rng: np.random.Generator, shape: tuple[int, ...] = (), /) -> Array:
+        """Draw α from the prior."""
+        return rng.gamma(self.shape, 1 / self.rate, size=(*shape, 1))
+
+    def draw_data(self, rng: np.random.Generator, parameters: Array, rows: int, /) -> Array:
+        """Draw incomes."""
+        return self.least * np.exp(rng.exponential(size=(*parameters.shape[:-1], rows)) / parameters)
+
+    def draw_statistics(self, rng: np.random.Generator, parameters: Array, design: Array, /) -> Array:
+        """Draw (n, Σ ln(x/m))."""
+        rate, rows = np.broadcast_arrays(parameters[..., 0], design[..., 0])
+        return np.stack([rows, rng.standard_gamma(rows) / rate], axis=-1)
+
+    def draw_posterior(self, rng: np.random.Generator, statistics: Array, /) -> Array:
+        """Draw α given statistics."""
+        return np.asarray(rng.gamma(self.shape + statistics[..., :1]) / (self.rate + statistics[..., 1:]))
+
+    def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
+        """−Σ ln x: an income of x has density α(m/x)ᵅ/x."""
+        return np.asarray(-summaries[..., 1])
+
+    @classmethod
+    def initial_parameters(cls, summaries: Array, reduction: Reduction, fixed: Mapping[str, Any], /) -> FreeParameters:
+        """Match how the days' tails vary."""
+        total = summaries.sum(axis=1)
+        excess = total[:, 1] - total[:, 0] * np.log(fixed.get("least", 1.0))
+        shape, rate = gamma_moments(total[:, 0] / np.maximum(excess, 1e-300))
+        return {"shape": Positive(shape), "rate": Positive(rate)}

@@ -145,11 +145,11 @@ class Result:
     @property
     def notes(self) -> tuple[str, ...]:
         """What whoever pays should know about the data, in sentences."""
-        from troth.results.findings import doubt_of_reports
+        from troth.results.findings import doubt_of_reports, rows_left_out
 
         reports = self._last_reports
         doubt = doubt_of_reports(self.campaign.on(reports[0].day), reports) if reports else ""
-        return (doubt,) if doubt else ()
+        return tuple(note for note in (doubt, *rows_left_out(self.reports)) if note)
 
     @property
     def _last_reports(self) -> list[Report]:

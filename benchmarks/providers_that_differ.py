@@ -64,7 +64,7 @@ def shares(rng: Generator, model: Any, reports: Array, peers: Counts, panels: in
         line = members[:, :, panel::panels].sum(axis=-2)[:, None]
         v = on_grid(line_log_pmi(model, own, line))
         places.append(rank_share((v[1:] > v[0]).sum(axis=0), (v[1:] == v[0]).sum(axis=0), DECOYS, RIVALS))
-    return np.mean(places, axis=0)
+    return np.asarray(np.mean(places, axis=0))
 
 
 def simulate(correlation: float | None, rounds: int, seed: int = 1, panels: int = 1) -> list[Array]:

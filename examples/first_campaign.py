@@ -328,7 +328,8 @@ def shares_of_panels(stage: Scene, reports: list[Array | None], panels: int) -> 
     It is what `LineUp` pays on average over its seeds, but all reports face the same decoys, and so do all providers.
     """
     this_round, rng = stage.fresh(f"{SEED:064x}"), np.random.default_rng([0, SEED])
-    truth, model, rule = this_round.statistics, this_round.evidence, stage.rule
+    truth, model = this_round.statistics, this_round.evidence
+    rule: Any = stage.rule
     classes, n = sampling_classes(this_round), truth.shape[-2]
     count = min(panels, n - 1)
     splits = 1 if count in (1, n - 1) else SPLITS

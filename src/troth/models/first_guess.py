@@ -163,8 +163,8 @@ def looks_like_counts(column: Column) -> bool:
     """Whether values are whole numbers from 0, whose variance within reports is about their mean.
 
     A variance clearly below the mean, as of hourly wages, and no zero where counts would have had some, as on a scale
-    from 1 to 5, are not those of counts. Counts with a mean of 10 or more are nearly normal, so a family of values serves
-    them too: there a variance clearly above the mean, as of ages and blood pressures, is not that of counts either.
+    from 1 to 5, are not those of counts. Counts with a mean of 10 or more are nearly normal, so a family of values
+    serves them too: there a variance clearly above the mean, as of ages, is not that of counts either.
 
     Examples
     --------

@@ -169,10 +169,8 @@ def rows_left_out(reports: Sequence[Report]) -> list[str]:
     if without:
         most = [f"{printable(name)} {count:,}" for name, count in without.most_common(_MOST_NAMES)]
         others = f", and {len(without) - _MOST_NAMES:,} others" if len(without) > _MOST_NAMES else ""
-        total = without.total()
-        notes.append(
-            f"{counted(total, 'row')} without a value {'is' if total == 1 else 'are'} left out: {', '.join(most)}{others}"
-        )
+        rows = f"{counted(total := without.total(), 'row')} without a value {'is' if total == 1 else 'are'} left out"
+        notes.append(f"{rows}: {', '.join(most)}{others}")
     if unnamed := sum(report.unnamed for report in reports):
         notes.append(f"{counted(unnamed, 'row')} without a provider {'is' if unnamed == 1 else 'are'} left out")
     return notes

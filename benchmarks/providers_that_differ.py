@@ -1,9 +1,10 @@
-"""What lies earn where providers differ: ``python -m benchmarks providers_that_differ [--simulations=300]``.
+"""What lies earn where providers differ: ``python -m benchmarks providers_that_differ [--simulations=300] [--panels=1]``.
 
 Ten providers with 100 yes/no rows each, whose rates differ with a given intra-class correlation, or with one drawn from
 the prior of `VaryingBernoulli`. Shares of the cap under a line-up with four rivals: what honest providers are paid, and
 what each lie gains over the truth, with its standard error, beside the textbook's `Bernoulli`. With ``--one-round`` instead:
-how far the mean gain over the ten providers of one round is from its expectation, if everybody lies in turn.
+how far the mean gain over the ten providers of one round is from its expectation, if everybody lies in turn. Peers can
+be split into panels; providers are exchangeable here, so which split it is does not matter.
 """
 
 from __future__ import annotations
@@ -51,61 +52,71 @@ def draw_reports(rng: Generator, ones: Counts) -> Array:
     return np.array([np.stack([rows - k, k], axis=-1) for k, rows in parts], dtype=np.float64)
 
 
-def shares(rng: Generator, model: Any, reports: Array, peers: Counts) -> Array:
-    """Return what each report earns from a line-up, ``(report, simulation)``."""
-    simulations = len(peers)
+def shares(rng: Generator, model: Any, reports: Array, peers: Counts, panels: int = 1) -> Array:
+    """Return what each report earns from a line-up, ``(report, simulation)``: the mean over panels."""
+    simulations, own = len(peers), model.from_summary(reports)
     theta = model.draw_parameters(rng, (DECOYS, simulations, 1))
-    decoys = model.draw_statistics(rng, theta, np.full((PROVIDERS - 1, 1), float(ROWS))).sum(axis=-2)
-    real = model.from_summary(np.stack([ROWS - peers, peers], axis=-1).astype(np.float64)).sum(axis=-2)
-    line = np.concatenate([real[None], decoys])[:, None]
-    v = on_grid(line_log_pmi(model, model.from_summary(reports), line))
-    return rank_share((v[1:] > v[0]).sum(axis=0), (v[1:] == v[0]).sum(axis=0), DECOYS, RIVALS)
+    decoys = model.draw_statistics(rng, theta, np.full((PROVIDERS - 1, 1), float(ROWS)))
+    real = model.from_summary(np.stack([ROWS - peers, peers], axis=-1).astype(np.float64))
+    members = np.concatenate([real[None], decoys])
+    places = []
+    for panel in range(panels):
+        line = members[:, :, panel::panels].sum(axis=-2)[:, None]
+        v = on_grid(line_log_pmi(model, own, line))
+        places.append(rank_share((v[1:] > v[0]).sum(axis=0), (v[1:] == v[0]).sum(axis=0), DECOYS, RIVALS))
+    return np.asarray(np.mean(places, axis=0))
 
 
-def simulate(correlation: float | None, simulations: int, seed: int = 1) -> list[Array]:
+def simulate(correlation: float | None, simulations: int, seed: int = 1, panels: int = 1) -> list[Array]:
     """Return the shares of the truth and of each lie by model, ``(report, simulation)``."""
     rng = np.random.default_rng([seed, int(1000 * (correlation if correlation is not None else 9))])
     ones = rng.binomial(ROWS, draw_rates(rng, correlation, simulations))
     reports = draw_reports(rng, ones[:, 0])
     blocks = [slice(start, start + 25) for start in range(0, simulations, 25)]
     return [
-        np.concatenate([shares(rng, model, reports[:, block], ones[block, 1:]) for block in blocks], axis=1)
+        np.concatenate([shares(rng, model, reports[:, block], ones[block, 1:], panels) for block in blocks], axis=1)
         for model in MODELS
     ]
 
 
-def simulate_one_round(simulations: int, seed: int = 3) -> Array:
+def simulate_one_round(simulations: int, seed: int = 3, panels: int = 1) -> Array:
     """Return the mean share over the providers of each round, of the truth and of each lie, ``(report, simulation)``."""
     rng, means = np.random.default_rng(seed), []
     for _ in range(simulations):
         ones = rng.binomial(ROWS, draw_rates(rng, None, 1))[0]
         peers = np.array([np.delete(ones, place) for place in range(PROVIDERS)])
-        means.append(shares(rng, MODELS[0], draw_reports(rng, ones), peers).mean(axis=1))
+        means.append(shares(rng, MODELS[0], draw_reports(rng, ones), peers, panels).mean(axis=1))
     return np.array(means).T
 
 
-def print_one_round(simulations: int) -> None:
-    """Print the mean and the spread over simulated rounds of a round's mean gain, and how often it exceeds 1% of the cap."""
-    share = 100 * simulate_one_round(simulations)
+def print_one_round(simulations: int, panels: int) -> None:
+    """Print the mean and the spread over rounds of a round's mean gain, and how often it exceeds 1% of the cap."""
+    share = 100 * simulate_one_round(simulations, panels=panels)
     for lie, gain in zip(LIES, share[1:] - share[0], strict=True):
         print(
-            f"{lie:>10}: {gain.mean():+6.1f}, spread {gain.std():4.1f}, above 1% in {(gain > 1).mean():.0%} of rounds"
+            f"{lie:>10}: {gain.mean():+6.1f}, spread {gain.std():4.1f}, above 1% in {(gain > 1).mean():.0%} of simulations"
         )
+
+
+def given_number(name: str, default: int) -> int:
+    """Return the number that the command line gives by a name."""
+    given = [argument.partition("=")[2] for argument in sys.argv if argument.startswith(f"--{name}=")]
+    return int(given[0]) if given else default
 
 
 def main() -> None:
     """Print what honest providers earn and what lies gain."""
-    given = [argument.removeprefix("--simulations=") for argument in sys.argv if argument.startswith("--simulations=")]
-    simulations = int(given[0]) if given else SIMULATIONS
+    simulations, panels = given_number("simulations", SIMULATIONS), given_number("panels", 1)
     if "--one-round" in sys.argv:
-        print_one_round(simulations)
+        print_one_round(simulations, panels)
         return
+    split = "" if panels == 1 else f", {panels} panels"
     print(
-        f"{PROVIDERS} providers × {ROWS} yes/no rows, {simulations} simulations; shares of the cap, gains in thousandths"
+        f"{PROVIDERS} providers × {ROWS} yes/no rows, {simulations} simulations{split}; shares of the cap, gains in thousandths"
     )
     print(f"{'correlation':12} {'model':17} {'honest':>7}  " + "".join(f"{lie:>13}" for lie in LIES))
     for name, correlation in CORRELATIONS.items():
-        for model, share in zip(MODELS, simulate(correlation, simulations), strict=True):
+        for model, share in zip(MODELS, simulate(correlation, simulations, panels=panels), strict=True):
             gains = 1000 * (share[1:] - share[0])
             error = gains.std(axis=1) / np.sqrt(simulations)
             cells = [f"{gain:+.0f} ± {of:.0f}" for gain, of in zip(gains.mean(axis=1), error, strict=True)]

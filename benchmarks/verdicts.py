@@ -1,11 +1,13 @@
-"""How often each verdict on a model's fit appears: ``python -m benchmarks verdicts``.
+"""How often each verdict on a model's fit appears: ``python -m benchmarks verdicts [--models=Categorical,…]``.
 
 Ten providers with 100 rows each. The model is right, or providers differ by a correlation of rows: the part of the
-variance of a row that is the provider's. What differs is drawn as the families that let providers differ have it.
+variance of a row (in a regression, of an answer given its features) that is the provider's. What differs is drawn as the
+families that let providers differ have it.
 """
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -47,13 +49,35 @@ def values(rng: Generator, correlation: float) -> Array:
     return rng.normal(rng.normal() + offsets[:, None], 1.0, (PROVIDERS, ROWS))
 
 
-CASES: dict[str, tuple[Any, Callable[[Generator, float], Array]]] = {
+def labels(rng: Generator, correlation: float) -> Array:
+    """Draw three labels, with frequencies that are uniform: Dirichlet-multinomial."""
+    mean = rng.dirichlet(np.ones(3))
+    chances = np.tile(mean, (PROVIDERS, 1))
+    if correlation:
+        chances = rng.dirichlet(np.maximum(mean * (1 / correlation - 1), 1e-3), PROVIDERS)
+    return np.stack([rng.choice(3, ROWS, p=each) for each in chances]).astype(float)
+
+
+def regression(rng: Generator, correlation: float) -> list[tuple[Array, Array]]:
+    """Draw answers with noise 1 around an intercept and a slope of 0 ± 1, both of which differ."""
+    z = np.stack([np.ones((PROVIDERS, ROWS)), rng.normal(size=(PROVIDERS, ROWS))], axis=-1)
+    spread = np.sqrt(correlation / (1 - correlation) / 2)  # two coefficients, each of a column with variance 1
+    coefficients = rng.normal(size=2) + rng.normal(0, spread, (PROVIDERS, 2))
+    y = rng.normal(np.einsum("prc,pc->pr", z, coefficients), 1.0)
+    return list(zip(z, y, strict=True))
+
+
+CASES: dict[str, tuple[Any, Callable[[Generator, float], Any]]] = {
     "Bernoulli": (models.Bernoulli(1, 1), yes_no),
     "Poisson": (models.Poisson(4, 1), counts),
     "Normal": (models.Normal(0, 1, 1), values),
+    "Categorical": (models.Categorical([1, 1, 1]), labels),
+    "LinearRegression": (models.LinearRegression([0, 0], [[1, 0], [0, 1]], 1), regression),
     "VaryingBernoulli": (models.VaryingBernoulli(), yes_no),
     "VaryingPoisson": (models.VaryingPoisson(4, 4), counts),
     "VaryingNormal": (models.VaryingNormal(0, 1, 1), values),
+    "VaryingCategorical": (models.VaryingCategorical([1, 1, 1]), labels),
+    "VaryingLinearRegression": (models.VaryingLinearRegression([0, 0], [[1, 0], [0, 1]], 1), regression),
 }
 
 
@@ -69,10 +93,12 @@ def shares(name: str, correlation: float, worlds: int, seed: int = 20201206) -> 
 
 
 def main() -> None:
-    """Print a table: fits / doubtful / does not fit, in percent."""
+    """Print a table of all models, or of those named: fits / doubtful / does not fit, in percent."""
+    given = [argument.removeprefix("--models=") for argument in sys.argv if argument.startswith("--models=")]
+    chosen = given[0].split(",") if given else list(CASES)
     print(f"{PROVIDERS} providers with {ROWS} rows: fits / doubtful / does not fit, in percent of simulations")
-    print(f"{'model':<18}" + "".join(f"{f'correlation {c:g}':>20}" for c in CORRELATIONS))
-    for name in CASES:
+    print(f"{'model':<25}" + "".join(f"{f'correlation {c:g}':>20}" for c in CORRELATIONS))
+    for name in chosen:
         worlds = 40 if name.startswith("Varying") else 200
         cells = [" / ".join(f"{100 * each:.0f}" for each in shares(name, c, worlds).values()) for c in CORRELATIONS]
-        print(f"{name:<18}" + "".join(f"{cell:>20}" for cell in cells) + f"   {worlds:,} simulations", flush=True)
+        print(f"{name:<25}" + "".join(f"{cell:>20}" for cell in cells) + f"   {worlds:,} simulations", flush=True)

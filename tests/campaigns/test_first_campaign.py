@@ -57,6 +57,12 @@ TABLE: dict[str, Any] = {
     "names": [f"person {x}" for x in range(ROWS)],
     "absent": [None if x % 10 == 0 else 5 + x % 7 / 3 for x in range(ROWS)],
     "marked": ["?" if x % 10 == 0 else str(x % 13) for x in range(ROWS)],
+    "profit": [f"({x % 40})" if x % 3 == 0 else str(x) for x in range(ROWS)],
+    "time": [f"{x % 24:02d}:{x % 60:02d}" for x in range(ROWS)],
+    "none": [*map(str, range(ROWS - 1)), "none"],
+    "age": RNG.normal(45, 15, ROWS).round().astype(int),
+    "pressure": RNG.normal(130, 17, ROWS).round().astype(int),
+    "dollars": RNG.normal(24, 7, ROWS).round().astype(int),
     "gaps": ["NA" if x % 10 == 0 else "a" if x % 3 else "b" for x in range(ROWS)],
 }
 
@@ -76,6 +82,9 @@ def _table(tmp_path: Path) -> Path:
         ("answer", "VaryingCategorical"),
         ("year", "VaryingNormal"),
         ("hourly", "VaryingNormal"),
+        ("age", "VaryingNormal"),
+        ("pressure", "VaryingNormal"),
+        ("dollars", "VaryingNormal"),
         ("likert", "VaryingNormal"),
         ("sex", "VaryingCategorical"),
     ],
@@ -98,6 +107,9 @@ def test_a_family_whose_providers_differ_is_proposed(column: str, family: str, t
         ("kroner", "currency signs, such as '0 kr'; remove the signs"),
         ("arabic", "1 value is not a number .first: row 120 of own.csv: '٥١'"),
         ("nans", "1 value is not a number .first: row 120 of own.csv: '-nan'"),
+        ("profit", r"numbers with parentheses, such as '\(0\)'; write -4 instead of \(4\)"),
+        ("time", "times, such as '00:00'; write each as a number, of hours or of minutes"),
+        ("none", "row 120 of own.csv: 'none'.; correct it, or remove the row; if there is no value, leave it empty"),
         ("blanks", "numbers with something between their digits, such as '1 000'; write them with nothing between"),
     ],
 )
@@ -176,6 +188,18 @@ def test_what_a_column_is_taken_for_is_said(column: str, note: str, table: Path)
     assert note in " ".join(guess(table, provider="office", column=column).notes)
 
 
+def test_a_file_without_column_names_or_with_two_of_one_name_is_said(tmp_path: Path) -> None:
+    rows = "".join(f"office {x % 4},{x}.5,{x}\n" for x in range(40))
+    (tmp_path / "own.csv").write_text(rows)
+    with pytest.raises(troth.DataError, match=r"is the first line, with '0.5', a row\? Put a line of column names"):
+        guess(tmp_path / "own.csv", provider="office")
+    (tmp_path / "two.csv").write_text("office,price,price\n" + rows)
+    with pytest.raises(troth.DataError, match="2 columns are called 'price'; give each a name of its own"):
+        guess(tmp_path / "two.csv", provider="office", column="price")
+    (tmp_path / "blank.csv").write_text("office,price,\n" + rows)
+    assert guess(tmp_path / "blank.csv", provider="office", column="price").columns == ("price",)
+
+
 def test_names_that_are_one_are_said_before_payment_refuses_them(tmp_path: Path) -> None:
     names = ["Zoë", "Zoe\u0308", "7", "7.0", "Elm", "Fir"] * (ROWS // 6)
     prices = [None if name == "Fir" else 1.0 + row for row, name in enumerate(names)]
@@ -220,6 +244,7 @@ def test_missing_values_are_counted_dropped_and_recorded(column: str, table: Pat
     assert sum(report.dropped for report in paid.reports) == 12
     assert sum(report.rows for report in paid.reports) == ROWS - 12
     assert sum(entry.get("dropped", 0) for entry in paid.ledger.of("report")) == 12
+    assert "note: 12 rows without a value are left out: office A 4, office C 4, office E 4" in str(paid)
     paid.verify()
     path.write_text(path.read_text().replace('missing = "drop"', 'missing = "refuse"'))
     with pytest.raises(troth.DataError, match="missing|not among|not a number"):
@@ -242,6 +267,10 @@ def test_rows_without_a_provider_are_counted_dropped_and_recorded(tmp_path: Path
         ("Oak", 10, 0, 0),
     ]
     assert [entry.get("unnamed") for entry in paid.ledger.of("report")] == [4, None, None, None]
+    assert paid.notes == (
+        "1 row without a value is left out: Ash 1",
+        "4 rows without a provider are left out",
+    )
     paid.verify()
     path.write_text(path.read_text().replace('missing = "drop"', 'missing = "refuse"'))
     with pytest.raises(troth.DataError, match="without a provider's name.*row 4[123]"):

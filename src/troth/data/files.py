@@ -295,7 +295,9 @@ def _csv_names(fragment: Fragment) -> list[str]:
 
 
 def _csv_header(fragment: Fragment, line: bytes) -> list[str]:
-    with _open_csv(fragment, None, {}, pa.BufferReader(line)) as reader:
+    memory = pa.BufferOutputStream()
+    memory.write(line)  # a copy of Arrow's own: its threads may let go of it only after Python has ended
+    with _open_csv(fragment, None, {}, pa.BufferReader(memory.getvalue())) as reader:
         return list(reader.schema.names)
 
 

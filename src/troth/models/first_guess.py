@@ -17,6 +17,7 @@ _MOST_LABELS = 50
 _LEAST_DISPERSION, _MOST_DISPERSION = 0.8, 2.5  # variance over mean of what is taken for counts
 _CLEARLY = 2.0  # standard errors, by which the variance is below that of counts
 _EXPECTED_ZEROS = 4.0  # of which counts would have had some
+_LARGE_MEAN, _FEW_ERRORS = 10.0, 4.0  # from which on counts are nearly normal; then standard errors above the mean
 
 
 @dataclass(frozen=True)
@@ -159,12 +160,16 @@ def looks_like_counts(column: Column) -> bool:
     """Whether values are whole numbers from 0, whose variance within reports is about their mean.
 
     A variance clearly below the mean, as of hourly wages, and no zero where counts would have had some, as on a scale
-    from 1 to 5, are not those of counts.
+    from 1 to 5, are not those of counts. Counts with a mean of 10 or more are nearly normal, so a family of values
+    serves them too: there a variance clearly above the mean, as of ages, is not that of counts either.
 
     Examples
     --------
-    >>> [looks_like_counts(Column("", x * 40, [0] * 200)) for x in ([1, 2, 3, 4, 5], [0, 0, 1, 2, 4])]
-    [False, True]
+    >>> columns = ([1, 2, 3, 4, 5], [0, 0, 1, 2, 4], [18, 25, 31, 20, 26])
+    >>> [looks_like_counts(Column("", x * 40, [0] * 200)) for x in columns]
+    [False, True, True]
+    >>> looks_like_counts(Column("", [120, 131, 95, 144, 118] * 40, [0] * 200))
+    False
     """
     if column.has_text or not bool(((column.numbers >= 0) & (column.numbers % 1 == 0)).all()):
         return False
@@ -172,7 +177,8 @@ def looks_like_counts(column: Column) -> bool:
     ratio = column.variance_within / mean
     too_even = ratio < _LEAST_DISPERSION and ratio < 1 - _CLEARLY * np.sqrt(2 / rows)
     no_zeros = column.numbers.min() > 0 and rows * np.exp(-mean) > _EXPECTED_ZEROS
-    return rows < 20 or not (too_even or no_zeros or ratio > _MOST_DISPERSION)
+    most = _MOST_DISPERSION if mean < _LARGE_MEAN else min(1 + _FEW_ERRORS * np.sqrt(2 / rows), _MOST_DISPERSION)
+    return rows < 20 or not (too_even or no_zeros or ratio > most)
 
 
 def log_shares(column: Column) -> list[float]:

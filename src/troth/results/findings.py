@@ -16,10 +16,12 @@ from troth.core.errors import TrothError, first_line
 from troth.data.read import reports_by_day
 from troth.history import History
 from troth.results.beliefs import Belief, beliefs_of
+from troth.results.explanation import printable
+from troth.results.formats import counted
 from troth.results.replays import Replay, replay_lies
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from troth.audits import Audit
     from troth.campaigns.terms import Campaign
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 _NUMBERS = 20_000_000  # that a check may draw
 _MOST_DAYS = 30
+_MOST_NAMES = 6  # of those who lost rows
 _DECOYS = 499  # of a replay of lies, for models that take long
 _SIMULATIONS, _SCORES, _LEAST_PROVIDERS = 400, 400_000, 20  # of a check of the fit
 FAILURES = (TrothError, ArithmeticError, ValueError, TypeError, LookupError, MemoryError)
@@ -142,6 +145,23 @@ def check_campaign_fit(campaign: Campaign, reports: list[Report]) -> CheckedFit:
     if not campaign.daily:
         t, rows = t[0], rows[0]
     return CheckedFit(check_fit(model, t, rows=rows, simulations=_SIMULATIONS), checked)
+
+
+def rows_left_out(reports: Sequence[Report]) -> list[str]:
+    """Say how many rows have no value, whose they are, and how many have no provider, in sentences."""
+    dropped: Counter[str] = Counter()
+    for report in reports:
+        dropped[report.provider] += report.dropped
+    without = +dropped
+    notes = []
+    if without:
+        most = [f"{printable(name)} {count:,}" for name, count in without.most_common(_MOST_NAMES)]
+        others = f", and {len(without) - _MOST_NAMES:,} others" if len(without) > _MOST_NAMES else ""
+        rows = f"{counted(total := without.total(), 'row')} without a value {'is' if total == 1 else 'are'} left out"
+        notes.append(f"{rows}: {', '.join(most)}{others}")
+    if unnamed := sum(report.unnamed for report in reports):
+        notes.append(f"{counted(unnamed, 'row')} without a provider {'is' if unnamed == 1 else 'are'} left out")
+    return notes
 
 
 def _near_duplicates(campaign: Campaign, reports: list[Report]) -> list[NearDuplicates]:

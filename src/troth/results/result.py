@@ -149,10 +149,11 @@ class Result:
     @property
     def notes(self) -> tuple[str, ...]:
         """What whoever pays should know about the data, in sentences."""
-        if not any(isinstance(model, DoubtsReports) for model in self._last_models):
-            return ()
-        doubt = doubt_of(self._last_models, self._last_statistics)
-        return (doubt,) if doubt else ()
+        from troth.results.findings import rows_left_out
+
+        doubting = any(isinstance(model, DoubtsReports) for model in self._last_models)
+        doubt = doubt_of(self._last_models, self._last_statistics) if doubting else ""
+        return tuple(note for note in (doubt, *rows_left_out(self.reports)) if note)
 
     @property
     def _last_reports(self) -> list[Report]:

@@ -96,9 +96,14 @@ def guess(
         for name, option in ((provider, "--provider"), (day, "--day"), (target, "--target"))
     )
     if provider is None and len(find_files(data)) == 1:
-        raise DataError(f"{data}: say which column names the provider with --provider; there are {listed(have)}")
+        raise DataError(
+            f"{data}: say which column names the provider with --provider; there are {listed(have)}{_headless(have)}"
+        )
     columns = _columns(data, [column] if isinstance(column, str) else column, have, (provider, day, target))
     paid = [*columns, *([] if target is None else [target])]
+    for name in (provider, day, *paid):
+        if name is not None and have.count(name) > 1:
+            raise DataError(f"{data}: {have.count(name)} columns are called {name!r}; give each a name of its own")
     table, places = first_rows(data, paid, provider, day)
     unnamed: set[int] = set()
     try:
@@ -302,7 +307,7 @@ def column_meant(data: Path, name: str, have: list[str], option: str) -> str:
         return name
     near = [each for each in have if each.strip().casefold() == name.strip().casefold()]
     if len(near) != 1:
-        raise DataError(f"{data}: there is no column {name!r} ({option}); there are {listed(have)}")
+        raise DataError(f"{data}: there is no column {name!r} ({option}); there are {listed(have)}{_headless(have)}")
     return near[0]
 
 
@@ -327,3 +332,11 @@ def _refuse_other_dates(day: str | None, days: list[tuple[Any, str]]) -> None:
                 f"column {day!r}, {place}: {str(value)!r} is not a day (--day); days are dates, written YYYY-MM-DD, or "
                 "whole numbers"
             ) from None
+
+
+def _headless(names: list[str]) -> str:
+    """Say that the first line may be a row, where a column is called by a number."""
+    first = next((name for name in names if is_written_number(name.strip())), None)
+    if first is None or all(is_written_number(name.strip()) for name in names):
+        return ""
+    return f"; is the first line, with {first!r}, a row? Put a line of column names before it"

@@ -25,7 +25,10 @@ _MOSTLY = 0.5  # numbers of a column in which a word is taken for a mistake
 _NUMBERS_WITH_UNIT = 12  # from which on values with one unit are no labels
 _YES_NO = frozenset({"0", "1", "f", "false", "n", "no", "off", "on", "t", "true", "y", "yes"})
 _TAIL = 20.0  # times the usual deviation
+_NOTHING = frozenset({"blank", "empty", "missing", "n.d.", "nd", "nil", "none", "not available", "unknown", "x"})
+_EMPTY = "; if there is no value, leave it empty"
 _DIGITS = r"[-+−]?\s*[0-9][0-9.,'’\u00a0\u202f ]*"
+_TIME = re.compile(r"[0-9]{1,3}:[0-5][0-9](:[0-5][0-9](\.[0-9]+)?)?(\s*[ap]\.?m\.?)?", re.IGNORECASE)
 _UNIT = re.compile(rf"{_DIGITS}([^\W\d_]+[²³]?|°C?|m/s|km/h)")
 _MONEY = r"(?:[$€£¥₹₽₩₺₪₴₫₦₱฿]|kr\.?|zł|Kč|Ft|R\$)"
 _WRITTEN = (
@@ -38,6 +41,7 @@ _WRITTEN = (
         "remove the signs, and what stands between thousands",
     ),
     ("commas", re.compile(rf"{_DIGITS},{_DIGITS}"), "write them with a decimal point and nothing between thousands"),
+    ("parentheses", re.compile(rf"\(\s*{_DIGITS}\)"), "write -4 instead of (4)"),
     ("a minus sign that is no hyphen", re.compile(r"−\s*[0-9.]+"), "write - instead"),
     ("something between their digits", re.compile(_DIGITS), "write them with nothing between thousands"),
 )
@@ -122,7 +126,8 @@ def read_written(
             problem = several if len(wrong) > 1 else "1 value is not a number"
             raise DataError(
                 f"column {name!r}: {problem} (first: {places[rows[wrong[0]]]}: {shown(texts[wrong[0]])}); "
-                f"correct it, or remove the row; if the column holds labels, {if_labels}"
+                f"correct it, or remove the row{_EMPTY * _says_nothing(texts[wrong[0]])}; if the column holds labels, "
+                f"{if_labels}"
             )
     return _one_spelling(name, texts, rows)
 
@@ -162,6 +167,11 @@ def _is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and isnan(value))
 
 
+def _says_nothing(text: str) -> bool:
+    """Whether a word among numbers probably means that there is none."""
+    return text.strip().lower() in _NOTHING
+
+
 def _number(value: Any) -> float | None:
     if isinstance(value, str) and value.strip().lower() in ("true", "false"):
         return float(value.strip().lower() == "true")
@@ -189,6 +199,12 @@ def _refuse_signs(name: str, texts: list[str], numbers: list[float | None], if_l
     """Refuse numbers that are written with signs that do not belong to a number."""
     odd = [text for text, number in zip(texts, numbers, strict=True) if number is None]
     if not odd or sum(map(is_written_number, odd)) < _MOSTLY * len(odd):
+        times = [text for text in odd if _TIME.fullmatch(text)]
+        if len(times) > _MOSTLY * len(odd) and len(set(times)) > _NUMBERS_WITH_UNIT:
+            raise DataError(
+                f"column {name!r} has times, such as {times[0]!r}; write each as a number, of hours or of minutes; if "
+                f"they are labels, {if_labels}"
+            )
         units = [text for text in odd if _UNIT.fullmatch(text)]
         if len(units) > _MOSTLY * len(odd) and len(set(units)) > _NUMBERS_WITH_UNIT:
             raise DataError(

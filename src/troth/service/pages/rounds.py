@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from troth.core.errors import TrothError
+from troth.results.findings import effective_candidates
 from troth.results.pictures import draw_round
 from troth.service import campaigns, ledgers, rounds, settlement, views
 from troth.service.access import SignedIn
@@ -21,6 +22,7 @@ from troth.service.preview import learned
 from troth.service.requests import Identifier, Number
 
 if TYPE_CHECKING:
+    from troth.core.effective_candidates import EffectiveCandidates
     from troth.results.beliefs import Belief
     from troth.results.result import Result
     from troth.service.responses import DryRun
@@ -47,6 +49,7 @@ def _round(request: Request, user: User, campaign: str, number: int, error: Trot
             "paid": paid,
             "picture": None,
             "beliefs": [],
+            "candidates": None,
         }
     if paid is not None and paid.payments and result is not None:
         payments = next(each for each in result.rounds if each.day == paid.day).payments
@@ -54,6 +57,7 @@ def _round(request: Request, user: User, campaign: str, number: int, error: Trot
         context["picture"] = draw_round(terms, payments)
         if terms.task is None:
             context["beliefs"] = _beliefs(campaign, shown.head or "", paid.day, result)
+            context["candidates"] = _candidates(result, paid.day)
         context["total"], context["left"] = terms.show(total), terms.show(terms.round_budget - total)
     response = page(request, user, "part_reports.html" if is_part(request) else "round.html", error=error, **context)
     if is_part(request) and shown.state != "open":
@@ -79,6 +83,12 @@ def _beliefs(campaign: str, head: str, day: Any, result: Result) -> list[Belief]
     return _recent[key]
 
 
+def _candidates(result: Result, day: Any) -> EffectiveCandidates | None:
+    """Count the candidates that the reports of a day leave; None for a model without any, or without reports."""
+    reports = [report for report in result.reports if report.day == day]
+    return effective_candidates(result.campaign.on(day), reports) if reports else None
+
+
 def close_page(request: Request, campaign: Identifier, number: Number, user: SignedIn) -> Response:
     """Ask whether the round is really to be closed."""
     return _close(request, user, campaign, number)
@@ -90,7 +100,9 @@ def dry_run(request: Request, campaign: Identifier, number: Number, user: Signed
         would = settlement.dry_run(store_of(request), user, campaign, number, final=form.has("final"))
     except TrothError as error:
         return _close(request, user, campaign, number, error)
-    return _close(request, user, campaign, number, would=views.dry_run_view(would))
+    paid = would.result.rounds if would.terms.task is None else ()
+    left = _candidates(would.result, paid[-1].day) if paid else None
+    return _close(request, user, campaign, number, would=views.dry_run_view(would), candidates=left)
 
 
 def _close(
@@ -101,6 +113,7 @@ def _close(
     error: TrothError | None = None,
     *,
     would: DryRun | None = None,
+    candidates: EffectiveCandidates | None = None,
 ) -> Response:
     with store_of(request).read() as tx:
         view = views.own_campaign(tx, user, campaign)
@@ -108,9 +121,8 @@ def _close(
         terms = campaigns.terms_of(campaigns.owned(tx, user, campaign))
     if shown.state != "open":
         raise ConflictError("the round is closed")
-    return page(
-        request, user, "close.html", error=error, view=view, round=shown, expected=len(terms.providers), would=would
-    )
+    given = {"expected": len(terms.providers), "would": would, "candidates": candidates}
+    return page(request, user, "close.html", error=error, view=view, round=shown, **given)
 
 
 def close(request: Request, campaign: Identifier, number: Number, user: SignedIn, form: Sent) -> Response:

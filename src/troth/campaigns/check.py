@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from troth.campaigns.terms import Campaign
     from troth.core.claims import Claim
-    from troth.core.contract import Models
+    from troth.core.contract import Model, Models
     from troth.data import Report
 
 MOST_PROVIDERS, MOST_ROWS = 12, 200
@@ -119,16 +119,18 @@ def audited_rows(campaign: Campaign, setting: Setting, reports: Sequence[Report]
     Examples
     --------
     >>> from troth.campaigns.terms import Campaign
-    >>> terms = {"campaign": {"name": "x", "budget": "1"}, "model": {"family": "Bernoulli", "a": 1, "b": 1}}
+    >>> model = {"family": "Bernoulli", "columns": ["x"], "prior": {"alpha": 1, "beta": 1}}
+    >>> terms = {"campaign": {"name": "x", "budget": "1"}, "model": model}
     >>> audited_rows(Campaign.from_dict(terms), Setting(("a", "b"), (9, 9)))
     ''
     """
     models = one_each(_audited(campaign, setting, reports), len(setting.names))
     at_hand = sum(isinstance(one, HasFeatures) for one in models)
-    if not at_hand and not models[0].draws_limit:
+    of_draws = str(getattr(models[0], "draws_limit", ""))
+    if not at_hand and not of_draws:
         return ""
     if not at_hand and not isinstance(models[0], DrawsAnswers):
-        return f"reports and decoys are drawn from the limit of {models[0].draws_limit}"
+        return f"reports and decoys are drawn from the limit of {of_draws}"
     limit = (
         "features, a constant too, are standard normal, answers come from the likelihood, decoys from its normal limit"
     )
@@ -138,7 +140,7 @@ def audited_rows(campaign: Campaign, setting: Setting, reports: Sequence[Report]
     return f"for {at_hand} of {len(models)} providers {own}; for the others {limit}"
 
 
-def _audited(campaign: Campaign, setting: Setting, reports: Sequence[Report]) -> Models:
+def _audited(campaign: Campaign, setting: Setting, reports: Sequence[Report]) -> Model | list[Model]:
     """Return the models that an audit draws from: with features, where reports have as many."""
     by_name = {report.provider: report for report in reports if not campaign.waits}
     fewer = [_first_rows(by_name.get(name), rows) for name, rows in zip(setting.names, setting.rows, strict=True)]

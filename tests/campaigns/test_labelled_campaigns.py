@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pandas as pd
 import pytest
 
 import troth
+from campaigns.shop import run
 from registry import generator
 from troth import models
 from troth.campaigns.starter.examples import init
@@ -244,3 +246,19 @@ def test_columns_may_stand_in_the_terms_and_lists_are_refused_with_the_remedy(tm
     one = troth.models.LogisticRegression(mean=[0], precision=1)
     with pytest.raises(DataError, match="every entry of a list to a column of its own"):
         troth.pay(str(tmp_path / "lists.parquet"), one, columns=["e"], terms={"model": {"target": "y"}}, **options)
+
+
+def test_an_audit_runs_as_many_simulations_as_asked_and_says_what_it_draws(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """A model that takes long is simulated as often as somebody says; features and the limit are named."""
+    table().to_csv(tmp_path / "rows.csv", index=False)
+    path = propose(tmp_path, "back")
+    assert run(monkeypatch, "audit", path, "--simulations", "7") == 0
+    said = capsys.readouterr().out
+    assert "LineUp: 7 simulations" in said
+    assert "features are those of the data, answers and decoys come from the likelihood" in said
+    text = path.read_text("utf-8")
+    path.write_text(text.replace("[limits]", "keep_features = false\n\n[limits]"), "utf-8")
+    assert run(monkeypatch, "audit", path, "--simulations", "7", "--json") == 0
+    assert "decoys from its normal limit" in json.loads(capsys.readouterr().out)["drawn"]

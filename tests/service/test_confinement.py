@@ -294,7 +294,7 @@ def test_a_service_answers_to_its_own_names_alone(database: str, tmp_path: Path)
 def test_a_temporary_file_is_never_written_through_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target, victim = tmp_path / "ledger.jsonl", tmp_path / "victim"
     victim.write_text("mine")
-    monkeypatch.setattr("troth.campaigns.ledger.secrets.token_hex", lambda _: "00")
+    monkeypatch.setattr("troth.campaigns.private_files.secrets.token_hex", lambda _: "00")
     (tmp_path / f".ledger.jsonl.{os.getpid()}.00.tmp").symlink_to(victim)
     with pytest.raises(OSError, match="exists"):
         write_whole(target, b"x", private=True)

@@ -10,11 +10,11 @@ import pytest
 import troth
 from service.databases import chiefly, opened
 from service.test_pages import Browser
-from service.world import TERMS, World, make_world, payments_of
+from service.world import TERMS, World, make_world, payments_of, read_statistics
 from troth.campaigns.ledger import Ledger
 from troth.cli.service_lines import about_round, verdict_lines
 from troth.results.verdict import unchecked_before
-from troth.service import accounts, campaigns, settling
+from troth.service import accounts, campaigns, rounds, settling
 from troth.service.errors import ConflictError, UnavailableError
 from troth.service.sandbox import OutOfTimeError
 
@@ -199,3 +199,32 @@ def test_a_model_that_cannot_be_checked_is_said_so_while_the_round_is_open(datab
             assert "paid without a check of the model" in text
             assert "cannot draw data" in text
         assert unchecked_before(troth.Campaign.from_dict(TERMS)) == ""
+
+
+def test_the_pages_say_how_many_candidates_are_left(database: str) -> None:
+    """Three candidates, and so many rows that a report alone leaves one: the dry run and the paid round warn of it."""
+    model = {"family": "LogisticCandidates", "columns": [], "target": "improved", "intercept": True}
+    terms = {**TERMS, "model": {**model, "prior": {"coefficients": [[-1.4], [0.0], [1.4]]}}, "mechanism": {}}
+    candidates = troth.models.LogisticCandidates([[-1.4], [0.0], [1.4]])
+    with opened(database) as store:
+        world = make_world(store, NAMES, terms)
+        for name in NAMES:
+            y = [1.0] * 40 + [0.0] * 10
+            plain = {
+                "kind": "troth summary", "format": 2, "provider": name, "family": "LogisticCandidates", "rows": 50,
+                "digest": "sha256:" + "0" * 64, "summary": candidates.summary(([[1.0]] * 50, y)).tolist(),
+            }  # fmt: skip
+            upload = read_statistics(store, world.providers[name], world.campaign, plain)
+            with store.write() as tx:
+                sent = rounds.add_upload(tx, world.providers[name], world.campaign, 1, upload)
+                rounds.confirm(tx, world.providers[name], world.campaign, 1, sent, None)
+        client = world.client()
+        browser = Browser(client.app)
+        browser.client = client
+        with store.write() as tx:
+            client.cookies.set("troth_session", accounts.start_session(tx, world.analyst.account))
+        page = f"/campaigns/{world.campaign}/rounds/1"
+        browser.get(f"{page}/close")
+        for shown in (browser.post(f"{page}/dry-run"), browser.post(f"{page}/close", {"anyway": "on"})):
+            assert "Of 3 candidates a report alone leaves 1.0 to 1.0, and all together 1.0" in shown.text
+            assert "Few candidates are left:" in shown.text

@@ -12,7 +12,7 @@ from troth.campaigns.settle import with_features
 from troth.certificates import Certificate, certify
 from troth.certificates.claims import weakest
 from troth.certificates.in_the_limit import in_the_limit
-from troth.core.contract import HasEvidenceCost, one_each
+from troth.core.contract import DrawsAnswers, HasEvidenceCost, HasFeatures, one_each
 from troth.core.errors import DataError
 from troth.data.read import reports_by_day
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from troth.campaigns.terms import Campaign
     from troth.core.claims import Claim
-    from troth.core.contract import Models
+    from troth.core.contract import Model, Models
     from troth.data import Report
 
 MOST_PROVIDERS, MOST_ROWS = 12, 200
@@ -91,20 +91,60 @@ def evidence_cost(models: Models) -> int:
     return max(model.evidence_cost if isinstance(model, HasEvidenceCost) else 1 for model in each)
 
 
-def audit_campaign(campaign: Campaign, setting: Setting, reports: Sequence[Report] = (), **options: Any) -> Audit:
+def audit_campaign(
+    campaign: Campaign,
+    setting: Setting,
+    reports: Sequence[Report] = (),
+    *,
+    fewest: int = _FEWEST_SIMULATIONS,
+    **options: Any,
+) -> Audit:
     """Simulate what the known lies of one provider earn under the campaign's model and rule.
 
-    Peers are drawn a few times only, which changes no expected payment. Models that take long are simulated less.
-    Providers whose reports come with features have these, and their decoys are drawn as they are when they are paid.
+    Peers are drawn a few times only, which changes no expected payment. Models that take long are simulated less, but
+    ``fewest`` times at least. Providers whose reports come with features have these, and their decoys are drawn as they
+    are when they are paid.
     """
-    by_name = {report.provider: report for report in reports if not campaign.waits}
-    fewer = [_first_rows(by_name.get(name), rows) for name, rows in zip(setting.names, setting.rows, strict=True)]
-    models = with_features(campaign.models_for(setting.names), fewer)
+    models = _audited(campaign, setting, reports)
     if "simulations" in options:
-        options["simulations"] = max(_FEWEST_SIMULATIONS, options["simulations"] // evidence_cost(models))
+        options["simulations"] = max(fewest, options["simulations"] // evidence_cost(models))
     rule = campaign.rule_for(models, len(setting.names)).drawing(_DRAWS)
     liar = sorted(range(len(setting.rows)), key=lambda i: setting.rows[i])[len(setting.rows) // 2]
     return audit(models, rule, rows=list(setting.rows), liar=liar, **options)
+
+
+def audited_rows(campaign: Campaign, setting: Setting, reports: Sequence[Report] = ()) -> str:
+    """Say what an audit draws, where features or a limit matter; empty where the model draws reports exactly.
+
+    Examples
+    --------
+    >>> from troth.campaigns.terms import Campaign
+    >>> model = {"family": "Bernoulli", "columns": ["x"], "prior": {"alpha": 1, "beta": 1}}
+    >>> terms = {"campaign": {"name": "x", "budget": "1"}, "model": model}
+    >>> audited_rows(Campaign.from_dict(terms), Setting(("a", "b"), (9, 9)))
+    ''
+    """
+    models = one_each(_audited(campaign, setting, reports), len(setting.names))
+    at_hand = sum(isinstance(one, HasFeatures) for one in models)
+    of_draws = str(getattr(models[0], "draws_limit", ""))
+    if not at_hand and not of_draws:
+        return ""
+    if not at_hand and not isinstance(models[0], DrawsAnswers):
+        return f"reports and decoys are drawn from the limit of {of_draws}"
+    limit = (
+        "features, a constant too, are standard normal, answers come from the likelihood, decoys from its normal limit"
+    )
+    own = "features are those of the data, answers and decoys come from the likelihood"
+    if at_hand in (0, len(models)):
+        return own if at_hand else limit
+    return f"for {at_hand} of {len(models)} providers {own}; for the others {limit}"
+
+
+def _audited(campaign: Campaign, setting: Setting, reports: Sequence[Report]) -> Model | list[Model]:
+    """Return the models that an audit draws from: with features, where reports have as many."""
+    by_name = {report.provider: report for report in reports if not campaign.waits}
+    fewer = [_first_rows(by_name.get(name), rows) for name, rows in zip(setting.names, setting.rows, strict=True)]
+    return with_features(campaign.models_for(setting.names), fewer)
 
 
 def _first_rows(report: Report | None, rows: int) -> Report | None:

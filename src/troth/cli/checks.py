@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 def audit(
     campaign: CampaignFile,
-    simulations: Annotated[int, typer.Option(help="How many simulations to run.", min=2)] = 20_000,
+    simulations: Annotated[
+        int | None,
+        typer.Option(
+            help="How many simulations to run.", min=2, show_default="20,000, down to 2,000 if the model takes long"
+        ),
+    ] = None,
     providers: Annotated[
         int | None, typer.Option(help="How many providers.", min=2, show_default="as in the data, up to 12")
     ] = None,
@@ -28,7 +33,7 @@ def audit(
     as_json: AsJson = False,
 ) -> None:
     """Simulate what honest and dishonest providers would earn."""
-    from troth.campaigns.check import audit_campaign, reduced, setting_of
+    from troth.campaigns.check import audit_campaign, audited_rows, reduced, setting_of
     from troth.campaigns.terms import Campaign, beside
 
     terms = Campaign.load(campaign)
@@ -36,7 +41,7 @@ def audit(
         from troth.campaigns.task_checks import audit_task_campaign
         from troth.core.reductions.reduction import counted_labels
 
-        audited = audit_task_campaign(terms, beside(terms, terms.source or ()), simulations=simulations)
+        audited = audit_task_campaign(terms, beside(terms, terms.source or ()), simulations=simulations or 20_000)
         labels = counted_labels(terms.request.reduction) is not None
         where = "its tasks" if labels else "a task with as many workers as most have"
         prior = ", ".join(f"{name} {share:.0%}" for name, share in audited.prior.items())
@@ -50,12 +55,15 @@ def audit(
         reports = _reports(terms, providers, rows, watch)
         setting = setting_of(terms, reports, providers, rows)
         setting = setting if providers is not None or rows is not None else reduced(setting)
-        earnings = audit_campaign(terms, setting, reports, simulations=simulations, watch=watch_as(watch, "auditing"))
+        options = {"simulations": simulations or 20_000, "fewest": simulations or 2_000}
+        earnings = audit_campaign(terms, setting, reports, watch=watch_as(watch, "auditing"), **options)
+        drawn = audited_rows(terms, setting, reports)
     if plot is not None:
         earnings.plot(plot)
-    plain = {**earnings.to_dict(), "providers": len(setting.names), "rows": list(setting.rows)}
+    plain = {**earnings.to_dict(), "providers": len(setting.names), "rows": list(setting.rows), "drawn": drawn}
     picture = [] if plot is None else [f"\npicture  {plot}"]
-    show(plain, as_json, f"{setting}; one of them lies, the others are honest\n{earnings}", *picture)
+    head = f"{setting}; one of them lies, the others are honest\n" + (f"{drawn}\n" if drawn else "")
+    show(plain, as_json, f"{head}{earnings}", *picture)
 
 
 def certify(

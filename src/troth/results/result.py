@@ -143,33 +143,36 @@ class Result:
     @cached_property
     def effective_candidates(self) -> EffectiveCandidates | None:
         """How many candidates each report of the last round, and all together, leave; None for other models."""
-        first = next(iter(self._last_models), None)
-        return first.effective(self._last_statistics) if isinstance(first, LeavesCandidates) else None
+        return self.candidates_on(self.rounds[-1].day) if self.rounds else None
+
+    def candidates_on(self, day: Day) -> EffectiveCandidates | None:
+        """Return how many candidates each report of a day, and all together, leave; None for other models."""
+        models, statistics = self._reported_on(day)
+        first = next(iter(models), None)
+        return first.effective(statistics) if isinstance(first, LeavesCandidates) else None
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What whoever pays should know about the data, in sentences."""
         from troth.results.findings import rows_left_out
 
-        doubting = any(isinstance(model, DoubtsReports) for model in self._last_models)
-        doubt = doubt_of(self._last_models, self._last_statistics) if doubting else ""
+        doubt = ""
+        if self.rounds:
+            models, statistics = self._reported_on(self.rounds[-1].day)
+            if any(isinstance(model, DoubtsReports) for model in models):
+                doubt = doubt_of(models, statistics)
         return tuple(note for note in (doubt, *rows_left_out(self.reports)) if note)
 
-    @property
-    def _last_reports(self) -> list[Report]:
-        return [report for report in self.reports if self.rounds and report.day == self.rounds[-1].day]
+    def _reports_on(self, day: Day) -> list[Report]:
+        return [report for report in self.reports if report.day == day]
 
-    @property
-    def _last_models(self) -> list[Model]:
-        """The models of those who reported in the last round."""
-        reports = self._last_reports
+    def _reported_on(self, day: Day) -> tuple[list[Model], Array]:
+        """Return the models of those who reported on a day, and their statistics."""
+        reports = self._reports_on(day)
         if not reports:
-            return []
-        return one_each(self.campaign.on(reports[0].day).models_for([r.provider for r in reports]), len(reports))
-
-    @property
-    def _last_statistics(self) -> Array:
-        return self.campaign.statistics_of(self._last_models, [report.summary for report in self._last_reports])
+            return [], np.empty((0, 0))
+        models = one_each(self.campaign.on(day).models_for([r.provider for r in reports]), len(reports))
+        return models, self.campaign.statistics_of(models, [report.summary for report in reports])
 
     def payment(self, provider: str, day: Day = None) -> Payment:
         """Return a provider's payment of a day."""
@@ -191,7 +194,7 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON, money as decimal strings."""
         campaign, left = self.campaign, self.effective_candidates
-        reporting = [report.provider for report in self._last_reports]
+        reporting = [report.provider for report in self._reports_on(self.rounds[-1].day)] if self.rounds else []
         return {
             "campaign": campaign.name,
             "rule": self.rule,

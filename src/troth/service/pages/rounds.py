@@ -7,6 +7,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from troth.core.effective_candidates import EffectiveCandidates
 from troth.core.errors import TrothError
 from troth.results.beliefs import Belief
 from troth.results.pictures import draw_round
@@ -42,6 +43,7 @@ def round_page(
             "paid": paid,
             "picture": None,
             "beliefs": [],
+            "candidates": None,
         }
     if paid is not None and paid.payments and result is not None:
         payments = next(each for each in result.rounds if each.day == paid.day).payments
@@ -49,6 +51,7 @@ def round_page(
         context["picture"] = draw_round(terms, payments)
         if terms.task is None:
             context["beliefs"] = _beliefs(campaign, shown.head or "", paid.day, result)
+            context["candidates"] = result.candidates_on(paid.day)
         context["total"], context["left"] = terms.show(total), terms.show(terms.round_budget - total)
     response = page(request, user, "part_reports.html" if is_part(request) else "round.html", error=error, **context)
     if is_part(request) and shown.state != "open":
@@ -82,6 +85,7 @@ def close_page(
     *,
     error: TrothError | None = None,
     would: DryRun | None = None,
+    candidates: EffectiveCandidates | None = None,
 ) -> Response:
     """Ask whether the round is really to be closed, with what a dry run would pay."""
     with store_of(request).read() as tx:
@@ -90,9 +94,8 @@ def close_page(
         terms = campaigns.terms_of(campaigns.owned(tx, user, campaign))
     if shown.state != "open":
         raise ConflictError("the round is closed")
-    return page(
-        request, user, "close.html", error=error, view=view, round=shown, expected=len(terms.providers), would=would
-    )
+    given = {"expected": len(terms.providers), "would": would, "candidates": candidates}
+    return page(request, user, "close.html", error=error, view=view, round=shown, **given)
 
 
 def close(request: Request, campaign: Identifier, number: Number, user: SignedIn, form: Sent) -> Response:
@@ -104,8 +107,9 @@ def close(request: Request, campaign: Identifier, number: Number, user: SignedIn
 
 def dry_run(request: Request, campaign: Identifier, number: Number, user: SignedIn, form: Sent) -> Response:
     """Show what closing the round now would pay, and whether the model fits."""
-    would = settlement.dry_run(store_of(request), user, campaign, number, final=form.has("final"))
-    return close_page(request, campaign, number, user, would=views.dry_run_view(*would))
+    result, verdict = settlement.dry_run(store_of(request), user, campaign, number, final=form.has("final"))
+    would = views.dry_run_view(result, verdict)
+    return close_page(request, campaign, number, user, would=would, candidates=result.effective_candidates)
 
 
 def publish(request: Request, campaign: Identifier, number: Number, user: SignedIn) -> Response:

@@ -259,6 +259,6 @@ def test_an_audit_runs_as_many_simulations_as_asked_and_says_what_it_draws(
     assert "LineUp: 7 simulations" in said
     assert "features are those of the data, answers and decoys come from the likelihood" in said
     text = path.read_text("utf-8")
-    path.write_text(text.replace("[limits]", "keep_features = false\n\n[limits]"), "utf-8")
+    path.write_text(text.replace("[data]\n", "[data]\nkeep_features = false\n"), "utf-8")
     assert run(monkeypatch, "audit", path, "--simulations", "7", "--json") == 0
     assert "decoys from its normal limit" in json.loads(capsys.readouterr().out)["drawn"]

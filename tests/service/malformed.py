@@ -21,7 +21,7 @@ from troth.campaigns.terms import Campaign
 from troth.service.uploads import Limits
 
 SMALL = Limits(bytes=16 << 20, cells=2_000_000, seconds=8.0, memory=1 << 30)
-HASTY = Limits(bytes=16 << 20, cells=2_000_000, seconds=1.0, memory=1 << 30)
+HASTY = Limits(bytes=16 << 20, cells=2_000_000, expanded=1 << 40, seconds=1.0, memory=1 << 30)
 TIGHT = Limits(bytes=16 << 20, cells=2_000_000, seconds=8.0, memory=192 << 20)
 DIGEST = "sha256:" + "0" * 64
 CANNOT = "cannot be read as"

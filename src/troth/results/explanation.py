@@ -139,13 +139,13 @@ def _averages(campaign: Campaign, whose: str, sums: Array) -> str:
             return f"{whose} rows alone do not tell all coefficients"
     if not isinstance(reduction, SaysSummary):
         return ""
-    what, value = reduction.in_words(sums, campaign.categories)
-    if not value:
+    words = reduction.in_words(sums, campaign.categories)
+    if words is None:
         return ""
-    verb = "are" if what.partition(" of ")[0].endswith("s") else "is"
+    what, verb = words.noun, "are" if words.plural else "is"
     if len(campaign.columns) > 1 and not explains_target(campaign.model):
         what += f" of {', '.join(str(name) for name in campaign.columns[:_FEATURES])}"
-    return f"your {what} {verb} {value}" if whose == "your" else f"{whose} {verb} {value}"
+    return f"your {what} {verb} {words.value}" if whose == "your" else f"{whose} {verb} {words.value}"
 
 
 def _equation(campaign: Campaign, reduction: FitsCoefficients, sums: Array) -> str:

@@ -469,7 +469,7 @@ def test_tasks_need_a_price_and_are_counted_as_tasks() -> None:
     assert result.to_arrow().column("tasks").to_pylist() == [1, 1]
 
 
-def test_verify_says_who_is_missing_and_which_sums_are_impossible(tmp_path: Path) -> None:
+def test_verify_says_who_is_missing_and_which_summaries_are_impossible(tmp_path: Path) -> None:
     ledger, file = tmp_path / "ledger.jsonl", tmp_path / "ledger.tasks.parquet"
     frame = {"item": ["a", "a", "b", "b"], "worker": ["x", "y", "x", "y"], "label": [0, 1, 1, 1]}
     entries = [dict(entry) for entry in paid(frame, ledger=ledger).ledger.entries]
@@ -478,12 +478,12 @@ def test_verify_says_who_is_missing_and_which_sums_are_impossible(tmp_path: Path
     with pytest.raises(troth.LedgerError, match="'y' reported and has 0 payment lines"):
         troth.verify(ledger)
     table = pq.read_table(file)
-    forged = table.set_column(table.column_names.index("sum_0"), "sum_0", pa.array([-1.0, 0.0, 0.0, 0.0]))
+    forged = table.set_column(table.column_names.index("summary_0"), "summary_0", pa.array([-1.0, 0.0, 0.0, 0.0]))
     pq.write_table(forged, file)
     digest = f"sha256:{sha256(file.read_bytes()).hexdigest()}"
     entries[1]["digest"] = digest
     ledger.write_bytes(Ledger(entries).to_bytes())
-    with pytest.raises(troth.LedgerError, match="has -1.0 in the report of 'x' on task 'a', which no rows add up to"):
+    with pytest.raises(troth.LedgerError, match="has -1.0 in the report of 'x' on task 'a', which is impossible"):
         troth.verify(ledger)
 
 

@@ -265,7 +265,7 @@ def test_a_value_beyond_the_limits_is_refused_on_its_task(value: float, tmp_path
     with pytest.raises(DataError, match="provider 'Ash', task '1'.*row 2|column 'price': 1 value"):
         read_task_reports(campaign, {**table, "who": ["Ash"] * 12})
     content = OwnTasks(("a",), np.array([[1.0, value]]))
-    with pytest.raises(DataError, match="task 'a': its sums are not numbers"):
+    with pytest.raises(DataError, match="task 'a': the numbers of its summary must be at most"):
         check_own_tasks(campaign, "Ash", content)
 
 

@@ -448,7 +448,7 @@ def test_files_that_are_no_reports_on_tasks_are_refused_with_row_and_remedy(
         ("data", {**TERMS["data"], "public": "g.csv"}, "the service reads no files of yours"),
         ("public", {"tasks": {}}, "[public] tasks: must have a list of numbers under the name of each task"),
         ("public", {"tasks": {"i1\x07": [1, 0]}}, "[public] tasks: must have a list of numbers under the name of each"),
-        ("public", {"tasks": {"i1": [1, 0, 0]}}, "[public] tasks: sums have 3 numbers, but those of Finite 2"),
+        ("public", {"tasks": {"i1": [1, 0, 0]}}, "[public] tasks: each summary has 3 numbers; Finite needs 2"),
         ("public", {"tasks": {"i1": [1, 0], "i2": [0.5, 0]}}, "[public] tasks: task 'i2': "),
     ],
 )

@@ -19,7 +19,7 @@ import pytest
 from pages import command_line
 from preloaded import Preloaded
 from registry import SOAK
-from troth.campaigns.sections import TABLES
+from troth.campaigns.tables import TABLES
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").rglob("*.md") if p.parent.name != "gallery")]

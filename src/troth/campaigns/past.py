@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from troth.campaigns.canonical_json import digest
-from troth.campaigns.sections import TABLES
+from troth.campaigns.tables import TABLES
 from troth.campaigns.terms import Campaign, beside
 from troth.campaigns.toml import to_toml
 from troth.core.contract import HasPublicPoint, HasReduction, Model

@@ -23,7 +23,7 @@ from troth.campaigns.public import (
     take_guesses,
     take_public,
 )
-from troth.campaigns.sections import (
+from troth.campaigns.tables import (
     TABLES,
     read_toml,
     take_data,

@@ -15,9 +15,9 @@ from sqlalchemy import Connection, Row, bindparam, delete, insert, select, updat
 
 from troth.campaigns.canonical_json import digest
 from troth.campaigns.commit import DAILY_ROUNDS
-from troth.campaigns.sections import TABLES
 from troth.campaigns.seed import Secret, draw_secret
 from troth.campaigns.settle import rehearse
+from troth.campaigns.tables import TABLES
 from troth.campaigns.task_reports import check_worst_case, rehearse_tasks
 from troth.campaigns.terms import Campaign
 from troth.core.contract import HasReduction

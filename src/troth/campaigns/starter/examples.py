@@ -18,9 +18,9 @@ import numpy as np
 from troth.campaigns.commit import commit
 from troth.campaigns.ledger import write_whole
 from troth.campaigns.money import minor_unit
-from troth.campaigns.sections import take_model
 from troth.campaigns.settle import rehearse
 from troth.campaigns.starter.guess import Guess, guess
+from troth.campaigns.tables import take_model
 from troth.campaigns.task_reports import rehearse_tasks
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, ParameterError

@@ -1,4 +1,4 @@
-"""The sections of a campaign file: what each key may be, and the remedy where it is something else."""
+"""The tables of a campaign file: what each key may be, and the remedy where it is something else."""
 
 from __future__ import annotations
 

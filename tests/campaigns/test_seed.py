@@ -199,5 +199,5 @@ def test_a_beacon_that_the_terms_name_is_part_of_the_seed(tmp_path: Path) -> Non
     one.verify()
     with pytest.raises(LedgerError):
         verify(resealed(one.ledger, lambda entry: {**entry, **({"beacon": "x"} if "beacon" in entry else {})}))
-    with pytest.raises(DataError, match="name no beacon"):
+    with pytest.raises(DataError, match="these terms use no beacon"):
         troth.pay(write_campaign(tmp_path, DRAWING), seed=1, beacon="c0ffee")

@@ -70,7 +70,7 @@ def test_a_worker_who_labels_an_item_twice_is_refused_with_its_rows(tmp_path: Pa
     with pytest.raises(DataError) as caught:
         troth.pay(file)
     message = str(caught.value)
-    assert "provider 'x', task 'a' is there 2 times (column 'item', rows 1, 4 of labels.csv)" in message
+    assert "provider 'x', task 'a' occurs 2 times (column 'item', rows 1, 4 of labels.csv)" in message
     assert "keep one row for each task" in message
     assert '[limits] rows = 2 (in Python terms={"limits": {"rows": 2}})' in message
     assert "1 other report" in message
@@ -81,7 +81,7 @@ def test_a_worker_who_labels_an_item_twice_is_refused_with_its_rows(tmp_path: Pa
 
 def test_rows_of_one_report_may_be_allowed_and_are_counted_in_python_too() -> None:
     frame = {"item": ["a"] * 5, "worker": ["x", "y", "x", "x", "z"], "label": [0, 1, 0, 0, 1]}
-    with pytest.raises(DataError, match=r"'x', task 'a' is there 3 times .* rows 1, 3, 4 of the data"):
+    with pytest.raises(DataError, match=r"'x', task 'a' occurs 3 times .* rows 1, 3, 4 of the data"):
         paid(frame)
     with pytest.raises(DataError, match=r"has 3 rows .* allows 2 for each task"):
         paid(frame, terms={"limits": {"rows": 2}})
@@ -148,7 +148,7 @@ def test_a_fit_keeps_the_family_of_the_campaign_unless_another_is_named(tmp_path
     learned: Any = troth.Campaign.load(fitted).model
     assert isinstance(learned, troth.models.Categorical)
     assert learned.alpha != (1.0, 1.0)
-    useless = "Categorical has no use for gold answers; families that have: Finite"
+    useless = "Categorical does not use gold answers; these families do: Finite"
     assert useless in run("fit", file, past, "--gold", gold).said
     assert run("fit", file, past, "--gold", gold, "--family", "finite", "--output", fitted).code == 0
     assert isinstance(troth.Campaign.load(fitted).model, troth.models.Finite)
@@ -178,7 +178,7 @@ def test_the_prior_and_the_noise_of_values_are_learnt_from_past_tasks(tmp_path: 
     ("text", "message"),
     [
         ("item,label\np1,maybe\n", "row 1 of gold.csv: 'maybe'"),
-        ("item,label\np1,yes\np1,no\n", "task 'p1' is there 2 times (column 'item', rows 1, 2 of gold.csv)"),
+        ("item,label\np1,yes\np1,no\n", "task 'p1' occurs 2 times (column 'item', rows 1, 2 of gold.csv)"),
         ("item,truth\np1,yes\n", "gold.csv: there is no column 'label'"),
     ],
 )
@@ -393,7 +393,7 @@ def test_several_rows_of_a_report_are_allowed_where_they_are_usual(tmp_path: Pat
     assert len(troth.pay(tmp_path / "a" / "campaign.toml").totals) == 5
     once = write(tmp_path / "once.csv", "\n".join([*lines, lines[1]]) + "\n")
     done = run("init", tmp_path / "b", "--data", once, *names)
-    assert "a label that is there twice looks like an error" in done.said
+    assert "a repeated label looks like an error" in done.said
     assert run("pay", tmp_path / "b" / "campaign.toml").code == 1
     values = write(tmp_path / "v.csv", once.read_text().replace("yes", "7.25").replace("no", "3.5"))
     done = run("init", tmp_path / "c", "--data", values, *names)

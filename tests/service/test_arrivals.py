@@ -238,9 +238,9 @@ def test_items_are_the_same_however_a_format_spells_their_numbers(tmp_path: Path
 def test_an_item_that_is_there_in_two_spellings_is_there_twice(other: str, tmp_path: Path) -> None:
     campaign = Campaign.from_dict(labelled())
     table = {"item": ["x", "7", other, "1.10", "1.1"], "result": ["negative"] * 5}
-    with pytest.raises(UploadError, match=r"task '7' is there 2 times \(column 'item', rows 2, 3\)"):
+    with pytest.raises(UploadError, match=r"task '7' occurs 2 times \(column 'item', rows 2, 3\)"):
         sent(campaign, tmp_path, "a", table, "csv")
-    with pytest.raises(DataError, match=r"provider 'a', task '7' is there 2 times"):
+    with pytest.raises(DataError, match=r"provider 'a', task '7' occurs 2 times"):
         read_task_reports(campaign, {**table, "who": ["a"] * 5})
 
 

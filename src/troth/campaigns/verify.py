@@ -79,7 +79,7 @@ def check_ledger(
     except LedgerError:
         raise
     except (TrothError, LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
-        raise LedgerError(f"{place}: an entry is not what Troth writes: {error}") from None
+        raise LedgerError(f"{place}: malformed entry: {error}") from None
 
 
 def _checked(campaign: Campaign, ledger: Ledger, place: str, watch: Callable[[int, int], None] | None) -> Campaign:
@@ -156,7 +156,7 @@ def _check_link(campaign: Campaign, link: str | None, before: str | None, number
     if (link is not None) != campaign.draws:
         raise LedgerError(f"{place}: round {number} {'has a seed but draws nothing' if link else 'has no seed'}")
     if link is not None and before is not None and not follows(link, before):
-        raise LedgerError(f"{place}: the seed of round {number} is not made of what was committed to")
+        raise LedgerError(f"{place}: the seed of round {number} does not derive from the committed secret")
 
 
 def _stamp(head: dict[str, Any]) -> dict[str, Any]:

@@ -375,7 +375,7 @@ def test_a_model_that_does_not_fit_stops_payment(tmp_path: Path, monkeypatch: An
     shown = capsys.readouterr()
     assert "budget 1,000.00 EUR, would pay " in shown.out.splitlines()[0]
     assert "does not fit (p = 0.00" in shown.out
-    assert "telling the truth pays best is not supported" in shown.out
+    assert "under a model that does not fit, lying may pay" in shown.out
     assert re.search("better off with nothing +[56789] of 10: shop [A-J] .by 1", shown.out)
     assert "troth fit" in shown.err
     assert "--anyway pays" in shown.err
@@ -437,8 +437,8 @@ def test_the_reports_without_which_a_model_fits_are_named(tmp_path: Path) -> Non
     assert "without the data of J it fits" in paid.verdict.remedy
     honest = troth.pay(frame[frame.who != "J"], troth.models.Bernoulli(1, 1), provider="who", budget="100", seed=1)
     assert honest.verdict.supports
-    assert "under which telling the truth pays best" in honest.verdict.meaning
-    assert "telling the truth pays best is not supported" in paid.verdict.meaning
+    assert "if it is right, telling the truth pays best" in honest.verdict.meaning
+    assert "under a model that does not fit, lying may pay" in paid.verdict.meaning
 
 
 def test_a_verdict_is_cheap(monkeypatch: Any) -> None:

@@ -477,7 +477,7 @@ def test_files_named_for_providers_need_no_column(tmp_path: Path, monkeypatch: p
         ({}, "which column names the provider with --provider; there are 'who'"),
         ({"provider": "who"}, "which column is paid for with --column; there are 'when', 'improved'"),
         ({"provider": "shop"}, r"no column 'shop' \(--provider\)"),
-        ({"provider": "who", "column": "who"}, "cannot be paid for and name providers"),
+        ({"provider": "who", "column": "who"}, "is already the provider, day or target column; choose another"),
         ({"provider": "improved", "column": "many"}, "90 different labels"),
         ({"provider": "who", "column": "label", "family": "Poisson"}, "has text, where numbers are needed"),
         ({"provider": "who", "column": "price", "family": "Gamma"}, "not for 'Gamma'"),

@@ -209,7 +209,7 @@ def test_every_removed_added_or_swapped_line_is_found(tmp_path: Path) -> None:
         ("report", "summary", [0.0, 4.0], "digest"),
         ("report", "rows", 5, "rows is 5"),
         ("round", "seed", "sha256:" + "1" * 64, "round: seed is 'sha256:1111"),
-        ("round", "link", "sha256:" + "1" * 64, "seed of round 1 is not made of what was committed to"),
+        ("round", "link", "sha256:" + "1" * 64, "seed of round 1 does not derive from the committed secret"),
         ("round", "root", "1" * 64, "round: root is '1111"),
         ("close", "paid", "1.00", "paid"),
         ("campaign", "digest", "sha256:" + "0" * 64, "digest"),

@@ -70,7 +70,7 @@ def test_a_worker_who_labels_an_item_twice_is_refused_with_its_rows(tmp_path: Pa
     with pytest.raises(DataError) as caught:
         troth.pay(file)
     message = str(caught.value)
-    assert "provider 'x', task 'a' is there 2 times (column 'item', rows 1, 4 of labels.csv)" in message
+    assert "provider 'x', task 'a' occurs 2 times (column 'item', rows 1, 4 of labels.csv)" in message
     assert "keep one row for each task" in message
     assert '[limits] rows = 2 (in Python terms={"limits": {"rows": 2}})' in message
     assert "1 other report" in message
@@ -81,7 +81,7 @@ def test_a_worker_who_labels_an_item_twice_is_refused_with_its_rows(tmp_path: Pa
 
 def test_rows_of_one_report_may_be_allowed_and_are_counted_in_python_too() -> None:
     frame = {"item": ["a"] * 5, "worker": ["x", "y", "x", "x", "z"], "label": [0, 1, 0, 0, 1]}
-    with pytest.raises(DataError, match=r"'x', task 'a' is there 3 times .* rows 1, 3, 4 of the data"):
+    with pytest.raises(DataError, match=r"'x', task 'a' occurs 3 times .* rows 1, 3, 4 of the data"):
         paid(frame)
     with pytest.raises(DataError, match=r"has 3 rows .* allows 2 for each task"):
         paid(frame, terms={"limits": {"rows": 2}})
@@ -148,7 +148,7 @@ def test_a_fit_keeps_the_family_of_the_campaign_unless_another_is_named(tmp_path
     learned: Any = troth.Campaign.load(fitted).model
     assert isinstance(learned, troth.models.Categorical)
     assert learned.alpha != (1.0, 1.0)
-    useless = "Categorical has no use for gold answers; families that have: Finite"
+    useless = "Categorical does not use gold answers; these families do: Finite"
     assert useless in run("fit", file, past, "--gold", gold).said
     assert run("fit", file, past, "--gold", gold, "--family", "finite", "--output", fitted).code == 0
     assert isinstance(troth.Campaign.load(fitted).model, troth.models.Finite)
@@ -178,7 +178,7 @@ def test_the_prior_and_the_noise_of_values_are_learnt_from_past_tasks(tmp_path: 
     ("text", "message"),
     [
         ("item,label\np1,maybe\n", "row 1 of gold.csv: 'maybe'"),
-        ("item,label\np1,yes\np1,no\n", "task 'p1' is there 2 times (column 'item', rows 1, 2 of gold.csv)"),
+        ("item,label\np1,yes\np1,no\n", "task 'p1' occurs 2 times (column 'item', rows 1, 2 of gold.csv)"),
         ("item,truth\np1,yes\n", "gold.csv: there is no column 'label'"),
     ],
 )
@@ -393,7 +393,7 @@ def test_several_rows_of_a_report_are_allowed_where_they_are_usual(tmp_path: Pat
     assert len(troth.pay(tmp_path / "a" / "campaign.toml").totals) == 5
     once = write(tmp_path / "once.csv", "\n".join([*lines, lines[1]]) + "\n")
     done = run("init", tmp_path / "b", "--data", once, *names)
-    assert "a label that is there twice looks like an error" in done.said
+    assert "a repeated label looks like an error" in done.said
     assert run("pay", tmp_path / "b" / "campaign.toml").code == 1
     values = write(tmp_path / "v.csv", once.read_text().replace("yes", "7.25").replace("no", "3.5"))
     done = run("init", tmp_path / "c", "--data", values, *names)
@@ -469,7 +469,7 @@ def test_tasks_need_a_price_and_are_counted_as_tasks() -> None:
     assert result.to_arrow().column("tasks").to_pylist() == [1, 1]
 
 
-def test_verify_says_who_is_missing_and_which_sums_are_impossible(tmp_path: Path) -> None:
+def test_verify_says_who_is_missing_and_which_summaries_are_impossible(tmp_path: Path) -> None:
     ledger, file = tmp_path / "ledger.jsonl", tmp_path / "ledger.tasks.parquet"
     frame = {"item": ["a", "a", "b", "b"], "worker": ["x", "y", "x", "y"], "label": [0, 1, 1, 1]}
     entries = [dict(entry) for entry in paid(frame, ledger=ledger).ledger.entries]
@@ -478,12 +478,12 @@ def test_verify_says_who_is_missing_and_which_sums_are_impossible(tmp_path: Path
     with pytest.raises(troth.LedgerError, match="'y' reported and has 0 payment lines"):
         troth.verify(ledger)
     table = pq.read_table(file)
-    forged = table.set_column(table.column_names.index("sum_0"), "sum_0", pa.array([-1.0, 0.0, 0.0, 0.0]))
+    forged = table.set_column(table.column_names.index("summary_0"), "summary_0", pa.array([-1.0, 0.0, 0.0, 0.0]))
     pq.write_table(forged, file)
     digest = f"sha256:{sha256(file.read_bytes()).hexdigest()}"
     entries[1]["digest"] = digest
     ledger.write_bytes(Ledger(entries).to_bytes())
-    with pytest.raises(troth.LedgerError, match="has -1.0 in the report of 'x' on task 'a', which no rows add up to"):
+    with pytest.raises(troth.LedgerError, match="has -1.0 in the report of 'x' on task 'a', which is impossible"):
         troth.verify(ledger)
 
 

@@ -94,7 +94,7 @@ def test_prior_and_noise_of_ratings_are_near_those_that_made_them(table: Path, t
 
 def test_few_whole_numbers_are_labels_unless_another_family_is_named(table: Path, tmp_path: Path) -> None:
     (labels,) = start_tasks(tmp_path / "l", table, columns=["stars"], **NAMED)
-    assert "different whole numbers, which are taken for labels" in labels.notes[0]
+    assert "different whole numbers, which are read as labels" in labels.notes[0]
     assert "--family Normal" in labels.notes[0]
     assert tomllib.loads(labels.path.read_text())["model"]["categories"] == ["1", "2", "3", "4", "5"]
     (counts,) = start_tasks(tmp_path / "n", table, columns=["cells"], **NAMED)

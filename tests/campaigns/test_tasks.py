@@ -283,7 +283,7 @@ def test_days_are_settled_together() -> None:
     }
     model = troth.models.Bernoulli(1, 1)
     options: dict[str, Any] = {"provider": "clinic", "task": "date", "budget": "800.00"}
-    with pytest.raises(DataError, match=r"'a', task '2026-01-01' is there 15 times .* \[limits\] rows = 15"):
+    with pytest.raises(DataError, match=r"'a', task '2026-01-01' occurs 15 times .* \[limits\] rows = 15"):
         troth.pay(frame, model, **options)
     options["terms"] = {"limits": {"rows": 15}}
     result: Any = troth.pay(frame, model, **options)
@@ -322,7 +322,7 @@ def test_ratings_are_paid_by_the_families_of_values() -> None:
         ),
         ({"data": {"task": "item", "provider": "w", "day": "d"}}, "day or task, not both"),
         ({"data": {"task": "item", "provider": "w"}, "weights": {"a": "1"}}, "weights share a budget"),
-        ({"data": {"task": "item", "provider": "w"}, "mechanism": {"bonded": True}}, "cannot settle tasks"),
+        ({"data": {"task": "item", "provider": "w"}, "mechanism": {"bonded": True}}, "cannot pay tasks"),
     ],
 )
 def test_what_does_not_go_with_tasks_is_refused(tables: dict[str, Any], message: str) -> None:

@@ -187,4 +187,4 @@ def test_a_pilot_is_of_rows_that_are_not_paid_and_needs_a_point(folder: Path, tr
         linear.replace("precision = 1", "precision = [[1, 0, 0], [0, 1, 0], [0, 0, 1]]")
     )
     refused = troth_says("fit", folder / "linear.toml", "--pilot", folder / "pilot.csv")[1]
-    assert "LinearRegression is not expanded at a public point" in refused
+    assert "LinearRegression does not use a public point" in refused

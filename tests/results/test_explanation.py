@@ -34,7 +34,10 @@ def test_every_family_says_what_data_are_on_average(name: str) -> None:
         assert np.isfinite(reduction.coefficients(summary)).all()
     else:
         assert isinstance(reduction, SaysSummary)
-        assert all(reduction.in_words(summary, None))
+        words = reduction.in_words(summary, None)
+        assert words is not None
+        assert words.noun
+        assert words.value
 
 
 def test_shares_of_labels_and_means_of_columns() -> None:

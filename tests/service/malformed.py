@@ -308,7 +308,7 @@ def _cells() -> Iterator[Case]:
             "1e400": "number|infinite",
             "1,0": "rows.csv",
             "0x1": "not a number",
-            "１": "reads as a number",
+            "１": "number stored as text",
             "NULL": "missing|number",
             "1 1": "not a number",
             "=1+1": "not a number",

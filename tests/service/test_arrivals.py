@@ -238,9 +238,9 @@ def test_items_are_the_same_however_a_format_spells_their_numbers(tmp_path: Path
 def test_an_item_that_is_there_in_two_spellings_is_there_twice(other: str, tmp_path: Path) -> None:
     campaign = Campaign.from_dict(labelled())
     table = {"item": ["x", "7", other, "1.10", "1.1"], "result": ["negative"] * 5}
-    with pytest.raises(UploadError, match=r"task '7' is there 2 times \(column 'item', rows 2, 3\)"):
+    with pytest.raises(UploadError, match=r"task '7' occurs 2 times \(column 'item', rows 2, 3\)"):
         sent(campaign, tmp_path, "a", table, "csv")
-    with pytest.raises(DataError, match=r"provider 'a', task '7' is there 2 times"):
+    with pytest.raises(DataError, match=r"provider 'a', task '7' occurs 2 times"):
         read_task_reports(campaign, {**table, "who": ["a"] * 5})
 
 
@@ -265,7 +265,7 @@ def test_a_value_beyond_the_limits_is_refused_on_its_task(value: float, tmp_path
     with pytest.raises(DataError, match="provider 'Ash', task '1'.*row 2|column 'price': 1 value"):
         read_task_reports(campaign, {**table, "who": ["Ash"] * 12})
     content = OwnTasks(("a",), np.array([[1.0, value]]))
-    with pytest.raises(DataError, match="task 'a': its sums are not numbers"):
+    with pytest.raises(DataError, match="task 'a': the numbers of its summary must be at most"):
         check_own_tasks(campaign, "Ash", content)
 
 

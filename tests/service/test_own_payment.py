@@ -84,7 +84,7 @@ def test_one_cent_more_or_less_is_found(name: str) -> None:
     for payment in payments_of(name):
         terms, view = shown(name, payment)
         for more in (-1, 1):
-            with pytest.raises(PaymentError, match=f"but the share and the cap make {view['payment']}") as wrong:
+            with pytest.raises(PaymentError, match=f"but the share and the cap give {view['payment']}") as wrong:
                 check_payment(terms, {**view, "payment": cents(view["payment"], more)})
             assert wrong.value.field == "payment"
 

@@ -359,7 +359,7 @@ def test_a_restored_copy_pays_no_other_reports_with_a_secret_that_is_known(
             assert read_lines(world) == []
             begin_epoch(store, world.campaign)  # heads go on, and everybody is warned
             close_round(store, world.analyst, world.campaign, 1)
-            assert "revealed for other reports" in str(world.round().problem)
+            assert "already used for other reports" in str(world.round().problem)
             assert read_lines(world) == []
     finally:
         if "://" in database:

@@ -401,7 +401,7 @@ def _look(world: World, path: str, session: str) -> tuple[str, str]:
 
 
 REFUSED = [
-    ("item,label\na,cat\nb,dog\n a,dog\n", "task 'a' is there 2 times (column 'item', rows 1, 3); keep one row"),
+    ("item,label\na,cat\nb,dog\n a,dog\n", "task 'a' occurs 2 times (column 'item', rows 1, 3); keep one row"),
     (
         "item,label\na,cat\nb,bird\n",
         "'label': 1 value not among the categories 'cat', 'dog' (first: row 2 of labels.csv",
@@ -413,7 +413,7 @@ REFUSED = [
     ("item,answer\na,cat\n", "there is no column 'label'; there are 'item', 'answer'"),
     ("item,label,worker\na,cat,Ann\nb,cat,Bo\n", "has rows of 2 providers"),
     ("item,label,worker\na,cat,Bo\n", "row 1 is of provider 'Bo', not 'Ann'; send only your own rows"),
-    (f"item,label\n{'x' * 201},cat\n", "is 201 signs long; use at most 200 signs"),
+    (f"item,label\n{'x' * 201},cat\n", "is 201 characters long; use at most 200 printable characters"),
     ("item,label\n" + "".join(f"i{k},cat\n" for k in range(81)), "more than the 80 rows that [limits] tasks allows"),
     ("item,label\n", "has no rows"),
 ]
@@ -448,7 +448,7 @@ def test_files_that_are_no_reports_on_tasks_are_refused_with_row_and_remedy(
         ("data", {**TERMS["data"], "public": "g.csv"}, "the service reads no files of yours"),
         ("public", {"tasks": {}}, "[public] tasks: must have a list of numbers under the name of each task"),
         ("public", {"tasks": {"i1\x07": [1, 0]}}, "[public] tasks: must have a list of numbers under the name of each"),
-        ("public", {"tasks": {"i1": [1, 0, 0]}}, "[public] tasks: sums have 3 numbers, but those of Finite 2"),
+        ("public", {"tasks": {"i1": [1, 0, 0]}}, "[public] tasks: each summary has 3 numbers; Finite needs 2"),
         ("public", {"tasks": {"i1": [1, 0], "i2": [0.5, 0]}}, "[public] tasks: task 'i2': "),
     ],
 )

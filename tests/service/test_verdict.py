@@ -84,7 +84,7 @@ def test_the_close_page_runs_dry_and_pays_anyway(world: World) -> None:
     stopped = browser.post(f"{page}/close")
     assert "This round could not be paid" in stopped.text
     assert "Pay anyway" in stopped.text
-    assert "telling the truth pays best is not supported" in stopped.text.lower()
+    assert "under a model that does not fit, lying may pay" in stopped.text.lower()
     paid = browser.post(f"{page}/close", {"anyway": "on"})
     assert "Publish" in paid.text
     assert f'href="/campaigns/{world.campaign}/report.html"' in paid.text

@@ -105,8 +105,8 @@ def report_leaf(report: Report) -> str:
 def leaf_of(day: Day, rows: int, summary: Sequence[float], nonce: str | None, **more: str | None) -> str:
     """Return the leaf of what a report says.
 
-    Sums count to eight digits of the largest, because engines that add the same rows differ in their last digits, and
-    the seed must not.
+    A summary counts to eight digits of its largest number, because engines that add the same rows differ in their last
+    digits, and the seed must not. The leaf calls the summary "sums", in every format.
 
     Examples
     --------
@@ -115,9 +115,9 @@ def leaf_of(day: Day, rows: int, summary: Sequence[float], nonce: str | None, **
     """
     largest = max((abs(value) for value in summary if isfinite(value)), default=0.0)
     scale = float(Decimal(1).scaleb(_SEVEN_DIGITS.create_decimal_from_float(largest).adjusted())) or 1.0
-    sums = [round(value / scale, 8) + 0.0 if isfinite(value) else value for value in summary]
+    rounded = [round(value / scale, 8) + 0.0 if isfinite(value) else value for value in summary]
     given = {name: value for name, value in more.items() if value is not None}
-    return leaf(canonical({"day": day, "rows": rows, "scale": scale, "sums": sums, "nonce": nonce, **given}))
+    return leaf(canonical({"day": day, "rows": rows, "scale": scale, "sums": rounded, "nonce": nonce, **given}))
 
 
 def report_leaves(reports: Sequence[Report]) -> list[str]:

@@ -69,7 +69,7 @@ def check_paid_round(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> Che
     Raises
     ------
     StatementError
-        If the report is not in the round's tree, the seed is not made of it and of what was committed to, or the
+        If the report is not in the round's tree, the seed does not derive from it and the committed secret, or the
         payment does not follow from the numbers that are shown with it.
     """
     if (paid["campaign"], paid["round"]) != (receipt["campaign"], receipt["round"]):
@@ -160,7 +160,7 @@ def check_payment(campaign: Campaign | None, payment: Mapping[str, Any]) -> Chec
     amounts = [_amount(payment[name]) for name in ("payment", "cap", "deposit")]
     paid, cap, deposit = (int(each.scaleb(-int(amounts[0].as_tuple().exponent))) for each in amounts)
     if abs(paid - payment["share"] * cap) > _ROUNDING * cap + 1:
-        raise PaymentError("payment", f"{amount} is not the share shown, {payment['share']:.4f} of {payment['cap']}")
+        raise PaymentError("payment", f"shown as {amount}, which is not {payment['share']:.4f} of {payment['cap']}")
     if campaign is None or (campaign.task is not None and campaign.price is None):
         done = [f"the payment of {amount} is the share shown, of the cap shown"]
         return Checked(done, [f"that the share and the cap are what the rule makes of all reports: {_LEDGER}"], [])
@@ -180,12 +180,13 @@ def check_payment(campaign: Campaign | None, payment: Mapping[str, Any]) -> Chec
     if not span.least - slack <= payment["share"] <= span.most + slack:
         follows = f"{span.least:.4f}" if span.exact else f"{span.least:.4f} to {span.most:.4f}"
         raise PaymentError(
-            "share", f"{payment['share']:.4f} is shown, but from the numbers shown {campaign.rule.name} makes {follows}"
+            "share",
+            f"shown as {payment['share']:.4f}, but by {campaign.rule.name} the numbers shown give {follows}",
         )
     least, most = (max(portion(end, exact_cap), -deposit) for end in span)
     if not least <= paid <= most:
         follows = campaign.text(least) if least == most else f"{campaign.text(least)} to {campaign.text(most)}"
-        raise PaymentError("payment", f"{amount} is shown, but the share and the cap make {follows}")
+        raise PaymentError("payment", f"shown as {amount}, but the share and the cap give {follows}")
     believed = [f"that the numbers behind the share are what the rule makes of all reports: {_LEDGER}", _CAP]
     if span.exact:
         done = [f"the share of {span.least:.4%} follows from the numbers shown and the terms"]
@@ -201,11 +202,11 @@ def _check_tasks(campaign: Campaign, payment: Mapping[str, Any], paid: int, cap:
     price, tasks, shares = campaign.price or Fraction(), payment["rows"], payment["terms"]["shares"]
     if cap != floor(price * tasks):
         earned = campaign.text(floor(price * tasks))
-        raise PaymentError("cap", f"{payment['cap']} is shown, and {tasks} tasks at this price make {earned}")
+        raise PaymentError("cap", f"shown as {payment['cap']}, but {tasks} tasks at this price give {earned}")
     least, most = (portion(end, price) for end in around(float(shares)).within(0.0, float(tasks)))
     if not least <= paid <= most:
         earned = f"{campaign.text(least)} to {campaign.text(most)}"
-        raise PaymentError("payment", f"{payment['payment']} is shown, but a sum of shares of {shares} makes {earned}")
+        raise PaymentError("payment", f"shown as {payment['payment']}, but shares of {shares} give {earned}")
     done = [f"the payment of {payment['payment']} is the price times the sum of shares shown, {shares}"]
     return Checked(
         [*done, f"the cap is the price of {tasks} tasks"],
@@ -238,10 +239,10 @@ def _check_seed(receipt: Mapping[str, Any], paid: Mapping[str, Any], campaign: C
     if commitment is not None and not follows(link, commitment, paid["paid_as"]):
         raise StatementError("the revealed secret is not the one that was committed to")
     if derive_seed(link, [paid["root"], *paid["next_roots"]], paid["beacon"]) != paid["seed"]:
-        raise StatementError("the seed is not made of the revealed secret and the reports")
+        raise StatementError("the seed does not derive from the revealed secret and the reports")
     if commitment is None:
         return Checked([], ["that nobody chose the secret of the seed: the terms commit to none"], [])
-    done = ["the seed is made of the secret that was committed to and of all reports together"]
+    done = ["the seed derives from the committed secret and all reports together"]
     if paid["beacon"] is not None:
         done.append(f"the seed depends on the beacon's value {paid['beacon']}: compare it with the beacon")
     return Checked(done, [], [])

@@ -215,7 +215,7 @@ def recentred_text(campaign: Campaign, pilot: str | Path) -> str:
     """
     model: Any = campaign.model
     if not isinstance(model, HasPublicPoint):
-        raise ParameterError(f"{type(model).__name__} is not expanded at a public point: a pilot changes nothing")
+        raise ParameterError(f"{type(model).__name__} does not use a public point, so a pilot has no effect")
     if both := paid_files(campaign, str(pilot)):
         raise DataError(
             f"{both[0]}: the campaign pays for these rows ([data] source), and reports must not move the point that "

@@ -52,7 +52,7 @@ def fit_tasks(campaign: Campaign, past: Any, gold: Any = None, family: str | Non
         raise ParameterError(f"{chosen.__name__} does not say how it is learnt from past tasks (fit_tasks)")
     if gold is not None and not chosen.uses_gold:
         users = ", ".join(name for name, each in FAMILIES.items() if each.uses_gold)
-        raise ParameterError(f"{chosen.__name__} has no use for gold answers; families that have: {users} (--family)")
+        raise ParameterError(f"{chosen.__name__} does not use gold answers; these families do: {users} (--family)")
     if both := paid_files(campaign, past):
         raise DataError(
             f"{both[0]}: these are the tasks that the campaign pays for ([data] source), and answers being paid must "

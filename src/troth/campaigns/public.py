@@ -37,7 +37,7 @@ class Guesses:
 
 
 def take_guesses(section: Section) -> Guesses | None:
-    """Take the table [public] of a campaign of tasks: the sums of the public rows under each task's name."""
+    """Take the table [public] of a campaign of tasks: the summary of the public rows under each task's name."""
     table = section.take("tasks")
     if table is None:
         return None
@@ -48,7 +48,7 @@ def take_guesses(section: Section) -> Guesses | None:
         if not right or summaries.ndim != 2 or not (np.abs(summaries) <= LARGEST_SUM).all():
             raise ValueError(names)
     except (TypeError, ValueError, OverflowError, AttributeError, KeyError):
-        message = "must have a list of numbers under the name of each task (7, not 7.0): the sums of its public rows"
+        message = "must have a list of numbers under the name of each task (7, not 7.0): the summary of its public rows"
         raise section.fail("tasks", message) from None
     guesses = Guesses(tuple(names), summaries, section.text("source", ""), section.digest("digest", "create"))
     section.done(_KEYS)
@@ -58,21 +58,21 @@ def take_guesses(section: Section) -> Guesses | None:
 def describe_guesses(guesses: Guesses) -> dict[str, Any]:
     """Write guesses as the table [public]."""
     origin = {key: value for key, value in (("source", guesses.source), ("digest", guesses.digest)) if value}
-    sums = [[int(x) if x == int(x) else x for x in row] for row in guesses.summaries.tolist()]
-    return {**origin, "tasks": dict(zip(guesses.tasks, sums, strict=True))}
+    summaries = [[int(x) if x == int(x) else x for x in row] for row in guesses.summaries.tolist()]
+    return {**origin, "tasks": dict(zip(guesses.tasks, summaries, strict=True))}
 
 
 def check_task_summaries(
     tasks: Sequence[str], summaries: Array, model: Any, columns: Sequence[str | None], values: Bounds | None = None
 ) -> None:
-    """Refuse sums on tasks that no rows can make, or that cannot occur under any class of a likelihood."""
+    """Refuse summaries of tasks that no rows can make, or that cannot occur under any class of a likelihood."""
     reduction = model.reduction
     distinct, first = np.unique(summaries, axis=0, return_index=True)
     if distinct.shape[1] != reduction.width:
-        raise DataError(f"sums have {distinct.shape[1]} numbers, but those of {type(model).__name__} {reduction.width}")
+        raise DataError(f"each summary has {distinct.shape[1]} numbers; {type(model).__name__} needs {reduction.width}")
     if (beyond := ~(np.abs(distinct) <= LARGEST_SUM)).any():
         task = tasks[first[int(np.argmax(beyond.any(axis=1)))]]
-        raise DataError(f"task {task!r}: its sums are not numbers up to {LARGEST_SUM:g}; rescale the values")
+        raise DataError(f"task {task!r}: the numbers of its summary must be at most {LARGEST_SUM:g}; rescale it")
     evidence = np.asarray(model.log_evidence(model.from_summary(distinct)))
     for summary, value, place in zip(distinct, evidence, first, strict=True):
         where = f"task {tasks[place]!r}"
@@ -97,7 +97,7 @@ def take_public(section: Section) -> dict[Day, Report] | None:
         if summary.ndim != 1 or not (np.abs(summary) <= LARGEST_SUM).all():
             raise ValueError(values)
     except (TypeError, ValueError, OverflowError):
-        raise section.fail("summary", "must be a list of numbers, the sums over the public rows") from None
+        raise section.fail("summary", "must be a list of numbers, the summary of the public rows") from None
     report = Report(PUBLIC, None, rows, summary, section.text("source", ""), section.digest("digest", "pay"))
     section.done(_KEYS)
     return {None: report}
@@ -106,8 +106,8 @@ def take_public(section: Section) -> dict[Day, Report] | None:
 def describe_public(report: Report) -> dict[str, Any]:
     """Write public data as the table [public]."""
     origin = {"source": report.source or None, "digest": report.data_digest}
-    sums = {"rows": report.rows, "summary": report.summary.tolist()}
-    return {key: value for key, value in (origin | sums).items() if value is not None}
+    known = {"rows": report.rows, "summary": report.summary.tolist()}
+    return {key: value for key, value in (origin | known).items() if value is not None}
 
 
 def check_public(known: Mapping[Day, Report], model: Model, columns: Sequence[str | None]) -> None:

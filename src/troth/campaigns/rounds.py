@@ -172,7 +172,7 @@ def check_beacon(campaign: Campaign, beacon: str | None) -> None:
     if named is not None and beacon is None:
         raise DataError(f"[mechanism] beacon: pass the value that {named!r} had after the reports were in")
     if named is None and beacon is not None:
-        raise DataError("beacon: the terms name no beacon; leave it out")
+        raise DataError("--beacon: these terms use no beacon; remove the option")
 
 
 def used_seeds(ledger: Ledger) -> dict[int, str]:
@@ -310,7 +310,7 @@ def check_possible(campaign: Campaign, report: Report) -> None:
 def check_features(model: Model, report: Report) -> None:
     """Refuse features that are not those of the report: where all are kept, they must have its design."""
     if not isinstance(model, DrawsAnswers):
-        raise DataError(f"{type(model).__name__} draws nothing with features")
+        raise DataError(f"{type(model).__name__} does not use features")
     regression: Any = model
     features = regression.with_features(report.features, report.rows).features
     if len(features) == report.rows:

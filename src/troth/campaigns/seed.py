@@ -118,7 +118,7 @@ def record_use(path: Path, seeds: Mapping[int, str]) -> None:
     """Note beside a secret which seed each round makes of it, before its link is revealed.
 
     A link that is known must not serve other reports: whoever knows it could choose the report that earns most. So a
-    ledger or a database that was set back cannot be paid again with other reports.
+    ledger or a database that was restored from an older copy cannot be paid again with other reports.
 
     Raises
     ------
@@ -129,8 +129,8 @@ def record_use(path: Path, seeds: Mapping[int, str]) -> None:
     for number, seed in seeds.items():
         if used.setdefault(str(number), seed) != seed:
             raise DataError(
-                f"round {number}: its secret was revealed for other reports, as if an older copy had been restored; "
-                "restore the copy in which it was paid, or start a new campaign"
+                f"round {number}: its secret was already used for other reports. If you restored a backup, restore a "
+                "newer one; otherwise start a new campaign"
             )
     replace_private(path, _as_json(secret, used))
 

@@ -89,8 +89,8 @@ def check_head(seen: Mapping[str, Any] | None, head: Mapping[str, Any]) -> None:
         raise StatementError(f"the service signs with another key than before ({head['key']}, before {seen['key']})")
     if seen["epoch"] != head["epoch"]:
         raise StatementError(
-            f"the service has begun epoch {head['epoch']} of this ledger after epoch {seen['epoch']}: its database was "
-            "set back, and what was paid after the copy was made may be missing from it"
+            f"the service has begun epoch {head['epoch']} of this ledger after epoch {seen['epoch']}: the database was "
+            "restored from an older copy, and later payments may be missing"
         )
     if not extends(seen["root"], seen["lines"], head["root"], head["lines"], proof):
         raise StatementError(

@@ -49,11 +49,11 @@ def make_statistics(campaign: Campaign, file: str | Path, provider: str | None =
     reports = read_own(path, campaign.request, provider, format=campaign.format)
     name = reports[0].provider
     head = {"kind": KIND, "format": FORMAT, "provider": name, "family": type(campaign.model_of(name)).__name__}
-    sums = [
+    parts = [
         {"rows": report.rows, "summary": report.summary.tolist(), "nonce": secrets.token_hex(32)} for report in reports
     ]
-    days = [{"day": report.day, **sums_of_day} for report, sums_of_day in zip(reports, sums, strict=True)]
-    body: dict[str, Any] = {"days": days} if campaign.daily else sums[0]
+    days = [{"day": report.day, **part} for report, part in zip(reports, parts, strict=True)]
+    body: dict[str, Any] = {"days": days} if campaign.daily else parts[0]
     with path.open("rb") as rows:
         return {**head, **body, "digest": "sha256:" + file_digest(rows, "sha256").hexdigest()}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from troth import models
 from troth.campaigns.model_file import check_digest
@@ -29,6 +29,14 @@ TABLES = ("campaign", "model", "history", "mechanism", "data", "public", "limits
 _DATA_OF_MODEL = ("columns", "target", "intercept", "categories", "scales", "levels", "pilot")
 _LARGEST_FILE = 1 << 22
 _WEIGHT = re.compile(r"[0-9]{0,40}\.?[0-9]{0,40}(e[+-]?[0-9]{1,3})?|[0-9]{1,40}/[0-9]{1,40}", re.IGNORECASE)
+
+
+@runtime_checkable
+class _HasStandardPrior(Protocol):
+    """A regression that has a prior for columns on public scales."""
+
+    def standard_prior(self, coefficients: int, given: Mapping[str, Any], /) -> dict[str, Any]:
+        """Return its parameters for a number of coefficients, beside those that are given."""
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -102,40 +110,24 @@ def take_model(section: Section, own: Model | None) -> dict[str, Any]:
     guessed = section.flag("guessed")
     levels = _levels(section.table("levels"), columns)
     every: list[str | None] = [*([None] if intercept else []), *columns, *([target] if target is not None else [])]
-    provider_models: dict[str, Model] = {}
+    provider_models: Mapping[str, Model] = {}
     model: Model
     if own is not None:
         model = own
         section.left.clear()
     else:
-        family, parameters = _parameters(section)
-        regression: Any = models.FAMILIES[family]
-        if scales.left and regression.explains_target:
-            features = len(level_names(every, levels)) - 1
-            parameters = {**regression.standard_prior(features, parameters), **parameters}
-        model = _make_model(section, family, parameters)
+        width = len(level_names(every, levels))
+        model, provider_models = _take_family(section, overrides, width - 1 if scales.left else None)
         if announced is not None:
             try:
                 check_digest(model, announced, "the model")
             except DataError as error:
                 raise section.fail("digest", str(error)) from None
-        for name in list(overrides.left):
-            table = overrides.table(name)
-            _, changed = _parameters(table, family)
-            if canonical_name(name) in provider_models:
-                raise overrides.fail(repr(name), "is given twice, with different spaces around it")
-            provider_models[canonical_name(name)] = _make_model(table, family, {**parameters, **changed})
         if levels and not model.explains_target:
             raise section.fail("levels", "are for regressions only")
-        _check_columns(section, model, columns, target, intercept, len(level_names(every, levels)))
+        _check_columns(section, model, columns, target, intercept, width)
     if categories is not None:
-        if len({label.strip() for label in categories}) < len(categories):
-            raise section.fail("categories", "has a label twice, with different spaces around it")
-        size = model.reduction.labels if isinstance(model, HasReduction) else None
-        if size is None:
-            raise section.fail("categories", f"{type(model).__name__} reads numbers, not labels")
-        if size != len(categories):
-            raise section.fail("categories", f"there are {len(categories)} labels for {size} codes of the model")
+        _check_categories(section, model, categories)
     return {
         "model": model,
         "provider_models": provider_models,
@@ -145,6 +137,34 @@ def take_model(section: Section, own: Model | None) -> dict[str, Any]:
         "levels": levels,
         "categories": None if categories is None else tuple(label.strip() for label in categories),
     }
+
+
+def _take_family(section: Section, overrides: Section, scaled: int | None) -> tuple[Family, dict[str, Family]]:
+    """Return the model, and those of providers that differ; with ``scaled`` features a prior is optional."""
+    name, parameters = _parameters(section)
+    family: type = models.FAMILIES[name]
+    if scaled is not None and isinstance(family, _HasStandardPrior):
+        parameters = {**family.standard_prior(scaled, parameters), **parameters}
+    provider_models: dict[str, Family] = {}
+    model = _make_model(section, name, parameters)
+    for provider in list(overrides.left):
+        table = overrides.table(provider)
+        _, changed = _parameters(table, name)
+        if canonical_name(provider) in provider_models:
+            raise overrides.fail(repr(provider), "appears twice (ignoring surrounding spaces)")
+        provider_models[canonical_name(provider)] = _make_model(table, name, {**parameters, **changed})
+    return model, provider_models
+
+
+def _check_categories(section: Section, model: Model, labels: Sequence[str]) -> None:
+    """Refuse labels that are not as many different ones as the model has codes."""
+    if len({label.strip() for label in labels}) < len(labels):
+        raise section.fail("categories", "a label appears twice (ignoring surrounding spaces)")
+    size = model.reduction.labels if isinstance(model, HasReduction) else None
+    if size is None:
+        raise section.fail("categories", f"{type(model).__name__} reads numbers, not labels")
+    if size != len(labels):
+        raise section.fail("categories", f"there are {len(labels)} labels for {size} codes of the model")
 
 
 def _levels(section: Section, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -271,7 +291,7 @@ def take_data(section: Section) -> dict[str, Any]:
         "keep_features": section.flag("keep_features", default=True),
     }
     if len(set(settings["providers"])) < len(settings["providers"]):
-        raise section.fail("providers", "names one provider twice, with different spaces around it")
+        raise section.fail("providers", "a provider appears twice (ignoring surrounding spaces)")
     section.done(tuple(settings))
     settings["public_source"] = settings.pop("public")
     return settings
@@ -319,7 +339,7 @@ def take_weights(section: Section) -> dict[str, Fraction]:
                 repr(name), f"must be a number from 0 to 1, the provider's share of the budget, not {value!r}"
             )
         if canonical_name(name) in weights:
-            raise section.fail(repr(name), "is given twice, with different spaces around it")
+            raise section.fail(repr(name), "appears twice (ignoring surrounding spaces)")
         weights[canonical_name(name)] = weight
     total = sum(weights.values())
     if total > 1:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from hashlib import sha256
-from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from troth.core.contract import HasReduction
 from troth.core.errors import DataError
 from troth.data.public import PUBLIC
 from troth.data.read import task_name
+from troth.data.task_files import read_table, summaries_of, summary_columns, write_table
 from troth.data.tasks import TaskReports, read_tasks
 
 if TYPE_CHECKING:
@@ -95,15 +95,11 @@ def same_tasks(names: Iterable[str], others: Iterable[str]) -> list[str]:
 
 
 def write_file(reports: TaskReports, public: TaskReports | None, shares: TaskShares) -> bytes:
-    """Return reports, public data and shares as Parquet: sums of a report's rows, its share, log PMI and peers."""
-    import pyarrow.parquet as pq
-
+    """Return reports, public data and shares as Parquet: a report's summary, its share, log PMI and peers."""
     table = _columns(reports, shares)
     if public is not None:
         table = pa.concat_tables([table, _columns(public, None)])
-    buffer = BytesIO()
-    pq.write_table(table, buffer, compression="zstd")
-    return buffer.getvalue()
+    return write_table(table)
 
 
 def read_file(file: bytes, campaign: Campaign) -> tuple[TaskReports, TaskReports | None, Array]:
@@ -118,12 +114,9 @@ def read_file(file: bytes, campaign: Campaign) -> tuple[TaskReports, TaskReports
 
 def read_shares(file: bytes) -> Any:
     """Return the table of a file of shares."""
-    import pyarrow.parquet as pq
-
     try:
-        # by this thread alone: one that still holds Python's bytes at the end of the process would abort it
-        return pq.read_table(pa.BufferReader(file), use_threads=False, pre_buffer=False)
-    except pa.ArrowException as error:
+        return read_table(file)
+    except (DataError, pa.ArrowException) as error:
         raise LedgerError(f"the file of shares cannot be read: {error}") from None
 
 
@@ -158,12 +151,11 @@ def _columns(reports: TaskReports, shares: TaskShares | None) -> Any:
     columns = {
         "task": pa.array(reports.tasks, pa.string()).take(pa.array(reports.task)),
         "provider": pa.array(reports.providers, pa.string()).take(pa.array(reports.provider)),
+        **summary_columns(reports.summaries),
+        "share": nothing if shares is None else pa.array(shares.share),
+        "log_pmi": nothing if shares is None else pa.array(shares.log_pmi),
+        "peers": pa.nulls(len(reports), pa.int64()) if shares is None else pa.array(shares.peers),
     }
-    for entry in range(reports.summaries.shape[1]):
-        columns[f"sum_{entry}"] = pa.array(reports.summaries[:, entry])
-    columns["share"] = nothing if shares is None else pa.array(shares.share)
-    columns["log_pmi"] = nothing if shares is None else pa.array(shares.log_pmi)
-    columns["peers"] = pa.nulls(len(reports), pa.int64()) if shares is None else pa.array(shares.peers)
     return pa.table(columns)
 
 
@@ -177,8 +169,9 @@ def _reports_of(table: Any, campaign: Campaign) -> TaskReports:
         places = np.array([place[name] for name in spelled], dtype=np.intp)
         names.append((tuple(order), places[encoded.indices.to_numpy()]))
     (tasks, task), (providers, provider) = names
-    reduction: Any = campaign.model.reduction  # type: ignore[attr-defined]
-    summaries = np.stack([table.column(f"sum_{entry}").to_numpy() for entry in range(reduction.width)], axis=1)
+    summaries, needed = summaries_of(table), campaign.request.reduction.width
+    if summaries.shape[1] != needed:
+        raise LedgerError(f"the file of shares has {summaries.shape[1]} numbers per summary; the model needs {needed}")
     keys = task.astype(np.int64) * len(providers) + provider
     if not (np.diff(keys) > 0).all():
         raise LedgerError("the file of shares is not in the order of tasks and providers")

@@ -54,7 +54,7 @@ def check_own_tasks(campaign: Campaign, provider: str, own: OwnTasks) -> None:
 def rehearse_tasks(campaign: Campaign, providers: Sequence[str], content: bytes | None = None) -> None:
     """Settle one task that nobody says anything about, or the same reports of everybody: what cannot be paid fails.
 
-    Tasks are settled one by one, so of many reports those with the largest sums are tried.
+    Tasks are settled one by one, so of many reports those with the largest summaries are tried.
     """
     model: Any = campaign.model
     empty = OwnTasks(("",), np.zeros((1, model.reduction.width)))

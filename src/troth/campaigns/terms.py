@@ -337,7 +337,7 @@ class Campaign:
     def check_providers(self, names: Sequence[str]) -> None:
         """Refuse reports of people who are not invited, and groups and weights of people who do not report."""
         if self.task is not None and PUBLIC in names:
-            raise DataError(f"no provider may be called {PUBLIC!r}: that is the public guess; rename it in the data")
+            raise DataError(f"{PUBLIC!r} is reserved for public data; rename this provider")
         place = "" if self.path is None else f"{self.path.name}: "
         invited = set(self.providers) or set(names)
         for name in names:
@@ -381,7 +381,9 @@ class Campaign:
         if self.weights:
             raise sections["weights"].wrong("weights share a budget, and tasks have a price for each report")
         if self.waits or not self.rule.individually_rational:
-            raise sections["mechanism"].wrong(f"{self.rule.name} cannot settle tasks, which are paid each by itself")
+            raise sections["mechanism"].wrong(
+                f"{self.rule.name} cannot pay tasks, because each task is paid separately"
+            )
         if self.rule.needs_rows and (self.guesses is not None or self.public_source is not None):
             message = f"{self.rule.name} cannot settle tasks with public guesses: {self.rule.needs_rows}, without them"
             raise sections["mechanism"].wrong(message)

@@ -79,7 +79,7 @@ def check_ledger(
     except LedgerError:
         raise
     except (TrothError, LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
-        raise LedgerError(f"{place}: an entry is not what Troth writes: {error}") from None
+        raise LedgerError(f"{place}: malformed entry: {error}") from None
 
 
 def _checked(campaign: Campaign, ledger: Ledger, place: str, watch: Callable[[int, int], None] | None) -> Campaign:
@@ -156,7 +156,7 @@ def _check_link(campaign: Campaign, link: str | None, before: str | None, number
     if (link is not None) != campaign.draws:
         raise LedgerError(f"{place}: round {number} {'has a seed but draws nothing' if link else 'has no seed'}")
     if link is not None and before is not None and not follows(link, before):
-        raise LedgerError(f"{place}: the seed of round {number} is not made of what was committed to")
+        raise LedgerError(f"{place}: the seed of round {number} does not derive from the committed secret")
 
 
 def _stamp(head: dict[str, Any]) -> dict[str, Any]:
@@ -204,7 +204,7 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
         raise LedgerError(f"{place}: the file of shares lacks required columns: {error}") from None
     if (declared := public_tasks(campaign)) is not None and not _same_tasks(declared, public):
         raise LedgerError(f"{place}: the file of shares has other public data than the terms")
-    _check_sums(campaign, reports, place)
+    _check_summaries(campaign, reports, place)
     _check_payees(ledger, reports, place)
     campaign.check_providers(reports.providers)
     campaign.check_task_counts(reports.providers, np.bincount(reports.provider).tolist())
@@ -232,17 +232,17 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
     return settled
 
 
-def _check_sums(campaign: Campaign, reports: TaskReports, place: str) -> None:
-    """Raise unless sums are finite, and those of labels how often each was given."""
-    sums, reduction = reports.summaries, campaign.request.reduction
-    wrong = ~np.isfinite(sums)
+def _check_summaries(campaign: Campaign, reports: TaskReports, place: str) -> None:
+    """Raise unless summaries are finite, and those of labels are counts."""
+    summaries, reduction = reports.summaries, campaign.request.reduction
+    wrong = ~np.isfinite(summaries)
     if counted_labels(reduction) is not None:
-        wrong |= (sums < 0) | (sums != np.floor(sums))
+        wrong |= (summaries < 0) | (summaries != np.floor(summaries))
     if wrong.any():
         first = int(np.argmax(wrong.any(axis=1)))
         raise LedgerError(
-            f"{place}: the file of shares has {float(sums[first][wrong[first]][0])!r} in the report of "
-            f"{_whose(reports, first)}, which no rows add up to"
+            f"{place}: the file of shares has {float(summaries[first][wrong[first]][0])!r} in the report of "
+            f"{_whose(reports, first)}, which is impossible"
         )
 
 

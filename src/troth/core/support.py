@@ -96,7 +96,7 @@ def as_floats(values: Any, what: str = "value") -> Array:
     if isinstance(values, np.ma.MaskedArray):
         return np.asarray(np.ma.filled(values.astype(np.float64), np.nan))
     if not (hasattr(values, "__array__") or hasattr(values, "__getitem__") or np.isscalar(values)):
-        raise DataError(f"{what}s must be a sequence of numbers, not {type(values).__name__}")
+        raise DataError(f"expected a sequence of numbers, not {type(values).__name__}")
     try:
         plain = np.asarray(values)
         if plain.dtype.kind not in "USc":
@@ -111,4 +111,4 @@ def as_floats(values: Any, what: str = "value") -> Array:
         except (TypeError, ValueError, OverflowError):
             shown = repr(value) if len(repr(value)) < 40 else repr(value)[:36] + "…"
             raise DataError(f"row {row}: {what} {shown} is not a number") from None
-    raise DataError(f"the rows have different lengths, so they do not form a table of {what.removesuffix('s')}s")
+    raise DataError("the rows have different lengths, so they do not form a table of numbers")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import re
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from troth.core.errors import DataError, first_line
+from troth.data.arrow_failures import arrow_failure
 from troth.data.kernel import Adder, is_text
 from troth.data.request import Part, Request, file_name
 from troth.data.sheets import read_sheet
@@ -95,7 +97,7 @@ class Fragment:
     def unreadable(self, error: BaseException) -> DataError:
         """Return what to say when the file is not in its format."""
         reason = first_line(error)
-        if re.search(r"Expected \d+ columns?, got \d+", reason):
+        if arrow_failure(error) == "row length":
             reason += "; correct the row: a value with a comma in it needs quotes around it"
         return DataError(f"{file_name(self.path)}: cannot be read as {self.format}: {reason}")
 
@@ -112,7 +114,7 @@ class Fragment:
                 for batch in (_read_text if text else _READERS[self.format])(self, request, wanted):
                     yield self._with_constants(batch)
             except pa.ArrowInvalid as error:
-                if "conversion error" in str(error) and self.format == "csv" and not text:
+                if self.format == "csv" and not text and arrow_failure(error) == "number":
                     raise TextAmongNumbersError(str(error)) from None
                 raise
 
@@ -139,11 +141,11 @@ class Fragment:
 
     @contextmanager
     def _errors_named(self) -> Iterator[None]:
-        """Name the file in errors of reading it; Arrow marks text that is not Unicode in words alone."""
+        """Name the file in errors of reading it."""
         try:
             yield
         except (pa.ArrowException, OSError, UnicodeError, EOFError) as error:
-            if isinstance(error, UnicodeError) or "UTF8" in str(error):
+            if isinstance(error, UnicodeError) or arrow_failure(error) == "encoding":
                 raise DataError(f"{file_name(self.path)}: {NOT_UNICODE}") from None
             raise self.unreadable(error) from None
 
@@ -295,6 +297,10 @@ def _csv_names(fragment: Fragment) -> list[str]:
 
 
 def _csv_header(fragment: Fragment, line: bytes) -> list[str]:
+    if not line.removeprefix(BOM_UTF8).strip(b"
+"):
+        place = file_name(fragment.path)
+        raise DataError(f"{place}: the file is empty; it needs a line of column names and rows")
     memory = pa.BufferOutputStream()
     memory.write(line)  # a copy of Arrow's own: its threads may let go of it only after Python has ended
     with _open_csv(fragment, None, {}, pa.BufferReader(memory.getvalue())) as reader:
@@ -304,18 +310,12 @@ def _csv_header(fragment: Fragment, line: bytes) -> list[str]:
 def _open_csv(fragment: Fragment, columns: list[str] | None, types: dict[str, Any], source: Any = None) -> Any:
     from pyarrow import csv
 
-    path = Path(fragment.path)
-    try:
-        return csv.open_csv(
-            fragment.path if source is None else source,
-            read_options=csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
-            parse_options=csv.ParseOptions(delimiter=_delimiter(path), newlines_in_values=True),
-            convert_options=csv.ConvertOptions(column_types=types, include_columns=columns),
-        )
-    except pa.ArrowInvalid as error:
-        if "Empty CSV file" in str(error):  # Arrow's errors have no other mark
-            raise DataError(f"{file_name(path)}: the file is empty; it needs a line of column names and rows") from None
-        raise
+    return csv.open_csv(
+        fragment.path if source is None else source,
+        read_options=csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
+        parse_options=csv.ParseOptions(delimiter=_delimiter(Path(fragment.path)), newlines_in_values=True),
+        convert_options=csv.ConvertOptions(column_types=types, include_columns=columns),
+    )
 
 
 def _delimiter(path: Path) -> str:

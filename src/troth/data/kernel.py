@@ -310,7 +310,7 @@ class Adder:
         elif self.text or self.request.missing == "drop":
             return numbers_of_text(array)
         else:
-            self._report("text that reads as a number; store the column as numbers", name, ~wrong, array)
+            self._report("number stored as text; convert the column to numbers", name, ~wrong, array)
         return np.zeros(len(array))
 
     def _report_unusable(self, values: NDArray[Any], name: str) -> None:

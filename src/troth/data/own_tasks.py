@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from hashlib import sha256
-from io import BytesIO
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from troth.core.errors import DataError
+from troth.data.task_files import read_table, summaries_of, summary_columns, write_table
 from troth.data.tasks import TaskReports
 
 if TYPE_CHECKING:
@@ -41,28 +41,20 @@ class OwnTasks:
     def digest(self) -> str:
         """Digest of what was reported on which task."""
         names = json.dumps(list(self.names), separators=(",", ":")).encode()
-        sums = np.ascontiguousarray(self.summaries.astype("<f8"))
-        return f"sha256:{sha256(names + sums.tobytes()).hexdigest()}"
+        summaries = np.ascontiguousarray(self.summaries.astype("<f8"))
+        return f"sha256:{sha256(names + summaries.tobytes()).hexdigest()}"
 
     def to_bytes(self) -> bytes:
         """Return them as a small Parquet file."""
-        import pyarrow.parquet as pq
-
-        sums = {f"sum_{entry}": column for entry, column in enumerate(self.summaries.T)}
-        buffer = BytesIO()
-        pq.write_table(pa.table({"task": pa.array(self.names, pa.string()), **sums}), buffer, compression="zstd")
-        return buffer.getvalue()
+        return write_table(pa.table({"task": pa.array(self.names, pa.string()), **summary_columns(self.summaries)}))
 
     @classmethod
     def from_bytes(cls, content: bytes) -> OwnTasks:
         """Read what `to_bytes` has written."""
-        import pyarrow.parquet as pq
-
         try:
-            table = pq.read_table(pa.BufferReader(content), use_threads=False, pre_buffer=False)
-            sums = [table.column(f"sum_{entry}").to_numpy() for entry in range(table.num_columns - 1)]
-            return cls(tuple(table.column("task").to_pylist()), np.stack(sums, axis=1))
-        except (pa.ArrowException, KeyError, ValueError) as error:
+            table = read_table(content)
+            return cls(tuple(table.column("task").to_pylist()), summaries_of(table))
+        except (DataError, pa.ArrowException, KeyError, ValueError) as error:
             raise DataError(f"reports on tasks cannot be read: {error}") from None
 
 

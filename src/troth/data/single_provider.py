@@ -110,10 +110,10 @@ def _refuse_odd_names(table: TaskRows, spelled: list[str], codes: NDArray[np.int
         task = task_name(spelled[code])
         if len(task) > LONGEST_NAME or not task.isprintable():
             file, row = table.place(int(np.argmax(codes == code)))
-            why = "has signs that cannot be printed" if len(task) <= LONGEST_NAME else f"is {len(task):,} signs long"
+            why = "has unprintable characters" if len(task) <= LONGEST_NAME else f"is {len(task):,} characters long"
             raise DataError(
-                f"{file}: row {row:,}: the name of task {shown(task)} {why}; use at most {LONGEST_NAME} signs that can "
-                "be printed"
+                f"{file}: row {row:,}: the name of task {shown(task)} {why}; use at most {LONGEST_NAME} printable "
+                "characters"
             )
 
 

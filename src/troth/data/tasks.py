@@ -179,7 +179,7 @@ class TaskRows:
             )
         if most == 1:
             raise DataError(
-                f"{spell(first)} is there {counts[first]:,} times ({listed}); keep one row for each task{remedy}.{more}"
+                f"{spell(first)} occurs {counts[first]:,} times ({listed}); keep one row for each task{remedy}.{more}"
             )
         raise DataError(
             f"{spell(first)} has {counts[first]:,} rows ({listed}, …), and [limits] rows allows {most:,} for each "

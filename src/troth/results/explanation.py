@@ -123,35 +123,35 @@ def data_in_words(result: Result, day: Day, provider: str, peers: bool = True) -
     related = {name for name in campaign.groups if campaign.group_of(name) == group} & reports.keys() | {provider}
     if len(reports) - len(related) < 2:
         return ""
-    sums = result.summaries_by_day[day] - np.sum([reports[name].summary for name in related], axis=0)
-    theirs = _averages(campaign, "your peers'", sums)
+    own = np.sum([reports[name].summary for name in related], axis=0)
+    theirs = _averages(campaign, "your peers'", result.summaries_by_day[day] - own)
     return f"{ours[0].upper()}{ours[1:]}; {theirs}." if ours and theirs else ""
 
 
-def _averages(campaign: Campaign, whose: str, sums: Array) -> str:
+def _averages(campaign: Campaign, whose: str, summary: Array) -> str:
     """Say what rows are on average: a rate, shares, means, or which coefficients fit them."""
     reduction = getattr(campaign.model, "reduction", None)
     if isinstance(reduction, FitsCoefficients) and explains_target(campaign.model):
-        fitted = _equation(campaign, reduction, sums)
+        fitted = _equation(campaign, reduction, summary)
         if fitted:
             return f"by {whose} rows, {fitted}"
-        if reduction.predicts and reduction.rows(sums) > 0:
+        if reduction.predicts and reduction.rows(summary) > 0:
             return f"{whose} rows alone do not tell all coefficients"
     if not isinstance(reduction, SaysSummary):
         return ""
-    what, value = reduction.in_words(sums, campaign.categories)
-    if not value:
+    words = reduction.in_words(summary, campaign.categories)
+    if words is None:
         return ""
-    verb = "are" if what.partition(" of ")[0].endswith("s") else "is"
+    what, verb = words.noun, "are" if words.plural else "is"
     if len(campaign.columns) > 1 and not explains_target(campaign.model):
         what += f" of {', '.join(str(name) for name in campaign.columns[:_FEATURES])}"
-    return f"your {what} {verb} {value}" if whose == "your" else f"{whose} {verb} {value}"
+    return f"your {what} {verb} {words.value}" if whose == "your" else f"{whose} {verb} {words.value}"
 
 
-def _equation(campaign: Campaign, reduction: FitsCoefficients, sums: Array) -> str:
+def _equation(campaign: Campaign, reduction: FitsCoefficients, summary: Array) -> str:
     """Write the fit of rows in the units of the columns, such as "price ≈ 1.2 + 3 × area"; empty if there is none."""
     *names, target = level_names(campaign.columns, campaign.levels)
-    if not reduction.predicts or not np.isfinite(slopes := reduction.coefficients(sums)).all():
+    if not reduction.predicts or not np.isfinite(slopes := reduction.coefficients(summary)).all():
         return ""
     label = f"{target} = {campaign.categories[1]}" if campaign.categories else str(target)
     units = {name: unit for name, unit in zip(campaign.columns, campaign.scales, strict=False) if unit is not None}

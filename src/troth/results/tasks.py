@@ -19,9 +19,10 @@ from troth.campaigns.task_data import read_file, read_shares
 from troth.campaigns.tasks import has_tasks
 from troth.campaigns.verify import check_tasks
 from troth.core.errors import TrothError
-from troth.core.reductions.reduction import counted_labels
+from troth.core.reductions.reduction import SaysSummary, counted_labels
 from troth.data.public import PUBLIC
 from troth.data.read import names_alike
+from troth.data.task_files import summaries_of
 from troth.results.explanation import explain, printable
 from troth.results.findings import CheckedFit
 from troth.results.formats import counted
@@ -68,7 +69,7 @@ class TaskResult(Result):
 
     @cached_property
     def shares(self) -> Any:
-        """An Arrow table with a line for each report: task, provider, sums of its rows, share, log PMI and peers."""
+        """An Arrow table with a line for each report: task, provider, summary, share, log PMI and peers."""
         import pyarrow.compute as pc
 
         table = read_shares(self.file)
@@ -77,7 +78,7 @@ class TaskResult(Result):
     @cached_property
     def summaries(self) -> Array:
         """What the rows of each report add up to, ``(report, entry)``, in the order of `shares`."""
-        return _summaries(self.shares)
+        return summaries_of(self.shares)
 
     @property
     def payments(self) -> tuple[Payment, ...]:
@@ -228,7 +229,7 @@ class TaskResult(Result):
         columns = (some.column(name).to_pylist() for name in ("task", "share", "peers"))
         return [
             OwnShare(task, self.answer(row), share, peers, rule.task_reason(share, base, peers))
-            for task, share, peers, row in zip(*columns, _summaries(some), strict=True)
+            for task, share, peers, row in zip(*columns, summaries_of(some), strict=True)
         ]
 
     def shares_without_peers(self, provider: str) -> float:
@@ -241,15 +242,16 @@ class TaskResult(Result):
 
         return self.shares.filter(pc.equal(self.shares.column("provider"), provider))
 
-    def answer(self, sums: Array) -> str:
+    def answer(self, summary: Array) -> str:
         """Say what a report on a task was."""
         reduction: Any = self.campaign.model.reduction  # type: ignore[attr-defined]
         if counted_labels(reduction) is not None:
-            names = self.campaign.categories or [str(code) for code in range(len(sums))]
-            single = sums.sum() <= 1
-            return ", ".join(names[k] if single else f"{sums[k]:.0f} × {names[k]}" for k in np.flatnonzero(sums))
-        words = getattr(reduction, "in_words", None)
-        return "" if words is None else str(words(sums, None)[1])
+            names = self.campaign.categories or [str(code) for code in range(len(summary))]
+            single = summary.sum() <= 1
+            labels = np.flatnonzero(summary)
+            return ", ".join(names[k] if single else f"{summary[k]:.0f} × {names[k]}" for k in labels)
+        words = reduction.in_words(summary) if isinstance(reduction, SaysSummary) else None
+        return "" if words is None else words.value
 
     def to_html(self, **options: Any) -> str:
         """Return the page: workers by pay per task, who agrees with whom, and the worst tasks."""
@@ -276,11 +278,6 @@ def _recorded(ledger: Ledger, file: bytes) -> bytes:
     if f"sha256:{sha256(file).hexdigest()}" != ledger.of("tasks")[0]["digest"]:
         raise LedgerError("the file of shares is not the one that was recorded; its digest differs")
     return file
-
-
-def _summaries(table: Any) -> Array:
-    names = [name for name in table.column_names if name.startswith("sum_")]
-    return np.stack([table.column(name).to_numpy() for name in names], axis=1)
 
 
 def file_beside(ledger: str | Path, book: Ledger | None = None) -> Path:

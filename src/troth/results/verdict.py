@@ -31,12 +31,12 @@ _DECOYS = 499  # of a replay: they change no expected payment
 _CLEARLY = 0.02  # of the cap, by which less must have paid more
 _SHOWN = 6
 _MOST_ODD, _FEWEST_LEFT = 2, 3  # reports
-CHANCE = "one round alone: such gains are often chance, also under the right model"
+CHANCE = "one round alone: such gains are often due to chance, even under the right model"
 _MEANING = {
-    "fits": "these reports could come from the model, under which {truthful}",
+    "fits": "the reports are plausible under the model; {truthful}",
     "doubtful": "under the right model one round in 25 is called doubtful: see the page before you rely on it",
-    "does not fit": "that telling the truth pays best is not supported",
-    "not checked": "that telling the truth pays best is not supported by a check",
+    "does not fit": "under a model that does not fit, lying may pay",
+    "not checked": "without a check it is open whether telling the truth pays best",
 }
 
 
@@ -111,14 +111,14 @@ class Verdict:
     def _truthful(self) -> str:
         if self.limit:
             return (
-                f"telling the truth pays best in the limit of {self.limit}; how far these data are from that is not "
-                "proved: measure lies with troth audit"
+                f"if it is right, telling the truth pays best in the limit of {self.limit}; how far these data are "
+                "from that is not proved: measure lies with troth audit"
             )
         if self.most_gained is None:
-            return "it is not proved that telling the truth pays best: measure lies with troth audit"
+            return "this rule is not proved truthful: measure lies with troth audit"
         if self.most_gained > 0:
-            return f"a lie may gain up to {100 * self.most_gained:.2g}% of the cap in expectation"
-        return "telling the truth pays best"
+            return f"if it is right, a lie may gain up to {100 * self.most_gained:.2g}% of the cap in expectation"
+        return "if it is right, telling the truth pays best"
 
     @property
     def remedy(self) -> str:

@@ -9,6 +9,7 @@ import os
 import tomllib
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,11 @@ from troth.campaigns.ledger import write_whole
 from troth.campaigns.money import minor_unit
 from troth.campaigns.settle import rehearse
 from troth.campaigns.starter.guess import Guess, guess
+from troth.campaigns.tables import take_model
 from troth.campaigns.task_reports import rehearse_tasks
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, ParameterError
-from troth.core.settings import closest
+from troth.core.settings import Section, closest
 from troth.mechanisms import DEFAULT_RULE, RULES, offered_rules
 from troth.models import FAMILIES, Example, Family, from_dict, named_family
 
@@ -188,7 +190,13 @@ class Terms:
 
 
 def campaign_text(family: str, example: Example, parameters: Mapping[str, Any], rule: str, terms: Terms) -> str:
-    """Return a commented campaign file."""
+    """Return a commented campaign file.
+
+    It is a text template, not a TOML document that is built and written: most of it is comments, and people read and
+    edit it. `write_campaign` parses the text before it writes it.
+    """
+    tables = _model_tables(family, example, parameters, terms)
+    model = take_model(Section("model", tomllib.loads(tables)["model"]), None)["model"]
     daily = terms.days > 0
     last = "; the last is paid by its own rule" if RULES[rule]().days > 1 else ""
     shared = _commented(f"days = {terms.days}", f"they share the budget{last}")
@@ -214,7 +222,7 @@ def campaign_text(family: str, example: Example, parameters: Mapping[str, Any], 
     if terms.budget is not None:
         money.append(_commented(f'budget = "{terms.budget}"', "a decimal string; the sum of payments never exceeds it"))
     source = _commented(f"source = {_quoted(terms.source)}", "a file, a folder or a pattern: " + _FORMATS)
-    values = f"values = {list(example.values or (0, 100))}"
+    values = f"values = {list(example.values or _possible_values(model))}"
     if not RULES[rule]().needs_rows or example.values is None:
         values = "# " + values
     ended = example.story if example.story.endswith("?") else example.story + "."
@@ -226,11 +234,8 @@ name = {_quoted(terms.name or f"Example: {example.story}")}
 {days if daily else ""}currency = "{terms.currency}"
 {_commented(f"decimals = {terms.decimals}", "of the smallest coin")}
 
-{_model_tables(family, example, parameters, terms)}
-# Providers that differ share the prior, not the rest:
-# [model.providers."{example.provider} B"]
-
-[mechanism]
+{tables}
+{_provider_lines(model, example, parameters)}[mechanism]
 rule = "{rule}"
 {option_lines(rule, terms.options)}
 [data]
@@ -250,6 +255,28 @@ rule = "{rule}"
 """
 
 
+def _possible_values(model: Family) -> tuple[float, float]:
+    """Return the least and the greatest value that the model allows, up to 100 where there is none."""
+    support = model.reduction.support
+    low = support.low if isfinite(support.low) else -100
+    return low, support.high if isfinite(support.high) else max(100, low + 100)
+
+
+def _provider_lines(model: Family, example: Example, parameters: Mapping[str, Any]) -> str:
+    """Return a commented table of the parameters that may differ between providers, if there are any."""
+    lines = []
+    for parameter in model.parameters():
+        differs = parameter.known and parameter.kind.numeric and parameter.name not in model.space
+        if differs and parameter.name in parameters:
+            lines += f"{parameter.name} = {_by_row(parameters[parameter.name])}".splitlines()
+    if not lines:
+        return ""
+    head = [f'[model.providers."{example.provider} B"]', *lines]
+    return (
+        "# A provider with its own likelihood; all share the prior:\n" + "".join(f"# {line}\n" for line in head) + "\n"
+    )
+
+
 def option_lines(rule: str, given: Mapping[str, Any]) -> str:
     """Return the commented options of a rule, as a new campaign file shows them, some of them given."""
     lines = []
@@ -264,7 +291,7 @@ def _model_tables(family: str, example: Example, parameters: Mapping[str, Any], 
     """Return the tables [model] and [model.prior]; of a family with a parameter called prior, the first alone."""
     seen = terms.seen
     columns = ", ".join(map(_quoted, example.columns))
-    lines = [f'family = "{family}"', _commented(f"columns = [{columns}]", "what the model reads of a row")]
+    lines = [f'family = "{family}"', _commented(f"columns = [{columns}]", "columns that the model reads")]
     if example.target is not None:
         lines += [
             _commented(f"target = {_quoted(example.target)}", "what it explains"),
@@ -304,7 +331,7 @@ _FORMATS = "CSV, Parquet, JSON lines, Arrow, spreadsheets, statistics"
 _PUBLIC = (
     '# public = "guesses.csv"  # what everybody knows, such as a language model\'s answers: copies earn the base share'
 )
-_MISSING = 'rows without a value: "refuse" pays nobody, "drop" leaves them out and the ledger counts them'
+_MISSING = 'rows with missing values: "refuse" stops, "drop" skips them and records how many'
 _SCALES = ("# Guessed from these data, like the prior in these units: replace them by what you knew beforehand.",)
 _GUESSED = (
     "# Guessed from these data. Replace it by what you knew before anybody reported, or learn it from past",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from troth.campaigns.starter.look import Written
+
+    Table = Mapping[str, Sequence[Any]]
 
 
 _FEW_LABELS = 12
@@ -84,12 +86,70 @@ def guess(
     prior that depends on the reports of the round makes lies pay.
     """
     families = _families(GuessesFromColumn if target is None else GuessesFromColumns)
+    named = _named_family(family, families)
+    names = _named_columns(data, provider, day, target, [column] if isinstance(column, str) else column)
+    table, places = first_rows(data, names.paid, names.provider, names.day)
+    try:
+        written = _read_columns(names, table, places, named)
+        rows, unnamed = _usable_rows(names, written, table)
+        blank: list[Any] = [None] * len(places)
+        whose = [(table.get(names.provider or "", blank)[row], table.get(names.day or "", blank)[row]) for row in rows]
+        _refuse_one_provider(names.provider, whose, all_rows=len(places) < MOST_LOOKED_AT)
+        _refuse_other_dates(names.day, [(when, places[row]) for (_, when), row in zip(whose, rows, strict=True)])
+        read = [Column(name, each.at(rows), whose) for name, each in zip(names.paid, written, strict=True)]
+        _refuse_constant(read[-1], named=named is not None)
+        read, notes = _without_constant_features(read, may_leave_out=column is None)
+        chosen, first = _choose(families, named, read, regression=target is not None)
+    except DataError as error:
+        raise DataError(f"{data}: {error}") from None
+    notes += [note for each in written for note in each.notes]
+    notes += _notes_on_providers(names, table, places, unnamed, whose)
+    notes += _notes(read, first, sorted(_names_in(whose)))
+    if target is None and named is None:
+        notes += _other_kinds(read[0], chosen, families)
+    return Guess(
+        **vars(first),
+        family=chosen,
+        columns=tuple(each.name for each in read if each.name != names.target),
+        provider=names.provider,
+        target=names.target,
+        day=names.day,
+        days=0 if day is None else len({when for _, when in whose}),
+        reports=len(set(whose)),
+        most_rows=max(Counter(whose).values()),
+        missing=len(places) - len(rows),
+        notes=notes,
+    )
+
+
+class _Names(NamedTuple):
+    """The columns of the data by what they hold; ``columns`` are paid for, or explain the target."""
+
+    provider: str | None
+    day: str | None
+    target: str | None
+    columns: list[str]
+
+    @property
+    def paid(self) -> list[str]:
+        return [*self.columns, *([] if self.target is None else [self.target])]
+
+
+def _named_family(family: str | None, families: Mapping[str, Any]) -> str | None:
+    """Return the family that is named, or None if it is to be guessed."""
     chosen = None if family is None else closest(family, tuple(families))
     if family is not None and chosen is None:
         raise ParameterError(
             f"a campaign for given data can be written for {', '.join(families)}, not for {family!r}; for others write "
             f"an example with troth init DIR --family {family}, without --data, and put your source and columns into it"
         )
+    return chosen
+
+
+def _named_columns(
+    data: Path, provider: str | None, day: str | None, target: str | None, columns: Sequence[str] | None
+) -> _Names:
+    """Return the columns that are meant, as the data spell them."""
     have = column_names(data)
     provider, day, target = (
         None if name is None else column_meant(data, name, have, option)
@@ -99,81 +159,77 @@ def guess(
         raise DataError(
             f"{data}: say which column names the provider with --provider; there are {listed(have)}{_headless(have)}"
         )
-    columns = _columns(data, [column] if isinstance(column, str) else column, have, (provider, day, target))
-    paid = [*columns, *([] if target is None else [target])]
-    for name in (provider, day, *paid):
+    names = _Names(provider, day, target, _columns(data, columns, have, (provider, day, target)))
+    for name in (provider, day, *names.paid):
         if name is not None and have.count(name) > 1:
             raise DataError(f"{data}: {have.count(name)} columns are called {name!r}; give each a name of its own")
-    table, places = first_rows(data, paid, provider, day)
-    unnamed: set[int] = set()
-    try:
-        written = [
-            read_written(
-                name,
-                table[name],
-                places,
-                labels=_holds_labels(chosen, table[name], name == paid[-1]),
-                if_labels=LABELS_OF_ITS_OWN if target is None else LABELS_OF_MANY,
-            )
-            for name in paid
-        ]
-        written[-1] = _as_labels(
-            written[-1], table[paid[-1]], labels=chosen is not None and label_count(FAMILIES[chosen]) > 0
+    return names
+
+
+def _read_columns(names: _Names, table: Table, places: Sequence[str], family: str | None) -> list[Written]:
+    """Read what is written in the columns that are paid for, as numbers or as labels."""
+    last = names.paid[-1]
+    written = [
+        read_written(
+            name,
+            table[name],
+            places,
+            labels=_holds_labels(family, table[name], name == last),
+            if_labels=LABELS_OF_ITS_OWN if names.target is None else LABELS_OF_MANY,
         )
-        rows = common_rows(written)
-        if not rows:
-            raise DataError(f"column {paid[-1]!r} has no values")
-        blank: list[Any] = [None] * len(places)
-        if provider is not None:
-            unnamed = {row for row, who in enumerate(table[provider]) if who is None or str(who).strip() in NO_NAME}
-            rows = [row for row in rows if row not in unnamed]
-        if not rows:
-            raise DataError(f"column {provider!r} names no provider in any row that has a value")
-        whose = [(table.get(provider or "", blank)[row], table.get(day or "", blank)[row]) for row in rows]
-        _refuse_one_provider(provider, whose, all_rows=len(places) < MOST_LOOKED_AT)
-        _refuse_other_dates(day, [(when, places[row]) for (_, when), row in zip(whose, rows, strict=True)])
-        read = [Column(name, column.at(rows), whose) for name, column in zip(paid, written, strict=True)]
-        _refuse_constant(read[-1], named=chosen is not None)
-        idle = {each.name for each in read[:-1] if len({str(value).strip() for value in each.values}) == 1}
-        if idle and (column is not None or len(idle) == len(columns)):
-            raise DataError(_constant(read, idle) + ", and a coefficient of it could not be learnt: leave it out")
-        notes = [_constant(read, idle) + ": left out"] if idle else []
-        read, columns = [each for each in read if each.name not in idle], [each for each in columns if each not in idle]
-        named = chosen is not None
-        chosen, first = _choose(families, chosen, read, regression=target is not None)
-    except DataError as error:
-        raise DataError(f"{data}: {error}") from None
-    notes += [note for each in written for note in each.notes]
+        for name in names.paid
+    ]
+    written[-1] = _as_labels(written[-1], table[last], labels=family is not None and label_count(FAMILIES[family]) > 0)
+    return written
+
+
+def _usable_rows(names: _Names, written: Sequence[Written], table: Table) -> tuple[list[int], set[int]]:
+    """Return the rows that have all values and a provider's name, and all rows without a name."""
+    rows, unnamed = common_rows(written), set()
+    if not rows:
+        raise DataError(f"column {names.paid[-1]!r} has no values")
+    if names.provider is not None:
+        unnamed = {row for row, who in enumerate(table[names.provider]) if who is None or str(who).strip() in NO_NAME}
+        rows = [row for row in rows if row not in unnamed]
+    if not rows:
+        raise DataError(f"column {names.provider!r} names no provider in any row that has a value")
+    return rows, unnamed
+
+
+def _without_constant_features(columns: list[Column], *, may_leave_out: bool) -> tuple[list[Column], list[str]]:
+    """Return the columns without features that never vary, and a note on these; refuse them if they were asked for."""
+    idle = {each.name for each in columns[:-1] if len({str(value).strip() for value in each.values}) == 1}
+    if idle and (not may_leave_out or len(idle) == len(columns) - 1):
+        raise DataError(_constant(columns, idle) + ", and a coefficient of it could not be learnt: leave it out")
+    notes = [_constant(columns, idle) + ": left out"] if idle else []
+    return [each for each in columns if each.name not in idle], notes
+
+
+def _names_in(whose: Sequence[tuple[Any, Any]]) -> set[str]:
+    return {str(who) for who, _ in whose if who is not None}
+
+
+def _notes_on_providers(
+    names: _Names, table: Table, places: Sequence[str], unnamed: set[int], whose: Sequence[tuple[Any, Any]]
+) -> list[str]:
+    """Say which rows name no provider, and which providers have no values."""
+    if names.provider is None:
+        return []
+    notes, column = [], table[names.provider]
     if unnamed:
-        rows_of, first_row = "1 row" if len(unnamed) == 1 else f"{len(unnamed):,} rows", min(unnamed)
+        rows, first = "1 row" if len(unnamed) == 1 else f"{len(unnamed):,} rows", min(unnamed)
         notes.append(
-            f"column {provider!r} has no provider's name in {rows_of} (first: {places[first_row]}: "
-            f"{shown(table[provider or ''][first_row])}): left out, and counted in the ledger; fill names in, or write "
-            "it otherwise if it is a name"
+            f"column {names.provider!r} has no provider's name in {rows} (first: {places[first]}: "
+            f"{shown(column[first])}): left out, and counted in the ledger; fill names in, or write it otherwise if it "
+            "is a name"
         )
-    paid_for = {str(who) for who, _ in whose if who is not None}
-    if provider is not None and day is None:
-        everybody = {str(who) for row, who in enumerate(table[provider]) if row not in unnamed}
+    if names.day is None:
+        everybody = {str(who) for row, who in enumerate(column) if row not in unnamed}
         notes += [
             f"provider {who!r} has no value in any row, and payment is refused: remove its rows"
-            for who in sorted(everybody - paid_for)
+            for who in sorted(everybody - _names_in(whose))
         ]
-    notes += _notes(read, first, sorted(paid_for))
-    if target is None and not named:
-        notes += _other_kinds(read[0], chosen, families)
-    return Guess(
-        **vars(first),
-        family=chosen,
-        columns=tuple(columns),
-        provider=provider,
-        target=target,
-        day=day,
-        days=0 if day is None else len({when for _, when in whose}),
-        reports=len(set(whose)),
-        most_rows=max(Counter(whose).values()),
-        missing=len(places) - len(rows),
-        notes=notes,
-    )
+    return notes
 
 
 def _families(kind: Any) -> dict[str, Any]:
@@ -192,7 +248,9 @@ def _columns(
     columns = [column_meant(data, name, have, "--column") for name in names] if names is not None else left
     for name in columns:
         if name in others:
-            raise DataError(f"{data}: column {name!r} cannot be paid for and name providers, days or the target too")
+            raise DataError(
+                f"{data}: column {name!r} is already the provider, day or target column; choose another for --column"
+            )
     if target is None and len(columns) > 1:
         raise DataError(
             f"{data}: {len(columns)} columns are named; say which of them is explained by the others with --target, or "

@@ -118,13 +118,15 @@ def guess_labels(named: TaskColumns, columns: list[str], family: str | None) -> 
     if numbers and len(labels) > 2 and family is None:
         others = guess_values(named, columns, None).family
         notes.append(
-            f"column {column!r} has {len(labels)} different whole numbers, which are taken for labels: that one is "
-            f"near another counts for nothing. If they are ratings, say --family {others}"
+            f"column {column!r} has {len(labels)} different whole numbers, which are read as labels: any two are "
+            f"equally different. If they are ratings, say --family {others}"
         )
     rare = [label for label in labels if counts[label] == 1] if sum(counts.values()) >= 10 * len(labels) else []
     if rare:
         listed = ", ".join(map(repr, rare[:6]))
-        notes.append(f"column {column!r}: {listed} {'is' if len(rare) == 1 else 'are'} there once: check the spelling")
+        notes.append(
+            f"column {column!r}: {listed} {'occurs' if len(rare) == 1 else 'occur'} only once: check the spelling"
+        )
     most = max(labels, key=counts.__getitem__)
     share = sum(count for text, count in counts.items() if text.lower() == most.lower()) / sum(counts.values())
     if share - 1 / len(labels) > _SKEWED:
@@ -141,7 +143,7 @@ def guess_labels(named: TaskColumns, columns: list[str], family: str | None) -> 
         notes.append(f"{repeats.allowed}. If each task has a rate of its own, as a day has, say --family {rates}")
     elif repeats.several:
         notes.append(
-            f"{repeats}: a label that is there twice looks like an error, and nothing is paid until one "
+            f"{repeats}: a repeated label looks like an error, and nothing is paid until one "
             f"of them is removed; if several rows are one report, add [limits] rows = {repeats.most}"
         )
     first = class_family().first_guess_of_labels(len(labels))

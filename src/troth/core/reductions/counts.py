@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.errors import DataError
+from troth.core.reductions.reduction import SummaryWords
 from troth.core.reductions.whole_rows import draw_rows, move_to_last, whole_counts
 from troth.core.support import Array, Bounds, Support
 
@@ -56,17 +57,18 @@ class Counts:
         """Count the rows: the sum of the counts."""
         return np.asarray(np.sum(summary, axis=-1), dtype=np.float64)
 
-    def in_words(self, summary: Array, labels: Sequence[str] | None = None, /) -> tuple[str, str]:
+    def in_words(self, summary: Array, labels: Sequence[str] | None = None, /) -> SummaryWords | None:
         """Return the rate of ones, or the shares of labels, of many labels the most frequent ones."""
         total = float(np.sum(summary))
         if total == 0:
-            return "", ""
+            return None
         if self.size == 2:
-            return ("rate" if labels is None else f"rate of {labels[1]}"), f"{summary[1] / total:.0%}"
+            return SummaryWords("rate" if labels is None else f"rate of {labels[1]}", f"{summary[1] / total:.0%}")
         names = range(self.size) if labels is None else labels
         codes = range(self.size) if self.size <= _SHOWN else np.argsort(-summary, kind="stable")[: _SHOWN // 2]
         what = "label shares" if self.size <= _SHOWN else "most frequent labels"
-        return what, ", ".join(f"{names[code]} ({summary[code] / total:.0%})" for code in codes)
+        shares = ", ".join(f"{names[code]} ({summary[code] / total:.0%})" for code in codes)
+        return SummaryWords(what, shares, plural=True)
 
     def magnitudes(self, summary: Array, /) -> Array:
         """Return nothing: no value can spoil a count."""

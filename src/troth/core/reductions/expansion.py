@@ -13,6 +13,7 @@ import numpy as np
 from troth.core.errors import DataError
 from troth.core.limits import LARGEST_SUM
 from troth.core.reductions.normal_equations import solved
+from troth.core.reductions.reduction import SummaryWords
 from troth.core.reductions.sorted_columns import sorted_blocks
 from troth.core.support import Array, Bounds, Support
 
@@ -152,12 +153,12 @@ class Expansion(AddsAnswers):
     def _upper(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         return _upper_half(self.features)
 
-    def in_words(self, summary: Array, labels: Sequence[str] | None = None, /) -> tuple[str, str]:
+    def in_words(self, summary: Array, labels: Sequence[str] | None = None, /) -> SummaryWords | None:
         """Return how well the public point predicts the answers."""
         del labels
         if summary[0] == 0 or self.answer.labels is None:
-            return "", ""
-        return "labels' average probability at the public point", f"{np.exp(summary[1] / summary[0]):.0%}"
+            return None
+        return SummaryWords("labels' average probability at the public point", f"{np.exp(summary[1] / summary[0]):.0%}")
 
     @property
     def predicts(self) -> str:

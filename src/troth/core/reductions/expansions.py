@@ -10,6 +10,7 @@ import numpy as np
 
 from troth.core.errors import DataError
 from troth.core.reductions.expansion import AddsAnswers, Expansion
+from troth.core.reductions.reduction import SummaryWords
 from troth.core.support import Array, Bounds, Support
 
 if TYPE_CHECKING:
@@ -69,13 +70,14 @@ class Expansions(AddsAnswers):
         """N, and what an expansion has beside it for each point."""
         return 1 + len(self.points) * (self.each[0].width - 1)
 
-    def in_words(self, summary: Array, labels: Sequence[str] | None = None, /) -> tuple[str, str]:
+    def in_words(self, summary: Array, labels: Sequence[str] | None = None, /) -> SummaryWords | None:
         """Return the candidate that explains the rows best, and how probable it makes their labels."""
         if summary[0] == 0:
-            return "", ""
+            return None
         best = int(np.argmax(self.by_point(np.asarray(summary, dtype=np.float64))[:, 0]))
-        probable = self.each[best].in_words(self._parts(summary)[best], labels)[1]
-        return "best candidate", f"number {best + 1}" + (f", with label probability {probable}" if probable else "")
+        fit = self.each[best].in_words(self._parts(summary)[best], labels)
+        probable = "" if fit is None else f", with label probability {fit.value}"
+        return SummaryWords("best candidate", f"number {best + 1}{probable}")
 
     def by_point(self, summary: Array, /) -> Array:
         """Return what belongs to each point, ``(..., point, number)``: ℓ, the slope and halves of H."""

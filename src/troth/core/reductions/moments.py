@@ -11,7 +11,7 @@ import numpy as np
 from troth.core.errors import DataError
 from troth.core.limits import LARGEST_SUM
 from troth.core.reductions.normal_equations import solved
-from troth.core.reductions.reduction import few_digits
+from troth.core.reductions.reduction import SummaryWords, few_digits
 from troth.core.reductions.sorted_columns import sorted_blocks
 from troth.core.support import Array, Bounds, Support
 
@@ -84,14 +84,15 @@ class Moments:
         """Return n."""
         return np.asarray(summary, dtype=np.float64)[..., 0]
 
-    def in_words(self, summary: Array, labels: Sequence[str] | None = None, /) -> tuple[str, str]:
+    def in_words(self, summary: Array, labels: Sequence[str] | None = None, /) -> SummaryWords | None:
         """Return the mean of each column, or of the first few."""
         del labels
         if not self.linear or summary[0] == 0:
-            return "", ""
+            return None
         means = [centre + total / summary[0] for centre, total in zip(self.centre, summary[1:], strict=False)]
         shown = [few_digits(mean) for mean in means[:_SHOWN]] + ["…"] * (self.columns > _SHOWN)
-        return "mean" if self.columns == 1 else "means", ", ".join(shown)
+        several = self.columns > 1
+        return SummaryWords("means" if several else "mean", ", ".join(shown), several)
 
     @property
     def predicts(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -86,12 +86,20 @@ def few_digits(value: float, digits: int = 4) -> str:
     return f"{float(f'{value:.{digits}g}'):,.12g}"
 
 
+class SummaryWords(NamedTuple):
+    """What a summary is called and how large it is, such as "rate" and "57%"; ``plural`` says that it takes "are"."""
+
+    noun: str
+    value: str
+    plural: bool = False
+
+
 @runtime_checkable
 class SaysSummary(Protocol):
     """A reduction that can say in words what a summary is."""
 
-    def in_words(self, summary: Array, labels: Sequence[str] | None = None, /) -> tuple[str, str]:
-        """Return what a summary is called and how large it is, such as ("rate", "57%"), or two empty texts."""
+    def in_words(self, summary: Array, labels: Sequence[str] | None = None, /) -> SummaryWords | None:
+        """Return what a summary is called and how large it is, or None if there is nothing to say."""
 
 
 @runtime_checkable

@@ -1,0 +1,37 @@
+"""The words by which the installed Arrow says what is wrong with a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import csv
+
+from troth.core.errors import DataError
+from troth.data.arrow_failures import Failure, arrow_failure
+from troth.data.files import Fragment
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "failure"),
+    [
+        (b"a,b\n1,2,3\n", pa.float64(), "row length"),
+        (b"a\n1,2\n", pa.float64(), "row length"),
+        (b"a\n\xff\n", pa.string(), "encoding"),
+        (b"a\none\n", pa.float64(), "number"),
+        (b"b\n1\n", pa.float64(), "other"),
+    ],
+)
+def test_arrow_still_words_its_errors_in_this_way(text: bytes, kind: pa.DataType, failure: Failure) -> None:
+    options = csv.ConvertOptions(column_types={"a": kind}, include_columns=["a"])
+    with pytest.raises(pa.ArrowException) as caught:
+        csv.open_csv(pa.BufferReader(text), convert_options=options).read_all()
+    assert arrow_failure(caught.value) == failure
+
+
+@pytest.mark.parametrize("text", [b"", b"\n\n", b"\r\n", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n"])
+def test_a_file_without_column_names_is_empty(text: bytes, tmp_path: Path) -> None:
+    (tmp_path / "own.csv").write_bytes(text)
+    with pytest.raises(DataError, match=r"own.csv: the file is empty; it needs a line of column names and rows"):
+        Fragment(str(tmp_path / "own.csv"), "csv").column_names()

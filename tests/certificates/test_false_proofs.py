@@ -313,16 +313,16 @@ def test_an_expansion_is_not_called_truthful_even_with_decoys_of_the_likelihood(
     at_hand = [model.with_features(np.ones((n, 1))) for n in (own, peers)]
     certificate = troth.certify(at_hand, [own, peers], troth.LineUp(rivals=1, decoys=1))
     assert (certificate["truthful"].verdict, certificate["truthful"].limit) == ("undecided", model.evidence_limit)
-    assert certificate["uninformed reports earn exactly the base share"].verdict == "proved"
+    assert certificate["uninformed reports earn exactly the empty share"].verdict == "proved"
     without = troth.certify(model, [own, peers], troth.LineUp(rivals=1, decoys=1))
-    assert without["uninformed reports earn exactly the base share"].verdict == "undecided"
+    assert without["uninformed reports earn exactly the empty share"].verdict == "undecided"
     for name in ("individually rational", "budget feasible", "symmetric"):
         assert without[name].verdict == "proved"
 
 
 def test_a_sample_of_features_is_no_likelihood() -> None:
     model = models.LogisticRegression(mean=[0.0], precision=1.0)
-    base = "uninformed reports earn exactly the base share"
+    base = "uninformed reports earn exactly the empty share"
     sampled = [model.with_features(np.ones((3, 1)), rows) for rows in (3, 9)]
     assert "sample" in troth.certify(sampled, [9, 9])[base].limit
     assert troth.certify(sampled[:1] * 2, [3, 3])[base].verdict == "proved"

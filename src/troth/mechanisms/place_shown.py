@@ -98,8 +98,8 @@ def share_at_place(rule: LineUp, terms: Mapping[str, float]) -> Span:
     above, tied, count = (terms.get(key, inf) for key in ("above", "tied", "decoys"))
     _check_place(rule, above, tied, count)
     if rule.panels == 1 and tied == count and rule.ties == "average":
-        base = replace(rule, decoys=int(count)).base_share
-        return Span(base, base)
+        empty = replace(rule, decoys=int(count)).line_empty_share
+        return Span(empty, empty)
     share = _share_of_panels if rule.panels > 1 else _share_among_all if count == inf else _share_at
     span = share(rule, above, tied, count)
     if rule.strict:

@@ -98,13 +98,13 @@ def _task_steps(campaign: Campaign, payment: Payment) -> list[tuple[str, str, st
     always = ", whatever peers answer" if campaign.rule.constant_empty_share else ""
     rows = [("tasks", f"{payment.rows:,}", "each is a round of whoever worked on it")]
     if alone:
-        rows.append(("without a peer", counted(alone, "task"), "nobody else worked on them: the base share"))
+        rows.append(("without a peer", counted(alone, "task"), "nobody else worked on them: the empty share"))
     return [
         *rows,
         ("sum of shares", f"{payment.terms['shares']:,.2f}", "one for each task, from 0 to 1"),
         ("at most", campaign.show(payment.cap), "for a share of 1 on every task"),
         ("payment", campaign.show(payment.payment), "sum of shares × price, rounded down once"),
-        ("base share", f"{payment.empty_share:.2%}", f"of the price, for an answer that says nothing{always}"),
+        ("empty share", f"{payment.empty_share:.2%}", f"of the price, for an answer that says nothing{always}"),
     ]
 
 

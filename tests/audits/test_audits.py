@@ -87,7 +87,7 @@ def test_a_planted_profitable_lie_is_detected() -> None:
 
     audit = troth.audit(MODEL, PaysForRows(), [strategies.Replicate(3)], ROWS, simulations=SIMULATIONS)
     assert audit.gaining()[0].lie == "replicate 3 times"
-    assert audit.findings[0].verdict == "GAINS"
+    assert audit.findings[0].verdict == "gains"
 
 
 def test_what_people_do_today_pays_liars() -> None:
@@ -104,11 +104,11 @@ def test_what_people_do_today_pays_liars() -> None:
         if isinstance(rule, rivals.FixedPrice):
             assert audit.gain == 0  # making data up costs nothing, and earns as much as the truth
         else:
-            assert audit.verdict == "GAINS", (rule, audit)
+            assert audit.verdict == "gains", (rule, audit)
     withheld = troth.audit(MODEL, rivals.FixedPrice(), [strategies.Withhold(0.9)], ROWS, simulations=1000).findings[0]
     assert withheld.gain == 0
     split = troth.audit(MODEL, rivals.FixedPrice(), [strategies.Split(3)], ROWS, simulations=1000).findings[0]
-    assert split.verdict == "GAINS"
+    assert split.verdict == "gains"
 
 
 def _towards_ones(data: Any, rng: Any) -> Any:
@@ -131,7 +131,7 @@ def test_collusion_and_splitting_are_reported_with_and_without_groups() -> None:
         "2 collude: replicate 5 times, in a group",
         "split over 2 accounts, in a group",
     ]
-    assert audit["split over 2 accounts"].verdict == "GAINS"
+    assert audit["split over 2 accounts"].verdict == "gains"
     assert audit["split over 2 accounts, in a group"].gain < audit["split over 2 accounts"].gain - 0.3
 
 

@@ -468,7 +468,7 @@ def test_the_form_makes_a_campaign_of_tasks_and_previews_it() -> None:
     assert terms_form.field_of(refused.value, terms_form.blank()) == "tasks"
     shown = make_preview(dict(terms.plain), 5, 50)
     assert {claim["name"]: claim["verdict"] for claim in shown["proofs"]}["wrong labels cost"] == "proved"
-    assert {each["lie"] for each in shown["lies"]["findings"] if each["verdict"] == "GAINS"} == set()
+    assert {each["lie"] for each in shown["lies"]["findings"] if each["verdict"] == "gains"} == set()
     assert "answer at random" in {each["lie"] for each in shown["lies"]["findings"]}
 
 

@@ -169,7 +169,7 @@ def compare_models(
 
 
 def _percent(finding: PastFinding) -> str:
-    return f"{100 * finding.gain:+.1f}{'*' if finding.verdict == 'GAINS' else ''}"
+    return f"{100 * finding.gain:+.1f}{'*' if finding.verdict == 'gains' else ''}"
 
 
 def _table(rows: Sequence[tuple[str, Sequence[str]]]) -> list[str]:

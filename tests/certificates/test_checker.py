@@ -180,7 +180,7 @@ def every_range_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
 def strict_pays_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
     """A made-up report is believed to have the strict score of an empty one."""
     name = "uninformed reports earn exactly the empty share"
-    monkeypatch.setattr(troth.LineUp, "_base", lambda _: Claim(name, "proved", "", "faith"))
+    monkeypatch.setattr(troth.LineUp, "_uninformed", lambda _: Claim(name, "proved", "", "faith"))
 
 
 def one_panel_knows_what_all_know(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,6 +111,9 @@ class Family:
     draws_limit: ClassVar[str] = ""
     """The limit in which draws of statistics have the distribution of data; empty if they always have."""
 
+    limit_measured: ClassVar[str] = ""
+    """Where it was measured how good the family is outside these limits, in words; empty if nowhere."""
+
     assumption: ClassVar[str] = ""
     """What is assumed about θ beyond its prior, in words; empty if nothing is."""
 

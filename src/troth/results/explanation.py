@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from troth.core.contract import explains_target
+from troth.core.contract import HasReduction, explains_target
 from troth.core.reductions.reduction import FitsCoefficients, SaysSummary, few_digits
 from troth.data.request import level_names
 from troth.results.formats import counted, number, share
@@ -130,7 +130,7 @@ def data_in_words(result: Result, day: Day, provider: str, peers: bool = True) -
 
 def _averages(campaign: Campaign, whose: str, sums: Array) -> str:
     """Say what rows are on average: a rate, shares, means, or which coefficients fit them."""
-    reduction = getattr(campaign.model, "reduction", None)
+    reduction = campaign.model.reduction if isinstance(campaign.model, HasReduction) else None
     if isinstance(reduction, FitsCoefficients) and explains_target(campaign.model):
         fitted = _equation(campaign, reduction, sums)
         if fitted:

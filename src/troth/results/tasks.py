@@ -19,7 +19,7 @@ from troth.campaigns.task_data import read_file, read_shares
 from troth.campaigns.tasks import has_tasks
 from troth.campaigns.verify import check_tasks
 from troth.core.errors import TrothError
-from troth.core.reductions.reduction import counted_labels
+from troth.core.reductions.reduction import SaysSummary, counted_labels
 from troth.data.public import PUBLIC
 from troth.data.read import names_alike
 from troth.results.explanation import explain, printable
@@ -248,8 +248,7 @@ class TaskResult(Result):
             names = self.campaign.categories or [str(code) for code in range(len(sums))]
             single = sums.sum() <= 1
             return ", ".join(names[k] if single else f"{sums[k]:.0f} × {names[k]}" for k in np.flatnonzero(sums))
-        words = getattr(reduction, "in_words", None)
-        return "" if words is None else str(words(sums, None)[1])
+        return reduction.in_words(sums, None)[1] if isinstance(reduction, SaysSummary) else ""
 
     def to_html(self, **options: Any) -> str:
         """Return the page: workers by pay per task, who agrees with whom, and the worst tasks."""

@@ -275,10 +275,10 @@ def test_what_is_known_on_a_day_counts_on_that_day(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("model", "rule", "why"),
     [
-        (models.Normal(0, 1, 1), troth.Brier(), "finitely many datasets"),
+        (models.Normal(0, 1, 1), troth.Brier(), "finitely many possible datasets"),
         (models.Normal(0, 1, 1), troth.OneTime(), "values"),
         (OPEN, troth.SyntheticPeers(), "cannot draw data"),
-        (models.Poisson(1, 1), troth.Bonded(troth.MultiDay(last=troth.Brier())), "finitely many datasets"),
+        (models.Poisson(1, 1), troth.Bonded(troth.MultiDay(last=troth.Brier())), "finitely many possible datasets"),
     ],
     ids=repr,
 )

@@ -59,13 +59,7 @@ def steps(campaign: Campaign, payment: Payment, data: str = "") -> list[tuple[st
         rows += log_pmi
     for step in share_of:
         if step.line is not None:
-            count, above = step.line.decoys, step.line.above
-            place = (
-                ("probability of a better fit", f"{above:.1%}")
-                if count is None
-                else ("decoys that fit better", f"{above:,.0f} of {count:,}")
-            )
-            rows.append((*place, step.meaning))
+            rows.append((step.line.label, step.line.value, step.meaning))
         elif step.symbol == "share" and step.scale is None and step is not share_of[-1]:
             rows.append((step.title.lower(), step.value, step.meaning))
         rows += [(label, number(float(value)), "") for label, value in step.terms]
@@ -167,7 +161,7 @@ def _equation(campaign: Campaign, reduction: FitsCoefficients, sums: Array) -> s
 
 
 def strip(line: Line) -> str:
-    """Draw a line with characters, what fits best first: dots for decoys, and a ring for the real peers.
+    """Draw a line with characters, what fits best first: a ring for the place, and dots for the others.
 
     Examples
     --------
@@ -175,8 +169,8 @@ def strip(line: Line) -> str:
     >>> strip(Line(9, 2.0, 0.0))
     'best ··◉······· worst'
     """
-    dots = _DOTS if line.decoys is None else min(line.decoys, _DOTS)
-    place = round(dots * (line.above + line.tied / 2) / (line.decoys or 1))
+    dots = _DOTS if line.count is None else min(line.count, _DOTS)
+    place = round(dots * (line.above + line.tied / 2) / (line.count or 1))
     return f"best {'·' * place}◉{'·' * (dots - place)} worst"
 
 

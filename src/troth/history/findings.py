@@ -117,7 +117,7 @@ class Backtest:
     ahead
         For how many next days a model that drifts was fitted each time.
     left_out
-        Known lies that could not be replayed, because the history has no rows.
+        Known lies that could not be replayed, because the history has no rows or the reduction no such numbers.
     """
 
     name: str
@@ -208,7 +208,7 @@ class Backtest:
         """The result in a few sentences, with what could have been found."""
         gaining = self.gaining()
         if not gaining:
-            return f"No lie gains significantly under {self.name}{self._most()}. {self.caution}"
+            return f"No lie gains significantly under {self.name}{self.coverage}{self._most()}. {self.caution}"
         named = sorted(gaining, key=lambda f: (f.provider is not None, -f.gain))
         listing = "; ".join(
             f"{f.lie} ({'all providers' if f.provider is None else f.provider}) {100 * f.gain:+.1f}% of the cap"
@@ -266,6 +266,12 @@ class Backtest:
             )
         lines += ["", *self._drift_table(), *filter(None, [self.shelf_life]), *map(str, self.trends)]
         return "\n".join([*lines, *self.omissions, self.verdict, HONEST_PAST, INDEPENDENT_PAST])
+
+    @property
+    def coverage(self) -> str:
+        """How many of the known lies were replayed, in brackets; empty if none was left out."""
+        known = len(self.lies) + len(self.left_out)
+        return f" ({len(self.lies)} of {known} known lies could be replayed)" if self.left_out else ""
 
     @property
     def omissions(self) -> list[str]:

@@ -30,8 +30,7 @@ _RAREST = 1e-4  # losses go with the square or the cube of a state's probability
 _RIGHT_MODEL = Claim(
     "right model",
     "undecided",
-    "all this holds under the model, which cannot be proved: check_fit asks whether reports could come from it, and "
-    "backtest whether known lies would have gained on past days",
+    "the other claims assume the model, and no model can be proved right: test it on reports and on past days",
     "check_fit and backtest",
 )
 

@@ -209,7 +209,7 @@ class LineUp(Rule):
             raise self.wrong("decoys", 'must be a number where later days are decoys; choose source "model" for "all"')
 
     def refuses(self, model: Model) -> tuple[str, str] | None:
-        """Refuse a line of all that peers could report where that is endless."""
+        """Refuse a line of all that peers could report where that is infinitely much."""
         if self.decoys < inf or not isinstance(model, HasSupport):
             return None
         if model.support.finite and not explains_target(model):

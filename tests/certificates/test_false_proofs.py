@@ -328,6 +328,14 @@ def test_a_sample_of_features_is_no_likelihood() -> None:
     assert troth.certify(sampled[:1] * 2, [3, 3])[base].verdict == "proved"
 
 
+def test_public_data_do_not_make_an_expansion_exact() -> None:
+    model = models.VaryingLogisticRegression([0.0, 0.0], 1.0)
+    given = troth.posterior(model, model.statistics((np.ones((3, 2)), [0, 1, 1])))
+    claims = [troth.certify(each, [20, 20], troth.SyntheticPeers())["truthful"] for each in (model, given)]
+    assert [(claim.verdict, claim.limit) for claim in claims] == [("undecided", model.evidence_limit)] * 2
+    assert all("Labelled rows: how good the expansion is" in claim.text for claim in claims)
+
+
 def test_exact_candidates_are_proved_where_decoys_are_exact_or_none_are_drawn() -> None:
     model = models.LogisticCandidates([[-1.0], [1.0]])
     at_hand = [model.with_features(np.ones((3, 1)))] * 2

@@ -322,10 +322,10 @@ def test_an_expansion_is_not_called_truthful_even_with_decoys_of_the_likelihood(
 
 def test_a_sample_of_features_is_no_likelihood() -> None:
     model = models.LogisticRegression(mean=[0.0], precision=1.0)
-    base = "uninformed reports earn exactly the empty share"
+    earned = "uninformed reports earn exactly the empty share"
     sampled = [model.with_features(np.ones((3, 1)), rows) for rows in (3, 9)]
-    assert "sample" in troth.certify(sampled, [9, 9])[base].limit
-    assert troth.certify(sampled[:1] * 2, [3, 3])[base].verdict == "proved"
+    assert "sample" in troth.certify(sampled, [9, 9])[earned].limit
+    assert troth.certify(sampled[:1] * 2, [3, 3])[earned].verdict == "proved"
 
 
 def test_public_data_do_not_make_an_expansion_exact() -> None:

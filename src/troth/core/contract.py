@@ -516,7 +516,7 @@ def check_is_model(models: Any) -> None:
     if isinstance(models, str):
         raise ParameterError(f"{models!r} is a name, not a model: give an object, such as troth.models.{models}(…)")
     if models is None or isinstance(models, int | float):
-        raise ParameterError(f"{models!r} is not a model: give an object, such as troth.models.Bernoulli(1, 1)")
+        raise ParameterError(f"{models!r} is not a model: give an object, such as one of troth.models")
 
 
 def shared_evidence(models: Models) -> Model:

@@ -64,8 +64,8 @@ def backtest(
     model
         How to fit a model to past days, ``fit(history) -> model`` or one model per provider; or a fixed model.
     rule
-        Any payment rule, or a function that makes one of the fitted model. Where numbers of rows vary from day to day,
-        as they do in real data, `troth.LineUp`, `troth.SyntheticPeers` or ``troth.MultiDay(exchangeable=True)``.
+        Any payment rule, or a function that makes one of the fitted model. Numbers of rows vary from day to day in real
+        data: a rule that compares days then needs ``exchangeable=True``.
     lies
         By default `troth.strategies.lies_for_reduction`, all known ones that work on these summaries; where the
         history has rows, also those about labelled rows (`troth.strategies.lies_left_out`).

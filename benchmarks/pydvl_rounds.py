@@ -14,7 +14,7 @@ from benchmarks.pydvl_values import Report, Task
 from troth import strategies
 
 ROWS, TEST_ROWS, FEATURES, NOISE = 40, 200, 5, 2.0
-LIES = ("fabricate", "corrupt 20%", "pander", "replicate", "withhold half", "copy a peer", "send nothing")
+LIES = ("fabricate", "corrupt 20%", "report typical", "replicate", "withhold half", "copy a peer", "send nothing")
 
 
 def _rate() -> Any:
@@ -134,7 +134,7 @@ def _lie(rng: Any, model: Any, rows: list[Any], liar: int, lie: str) -> Any:
         return (own[0], np.where(wrong, -own[1], own[1])) if isinstance(own, tuple) else np.where(wrong, 1 - own, own)
     strategy = {
         "fabricate": strategies.FabricateFromPrior(),
-        "pander": strategies.Pander(),
+        "report typical": strategies.ReportTypical(),
         "replicate": strategies.Replicate(2),
         "withhold half": strategies.Withhold(0.5),
         "send nothing": strategies.Nothing(),

@@ -13,7 +13,7 @@ from benchmarks import pydvl_values as values
 from benchmarks.pydvl_pay import EFFORTS, MODELS, RULES, share
 from benchmarks.pydvl_rounds import SETTINGS, as_reports, draw, statistics, together
 from benchmarks.timing import best_time
-from troth import rivals
+from troth import baselines
 from troth.mechanisms import LineUp, Round
 
 CONVERGED = 100  # permutations that pyDVL's default stopping rule looks back over, so it cannot stop sooner
@@ -31,7 +31,7 @@ def seconds(setting: int, providers: int) -> dict[str, float]:
         return model.statistics(together(world.rows[0]))
 
     def evidence() -> Any:
-        return rivals.LeaveOneOutValue().breakdown(Round(model, t[0], test=t_test)).score
+        return baselines.LeaveOneOutValue().breakdown(Round(model, t[0], test=t_test)).score
 
     same = np.abs(evidence() - values.evidence_leave_one_out(model, t[0], t_test)).max()
     if same > 1e-6:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import troth
-from troth import rivals, strategies
+from troth import baselines, strategies
 
 ROWS = [40] * 8
 MODEL = troth.models.Bernoulli(1, 1)
@@ -17,17 +17,17 @@ MODEL = troth.models.Bernoulli(1, 1)
 
 def towards_ones(data: Any, rng: np.random.Generator) -> Any:
     """Turn a third of the labels into ones, as the biased test set has it."""
-    return rivals.with_extra_ones(data, rng)
+    return baselines.with_extra_ones(data, rng)
 
 
 RULES: dict[str, troth.Rule] = {
-    "fixed price": rivals.FixedPrice(),
-    "price per row": rivals.PerRow(most=100),
-    "test set, honest": rivals.TestLikelihood(),
-    "test set, biased": rivals.TestLikelihood(bias=rivals.with_extra_ones),
-    "leave-one-out, biased test set": rivals.LeaveOneOutValue(bias=rivals.with_extra_ones),
-    "Shapley value, biased test set": rivals.ShapleyValue(bias=rivals.with_extra_ones),
-    "out-of-bag, no test set": rivals.OutOfBag(),
+    "fixed price": baselines.FixedPrice(),
+    "price per row": baselines.PerRow(most=100),
+    "test set, honest": baselines.TestLikelihood(),
+    "test set, biased": baselines.TestLikelihood(bias=baselines.with_extra_ones),
+    "leave-one-out, biased test set": baselines.LeaveOneOutValue(bias=baselines.with_extra_ones),
+    "Shapley value, biased test set": baselines.ShapleyValue(bias=baselines.with_extra_ones),
+    "out-of-bag, no test set": baselines.OutOfBag(),
     "Troth: OneTime, clipped": troth.OneTime(troth.clipped_range(MODEL, [80] * 8)),
     "Troth: MultiDay": troth.MultiDay(),
     "Troth: SyntheticPeers": troth.SyntheticPeers(draws=16),
@@ -38,7 +38,7 @@ LIES: list[Any] = [
     strategies.Withhold(),
     strategies.Flip(),
     towards_ones,
-    strategies.Pander(),
+    strategies.ReportTypical(),
     strategies.FabricateFromPosterior(),
     strategies.FabricateFromPrior(),
     strategies.Nothing(),

@@ -58,7 +58,7 @@ def draw(path: Path, look: str) -> None:
     colours = LOOKS[look]
     text, faint = str(colours["text"]), str(colours["faint"])
     figure, axes = plt.subplots(figsize=(6.8, 4.1))
-    empty = 100 * RULE.base_share
+    empty = 100 * RULE.line_empty_share
     axes.axhline(empty, color=faint, linestyle=(0, (5, 4)), linewidth=1.3)
     told = "an empty report"
     axes.annotate(told, (ROWS / 2, empty), (0, 5), textcoords="offset points", ha="center", color=faint, fontsize=10)

@@ -223,7 +223,7 @@ def test_withholding_gains_under_the_textbook_model_whatever_is_drawn() -> None:
     }  # as compare_models shares it
     for seed in (1, 2):
         again = troth.backtest(past, module.CANDIDATES["textbook"], module.RULE, module.LIES, **how, seed=seed)
-        assert again["withhold 50%"].verdict == "GAINS"
+        assert again["withhold 50%"].verdict == "gains"
     learnt = troth.backtest(past, module.CANDIDATES["day types"], module.RULE, module.LIES, **how, seed=1)
     assert not learnt.gaining()
 

@@ -11,7 +11,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "models": ("troth.models", "troth.models.parameters", "troth.models.first_guess"),
     "mechanisms": ("troth.mechanisms", "troth.mechanisms.divergences"),
     "certificates": ("troth.certificates",),
-    "audits": ("troth.audits", "troth.audits.strategies", "troth.audits.rivals"),
+    "audits": ("troth.audits", "troth.audits.strategies", "troth.audits.baselines"),
     "history": ("troth.history", "troth.history.learn"),
     "information": (
         "troth.core.information",

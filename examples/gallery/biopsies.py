@@ -55,7 +55,7 @@ LIES: dict[str, strategies.RowLie] = {
     "send nothing": strategies.Nothing(),
     "flip half of the labels": strategies.Flip(0.5),
     "make up anything": strategies.FabricateFromPrior(),
-    "call all benign": strategies.Pander(),
+    "call all benign": strategies.ReportTypical(),
 }
 
 

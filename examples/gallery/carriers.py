@@ -88,7 +88,7 @@ def draw(comparison: troth.ModelComparison, path: Path) -> None:
         mean = [100 * backtest[lie].gain for lie in lies]
         axes.scatter(mean, np.arange(len(lies)) + shift, s=140, marker="|", color=COLOURS[name], linewidth=2.5)
         for k, lie in enumerate(lies):
-            if backtest[lie].verdict == "GAINS":
+            if backtest[lie].verdict == "gains":
                 at = max(gains[k].max(), 0), k + shift
                 axes.annotate("gains on average", at, xytext=(9, 0), textcoords="offset points", va="center")
     axes.axvline(0, color="black", linewidth=1)

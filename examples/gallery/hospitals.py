@@ -54,7 +54,7 @@ LIES: dict[str, strategies.RowLie] = {
     "withhold half": strategies.Withhold(0.5),
     "flip 10% of labels": strategies.Flip(0.1),
     "send nothing": strategies.Nothing(),
-    "call nobody ill": strategies.Pander(),
+    "call nobody ill": strategies.ReportTypical(),
 }
 
 

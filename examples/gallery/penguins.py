@@ -46,7 +46,7 @@ LIES: dict[str, strategies.RowLie] = {
     "make up data like mine": strategies.FabricateFromPosterior(),
     "send nothing": strategies.Nothing(),
     "make up a mix": strategies.FabricateFromPrior(),
-    "name one species only": strategies.Pander(),
+    "name one species only": strategies.ReportTypical(),
 }
 
 

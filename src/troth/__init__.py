@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from troth.audits import Comparison as Comparison
     from troth.audits import Finding as Finding
     from troth.audits import audit as audit
+    from troth.audits import baselines as baselines
     from troth.audits import best_response as best_response
     from troth.audits import compare as compare
-    from troth.audits import rivals as rivals
     from troth.audits import strategies as strategies
     from troth.campaigns.ledger import LedgerError as LedgerError
     from troth.campaigns.model_file import load_model as load_model
@@ -82,7 +82,7 @@ if TYPE_CHECKING:
 
 # Modules are imported when one of their names is used, so that `import troth` is fast.
 _HOMES = {
-    "troth.audits": "Audit BestResponse Comparison Finding audit best_response compare rivals strategies",
+    "troth.audits": "Audit BestResponse Comparison Finding audit baselines best_response compare strategies",
     "troth.campaigns.ledger": "LedgerError",
     "troth.campaigns.model_file": "load_model save_model",
     "troth.campaigns.seed": "Secret",

@@ -10,7 +10,7 @@ import pytest
 
 import troth
 from registry import EXAMPLES, SOAK, generator
-from troth import models, rivals, strategies
+from troth import baselines, models, strategies
 from troth.audits.strategies import lies_for_model
 
 MODEL = models.Bernoulli(1, 1)
@@ -59,7 +59,7 @@ def exact_gain(model: Any, rule: troth.Rule, lie: Any) -> float:
 def test_audits_agree_with_exact_expectations() -> None:
     """The expected shares of truth and lie, enumerated, lie within the audit's interval."""
     model = models.Bernoulli(1.5, 1)
-    lies = [strategies.Nothing(), strategies.Pander(), strategies.Flip(1.0)]
+    lies = [strategies.Nothing(), strategies.ReportTypical(), strategies.Flip(1.0)]
     for rule in (troth.OneTime(troth.exact_range(model, [6, 4, 4])), troth.MultiDay()):
         audit = troth.audit(model, rule, lies, [3, 2, 2], simulations=SIMULATIONS)
         for finding, lie in (
@@ -87,28 +87,30 @@ def test_a_planted_profitable_lie_is_detected() -> None:
 
     audit = troth.audit(MODEL, PaysForRows(), [strategies.Replicate(3)], ROWS, simulations=SIMULATIONS)
     assert audit.gaining()[0].lie == "replicate 3 times"
-    assert audit.findings[0].verdict == "GAINS"
+    assert audit.findings[0].verdict == "gains"
 
 
 def test_what_people_do_today_pays_liars() -> None:
     cases: list[tuple[troth.Rule, Any]] = [
-        (rivals.FixedPrice(), strategies.FabricateFromPrior()),
-        (rivals.PerRow(most=100), strategies.Replicate()),
-        (rivals.TestLikelihood(bias=rivals.with_extra_ones), _towards_ones),
-        (rivals.LeaveOneOutValue(bias=rivals.with_extra_ones), _towards_ones),
-        (rivals.ShapleyValue(bias=rivals.with_extra_ones), _towards_ones),
-        (rivals.OutOfBag(), strategies.Pander()),
+        (baselines.FixedPrice(), strategies.FabricateFromPrior()),
+        (baselines.PerRow(most=100), strategies.Replicate()),
+        (baselines.TestLikelihood(bias=baselines.with_extra_ones), _towards_ones),
+        (baselines.LeaveOneOutValue(bias=baselines.with_extra_ones), _towards_ones),
+        (baselines.ShapleyValue(bias=baselines.with_extra_ones), _towards_ones),
+        (baselines.OutOfBag(), strategies.ReportTypical()),
     ]
     for rule, lie in cases:
         audit = troth.audit(MODEL, rule, [lie], ROWS, simulations=SIMULATIONS).findings[0]
-        if isinstance(rule, rivals.FixedPrice):
+        if isinstance(rule, baselines.FixedPrice):
             assert audit.gain == 0  # making data up costs nothing, and earns as much as the truth
         else:
-            assert audit.verdict == "GAINS", (rule, audit)
-    withheld = troth.audit(MODEL, rivals.FixedPrice(), [strategies.Withhold(0.9)], ROWS, simulations=1000).findings[0]
+            assert audit.verdict == "gains", (rule, audit)
+    withheld = troth.audit(MODEL, baselines.FixedPrice(), [strategies.Withhold(0.9)], ROWS, simulations=1000).findings[
+        0
+    ]
     assert withheld.gain == 0
-    split = troth.audit(MODEL, rivals.FixedPrice(), [strategies.Split(3)], ROWS, simulations=1000).findings[0]
-    assert split.verdict == "GAINS"
+    split = troth.audit(MODEL, baselines.FixedPrice(), [strategies.Split(3)], ROWS, simulations=1000).findings[0]
+    assert split.verdict == "gains"
 
 
 def _towards_ones(data: Any, rng: Any) -> Any:
@@ -131,7 +133,7 @@ def test_collusion_and_splitting_are_reported_with_and_without_groups() -> None:
         "2 collude: replicate 5 times, in a group",
         "split over 2 accounts, in a group",
     ]
-    assert audit["split over 2 accounts"].verdict == "GAINS"
+    assert audit["split over 2 accounts"].verdict == "gains"
     assert audit["split over 2 accounts, in a group"].gain < audit["split over 2 accounts"].gain - 0.3
 
 
@@ -155,7 +157,7 @@ def test_every_strategy_plays_every_family_or_says_why_not(name: str) -> None:
         strategies.FabricateFromPosterior(),
         strategies.ShuffleLabels(),
         strategies.ScaleAnswers(),
-        strategies.Pander(),
+        strategies.ReportTypical(),
         strategies.Copy(),
         strategies.Collude(),
         strategies.Split(2),
@@ -183,12 +185,12 @@ def test_strategies_do_what_they_say() -> None:
     assert strategies.Replicate(2).change_rows(rng, MODEL, data).tolist() == [[1, 1, 0, 1, 1, 1, 0, 1]]
     assert strategies.Withhold(0.5).change_rows(rng, MODEL, data).tolist() == [[1, 1]]
     assert strategies.Flip(0.5).change_rows(rng, MODEL, data).tolist() == [[0, 0, 0, 1]]
-    assert strategies.Pander().change_rows(rng, MODEL, data).tolist() == [[1, 1, 1, 1]]
+    assert strategies.ReportTypical().change_rows(rng, MODEL, data).tolist() == [[1, 1, 1, 1]]
     assert strategies.Nothing().change_rows(rng, MODEL, data).shape == (1, 0)
     normal = models.Normal(0, 1, 1)
     values = np.array([[1.0, 3.0]])
     assert strategies.Shift(2.0).change_rows(rng, normal, values).tolist() == [[3.0, 5.0]]
-    assert strategies.Pander().change_rows(rng, normal, values).tolist() == [[2.0, 2.0]]
+    assert strategies.ReportTypical().change_rows(rng, normal, values).tolist() == [[2.0, 2.0]]
     regression = models.LinearRegression([0.0], [[1.0]], 1.0)
     z, y = strategies.ScaleAnswers(3.0).change_rows(rng, regression, (np.ones((1, 2, 1)), values))
     assert (z.tolist(), y.tolist()) == ([[[1.0], [1.0]]], [[3.0, 9.0]])
@@ -276,7 +278,7 @@ def test_mistakes_are_explained() -> None:
     with pytest.raises(troth.ParameterError, match="liar"):
         troth.audit(MODEL, troth.MultiDay(), rows=ROWS, liar=9)
     with pytest.raises(troth.MissingCapabilityError, match="test set"):
-        rivals.TestLikelihood().pay(MODEL, np.ones((2, 2)), budget=1.0)
+        baselines.TestLikelihood().pay(MODEL, np.ones((2, 2)), budget=1.0)
 
 
 def test_providers_with_different_models_can_be_audited() -> None:
@@ -287,11 +289,11 @@ def test_providers_with_different_models_can_be_audited() -> None:
 
 def test_the_comparison_prints_and_plots(tmp_path: Any) -> None:
     rules: dict[str, troth.Rule] = {
-        "fixed price": rivals.FixedPrice(),
-        "per row": rivals.PerRow(most=50),
+        "fixed price": baselines.FixedPrice(),
+        "per row": baselines.PerRow(most=50),
         "MultiDay": troth.MultiDay(),
     }
-    lies = [strategies.Replicate(), strategies.Nothing(), strategies.Pander()]
+    lies = [strategies.Replicate(), strategies.Nothing(), strategies.ReportTypical()]
     comparison = troth.compare(MODEL, rules, lies, ROWS, simulations=2000)
     assert "replicate 2 times" in str(comparison)
     assert "*" in str(comparison)
@@ -304,12 +306,12 @@ def test_the_comparison_prints_and_plots(tmp_path: Any) -> None:
 @pytest.mark.parametrize(
     "rule",
     [
-        rivals.FixedPrice(),
-        rivals.PerRow(),
-        rivals.TestLikelihood(),
-        rivals.LeaveOneOutValue(),
-        rivals.ShapleyValue(),
-        rivals.OutOfBag(),
+        baselines.FixedPrice(),
+        baselines.PerRow(),
+        baselines.TestLikelihood(),
+        baselines.LeaveOneOutValue(),
+        baselines.ShapleyValue(),
+        baselines.OutOfBag(),
         troth.SyntheticPeers(draws=8),
         troth.LineUp(decoys=19),
         troth.LineUp(decoys=19, panels=2, strict=0.2),
@@ -328,7 +330,7 @@ def test_a_share_does_not_depend_on_what_others_are_scored_for(rule: troth.Rule)
     alone = troth.Round(MODEL, t, rng=generator(1), **given).with_own(np.where(np.arange(4)[:, None] == 1, t, 0.0))
     whole, part = (rule.breakdown(each).share[..., 1] for each in (everybody, alone))
     np.testing.assert_allclose(part, whole, atol=1e-12)
-    if not isinstance(rule, rivals.FixedPrice | rivals.PerRow):
+    if not isinstance(rule, baselines.FixedPrice | baselines.PerRow):
         assert np.ptp(whole) > 0.01
 
 
@@ -339,9 +341,9 @@ def test_finite_models_of_any_size_can_be_audited() -> None:
         for rule in (
             troth.MultiDay(),
             troth.SyntheticPeers(draws=4),
-            rivals.PerRow(),
-            rivals.OutOfBag(),
-            rivals.ShapleyValue(),
+            baselines.PerRow(),
+            baselines.OutOfBag(),
+            baselines.ShapleyValue(),
         ):
             audit = troth.audit(model, rule, rows=rows, simulations=1000 if SOAK else 200)
             assert len(audit.findings) >= 6
@@ -369,7 +371,7 @@ def test_lies_with_the_same_name_are_told_apart_and_cannot_touch_each_other() ->
 
 
 def test_shapley_orders_differ_from_round_to_round() -> None:
-    rule = rivals.ShapleyValue(orders=1)
+    rule = baselines.ShapleyValue(orders=1)
     one, two = (
         troth.audit(
             MODEL, rule, [strategies.FabricateFromPrior()], [10] * 3, simulations=20_000, rng=generator(s)

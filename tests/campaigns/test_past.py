@@ -340,7 +340,7 @@ def test_brier_refuses_day_types_of_counts(folder: Path, monkeypatch: pytest.Mon
     assert run(monkeypatch, "fit", path, folder / "past.csv", "--types", "2") == 1
     assert "Brier cannot pay LatentClass of counts or values" in capsys.readouterr().err
     assert run(monkeypatch, "backtest", path, folder / "past.csv", "--types", "2", "--folds", "3") == 1
-    assert "Brier needs to know p(data|θ) over finitely many datasets" in capsys.readouterr().err
+    assert "Brier needs finitely many possible datasets with known p(data|θ)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_every_kind_of_column_goes_from_init_to_an_audit(
     assert ": , " not in run("explain", ledger, "w1")  # every answer is said
     assert "✓ truthful (proved)" in run("certify", campaign)
     audit = json.loads(run("audit", campaign, "--simulations", 400, "--json"))
-    assert not [finding for finding in audit["findings"] if finding["verdict"] == "GAINS"]
+    assert not [finding for finding in audit["findings"] if finding["verdict"] == "gains"]
     assert "Tasks with the least agreement" in (folder / "report.html").read_text()
     shares = [payment.share for payment in troth.verify(ledger).rounds[0].payments]
     assert np.mean(shares) > 0.25  # honest answers earn more than the empty share

@@ -290,7 +290,7 @@ def _base_by_draws(claims: Any, views: list[View], rule: troth.Rule) -> list[str
     """Compare what reports that know nothing earn on average over seeds with what an empty one does."""
     wrong = []
     for much in ("exactly", "at most"):
-        claim = claims.get(f"uninformed reports earn {much} the base share")
+        claim = claims.get(f"uninformed reports earn {much} the empty share")
         if claim is None or claim.verdict != "proved":
             continue
         for view in views:
@@ -309,11 +309,11 @@ def _wrong_claims_of_a_line(world: World, claims: Any, views: list[View], by_vie
     bonded = isinstance(world.rule, troth.Bonded)
     rule: Any = world.rule.rule if bonded else world.rule  # type: ignore[attr-defined]
     wrong, rounding = [], world.rounding
-    exactly, at_most = (claims.get(f"uninformed reports earn {how} the base share") for how in ("exactly", "at most"))
+    exactly, at_most = (claims.get(f"uninformed reports earn {how} the empty share") for how in ("exactly", "at most"))
     if exactly or at_most:
         spherical = 1 / (rule.rivals + 1) if rule.decoys == inf else 1 / sqrt(rule.decoys + 1)
-        base = 0.0 if bonded else (1 - rule.strict) / (rule.rivals + 1) + rule.strict * spherical
-        uninformed = [shares @ view.marginal - base for view, shares in zip(views, by_view, strict=True)]
+        empty = 0.0 if bonded else (1 - rule.strict) / (rule.rivals + 1) + rule.strict * spherical
+        uninformed = [shares @ view.marginal - empty for view, shares in zip(views, by_view, strict=True)]
         if any((earned > rounding).any() or (exactly and (earned < -rounding).any()) for earned in uninformed):
             wrong.append((exactly or at_most).name)
     risk = "truthful for every attitude to risk"

@@ -95,11 +95,11 @@ def contradicted(world: Drawn, certificate: troth.Certificate) -> list[str]:
     bonded = isinstance(world.rule, troth.Bonded)
     inner: Any = world.rule.rule if isinstance(world.rule, troth.Bonded) else world.rule
     for much in ("exactly", "at most"):
-        claim = claims.get(f"uninformed reports earn {much} the base share")
-        base = 0.0 if bonded else getattr(inner, "base_share", 0.0)
+        claim = claims.get(f"uninformed reports earn {much} the empty share")
+        empty = 0.0 if bonded else getattr(inner, "line_empty_share", 0.0)
         if claim is None or claim.verdict != "proved":
             continue
-        if _above(made_up, base) or (much == "exactly" and _above(-made_up, -base)):
+        if _above(made_up, empty) or (much == "exactly" and _above(-made_up, -empty)):
             wrong.append(claim.name)
     return wrong
 

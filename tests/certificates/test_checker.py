@@ -179,8 +179,8 @@ def every_range_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def strict_pays_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
     """A made-up report is believed to have the strict score of an empty one."""
-    name = "uninformed reports earn exactly the base share"
-    monkeypatch.setattr(troth.LineUp, "_base", lambda _: Claim(name, "proved", "", "faith"))
+    name = "uninformed reports earn exactly the empty share"
+    monkeypatch.setattr(troth.LineUp, "_uninformed", lambda _: Claim(name, "proved", "", "faith"))
 
 
 def one_panel_knows_what_all_know(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,7 +255,7 @@ PLANTED: dict[str, tuple[str, World, Callable[[pytest.MonkeyPatch], None]]] = {
         every_range_has_room,
     ),
     "a strict score for nothing": (
-        "uninformed reports earn exactly the base share",
+        "uninformed reports earn exactly the empty share",
         world(troth.LineUp(rivals=2, decoys=3, strict=0.5)),
         strict_pays_as_much,
     ),
@@ -272,12 +272,12 @@ PLANTED: dict[str, tuple[str, World, Callable[[pytest.MonkeyPatch], None]]] = {
     ),
     "a line of an expansion": ("truthful", world(troth.LineUp(rivals=1, decoys=99), LABELS), exact_where_it_is_not),
     "decoys of a limit": (
-        "uninformed reports earn exactly the base share",
+        "uninformed reports earn exactly the empty share",
         world(troth.LineUp(rivals=1, decoys=99), LABELS),
         exact_where_it_is_not,
     ),
     "decoys of a limit for nothing": (
-        "uninformed reports earn at most the base share",
+        "uninformed reports earn at most the empty share",
         world(troth.LineUp(rivals=1, decoys=99, strict=0.1), LABELS),
         exact_where_it_is_not,
     ),

@@ -200,7 +200,7 @@ def test_claims_know_the_rule() -> None:
     assert troth.certify(model, rows, troth.LogPmiRule())["budget feasible"].verdict == "refuted"
     lazy = troth.certify(model, rows, troth.MultiDay(divergence=troth.divergences.total_variation))
     assert lazy["sensitive"].verdict == "undecided"
-    own = troth.certify(model, rows, troth.rivals.FixedPrice())
+    own = troth.certify(model, rows, troth.baselines.FixedPrice())
     assert own["truthful"].verdict == own["symmetric"].verdict == "undecided"
     finite: Any = EXAMPLES["finite"]
     priced = troth.certify(finite, [3, 3], troth.OneTime(troth.exact_range(finite, [3, 3])))
@@ -289,7 +289,7 @@ def test_nothing_is_proved_that_is_false() -> None:
     bounded = troth.certify(b, [3, 3], troth.Bonded(troth.LogPmiRule()))["budget feasible"]
     assert bounded.verdict == "undecided"  # log PMI is at most ln(16/7) here, less than the cap
     assert troth.certify(b, [3, 3], Generous())["budget feasible"].verdict == "undecided"
-    fixed = troth.certify(b, [3, 3], troth.MultiDay(last=troth.rivals.FixedPrice()))
+    fixed = troth.certify(b, [3, 3], troth.MultiDay(last=troth.baselines.FixedPrice()))
     assert fixed["truthful"].verdict == fixed["sensitive"].verdict == "undecided"
     for scale in (troth.exact_range(b, [2, 2]), troth.clipped_range(b, [1, 1], low=-1)):
         assert troth.certify(b, [40] * 5, troth.OneTime(scale))["truthful"].verdict == "undecided"

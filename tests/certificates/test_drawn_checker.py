@@ -14,7 +14,7 @@ from certificates.drawn_checker import Drawn, contradicted, random_drawn
 from registry import SOAK
 from troth.mechanisms import decoys
 
-BASE = "uninformed reports earn exactly the base share"
+EARNED = "uninformed reports earn exactly the empty share"
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -75,7 +75,11 @@ PLANTED: dict[str, tuple[str, Drawn, Any]] = {
         Drawn("day types, real", (1, 4), None, Believed(troth.ScoreRange(-0.02, 6, source="clipped")), 1000),
         nothing,
     ),
-    "decoys of another law": (BASE, Drawn("normal", (4, 4), None, troth.LineUp(rivals=1, decoys=2), 400), wrong_law),
+    "decoys of another law": (
+        EARNED,
+        Drawn("normal", (4, 4), None, troth.LineUp(rivals=1, decoys=2), 400),
+        wrong_law,
+    ),
 }
 
 

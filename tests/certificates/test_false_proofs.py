@@ -275,10 +275,10 @@ def test_what_is_known_on_a_day_counts_on_that_day(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("model", "rule", "why"),
     [
-        (models.Normal(0, 1, 1), troth.Brier(), "finitely many datasets"),
+        (models.Normal(0, 1, 1), troth.Brier(), "finitely many possible datasets"),
         (models.Normal(0, 1, 1), troth.OneTime(), "values"),
         (OPEN, troth.SyntheticPeers(), "cannot draw data"),
-        (models.Poisson(1, 1), troth.Bonded(troth.MultiDay(last=troth.Brier())), "finitely many datasets"),
+        (models.Poisson(1, 1), troth.Bonded(troth.MultiDay(last=troth.Brier())), "finitely many possible datasets"),
     ],
     ids=repr,
 )
@@ -313,19 +313,27 @@ def test_an_expansion_is_not_called_truthful_even_with_decoys_of_the_likelihood(
     at_hand = [model.with_features(np.ones((n, 1))) for n in (own, peers)]
     certificate = troth.certify(at_hand, [own, peers], troth.LineUp(rivals=1, decoys=1))
     assert (certificate["truthful"].verdict, certificate["truthful"].limit) == ("undecided", model.evidence_limit)
-    assert certificate["uninformed reports earn exactly the base share"].verdict == "proved"
+    assert certificate["uninformed reports earn exactly the empty share"].verdict == "proved"
     without = troth.certify(model, [own, peers], troth.LineUp(rivals=1, decoys=1))
-    assert without["uninformed reports earn exactly the base share"].verdict == "undecided"
+    assert without["uninformed reports earn exactly the empty share"].verdict == "undecided"
     for name in ("individually rational", "budget feasible", "symmetric"):
         assert without[name].verdict == "proved"
 
 
 def test_a_sample_of_features_is_no_likelihood() -> None:
     model = models.LogisticRegression(mean=[0.0], precision=1.0)
-    base = "uninformed reports earn exactly the base share"
+    earned = "uninformed reports earn exactly the empty share"
     sampled = [model.with_features(np.ones((3, 1)), rows) for rows in (3, 9)]
-    assert "sample" in troth.certify(sampled, [9, 9])[base].limit
-    assert troth.certify(sampled[:1] * 2, [3, 3])[base].verdict == "proved"
+    assert "sample" in troth.certify(sampled, [9, 9])[earned].limit
+    assert troth.certify(sampled[:1] * 2, [3, 3])[earned].verdict == "proved"
+
+
+def test_public_data_do_not_make_an_expansion_exact() -> None:
+    model = models.VaryingLogisticRegression([0.0, 0.0], 1.0)
+    given = troth.posterior(model, model.statistics((np.ones((3, 2)), [0, 1, 1])))
+    claims = [troth.certify(each, [20, 20], troth.SyntheticPeers())["truthful"] for each in (model, given)]
+    assert [(claim.verdict, claim.limit) for claim in claims] == [("undecided", model.evidence_limit)] * 2
+    assert all("Labelled rows: how good the expansion is" in claim.text for claim in claims)
 
 
 def test_exact_candidates_are_proved_where_decoys_are_exact_or_none_are_drawn() -> None:

@@ -38,7 +38,7 @@ def test_a_clipped_range_is_proved_up_to_what_clipping_costs() -> None:
     gain, margin = most_gained(rule, BLURRED), certificate["truthful"].margin
     assert margin is not None
     assert 0.2 < gain <= margin
-    assert certificate["base share"].verdict == "undecided"
+    assert certificate["uninformed answers earn at most the empty share"].verdict == "undecided"
 
 
 def test_claims_of_random_tasks_are_what_enumeration_finds() -> None:
@@ -65,10 +65,13 @@ def test_claims_of_random_tasks_are_what_enumeration_finds() -> None:
 
 
 def test_whoever_works_alone_is_paid_in_full_under_a_forecast_of_nobody() -> None:
-    claim = certify_tasks(two_workers(BLURRED), troth.Brier())["base share"]
+    claim = certify_tasks(two_workers(BLURRED), troth.Brier())["uninformed answers earn at most the empty share"]
     assert (claim.verdict, claim.margin, claim.witness) == ("refuted", 1.0, "a task with one answer")
     for rule in (troth.LineUp(decoys=float("inf")), troth.SyntheticPeers(draws=2)):
-        assert certify_tasks(two_workers(BLURRED), rule)["base share"].verdict == "proved"
+        assert (
+            certify_tasks(two_workers(BLURRED), rule)["uninformed answers earn at most the empty share"].verdict
+            == "proved"
+        )
 
 
 def test_wrong_labels_cost_what_they_cost_beside_a_public_guess() -> None:

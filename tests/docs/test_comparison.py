@@ -64,12 +64,12 @@ CLAIMS: list[tuple[str, list[float]]] = [  # each # in a sentence is a number
     ),
     (
         "#% more for reporting the majority label and #% more for reporting fitted",
-        [-lost(data, OOB, "pander") for data in (LABELS, FIT)],
+        [-lost(data, OOB, "report typical") for data in (LABELS, FIT)],
     ),
     ("every row twice gains #%", [-lost(data, SUMMED, "replicate") for data in (LABELS,)]),
     (
-        "pandering with labels loses #% of the cap, and withholding half of the labels #%",
-        [lost(LABELS, LINE_UP, lie) for lie in ("pander", "withhold half")],
+        "reporting the majority label loses #% of the cap, and withholding half of the labels #%",
+        [lost(LABELS, LINE_UP, lie) for lie in ("report typical", "withhold half")],
     ),
     ("the honest get #% of the cap", [lost(LABELS, LINE_UP, "the honest get")]),
     (

@@ -7,6 +7,7 @@ import pkgutil
 import re
 import sys
 import threading
+from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +17,9 @@ from typer.testing import CliRunner
 
 from pages import modules
 from troth.cli.commands import app
-from troth.core import contract, information, limits, sensitivity
+from troth.core import contract, declarations, information, limits, sensitivity
 from troth.core.reductions import reduction
+from troth.models.family import Family
 from troth.results.page import render
 
 if TYPE_CHECKING:
@@ -148,6 +150,14 @@ def protocols_of(*homes: Any) -> set[str]:
 def test_every_capability_is_in_the_table() -> None:
     protocols = protocols_of(contract, information, limits, sensitivity)
     assert protocols - {"Model"} == first_column("Capabilities") - {"troth"}
+
+
+def test_every_declaration_is_in_the_table_with_its_default_and_families_have_the_same() -> None:
+    rows = re.findall(r"^\| (`[^|]*) \|[^|]*\| `([^|]*)` \|", SECTIONS["Declarations"], re.MULTILINE)
+    shown = {name: default for names, default in rows for name in re.findall(r"`(\w+)`", names)}
+    assert shown == {each.name: repr(each.default) for each in fields(declarations.Declarations)}
+    own = {name: repr(getattr(Family, name)) for name in shown if hasattr(Family, name)}
+    assert own == {name: default for name, default in shown.items() if name != "state_word"}
 
 
 def test_every_protocol_of_a_reduction_is_in_the_table() -> None:

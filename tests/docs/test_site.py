@@ -109,7 +109,7 @@ def exported() -> Iterator[tuple[str, object]]:
             continue
         module = import_module(module_info.name)
         yield from ((f"{module_info.name}.{name}", getattr(module, name)) for name in getattr(module, "__all__", ()))
-    for name in ("divergences", "strategies", "rivals", "errors"):
+    for name in ("divergences", "strategies", "baselines", "errors"):
         module = import_module({"errors": "troth.core.errors"}.get(name) or getattr(troth, name).__name__)
         for inner, value in vars(module).items():
             own = inspect.isclass(value) or inspect.isfunction(value)

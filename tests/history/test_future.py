@@ -102,7 +102,7 @@ def test_the_stated_power_is_right(days: int) -> None:
         ones = rng.binomial(20, rng.beta(4 * rate * np.ones(5), 4 * (1 - rate) * np.ones(5)))
         past = from_summaries(Counts(2), np.stack([20 - ones, ones], axis=-1))
         replayed = backtest(past, models.Bernoulli(4, 8), troth.MultiDay(exchangeable=True), lies.Nothing(), folds=1)
-        seen += replayed["report nothing"].verdict == "GAINS"
+        seen += replayed["report nothing"].verdict == "gains"
         detectable.append(replayed.detectable)
         assert days > 60 or replayed.means_little
     gain = 0.0525  # measured on 12,000 days
@@ -128,6 +128,6 @@ def test_days_are_split_in_order() -> None:
 def test_a_lie_that_changes_nothing_is_not_said_to_cost() -> None:
     past = weighed(8, days=120, drift=0.0)
     truth = backtest(past, models.ProviderNormal(0, 1, 1, 0, 0.5), RULE, lies.Truthful(), folds=1)
-    assert truth["tell the truth"].verdict == "changes nothing"
+    assert truth["tell the truth"].verdict == "unchanged"
     assert "tell the truth would have changed nothing" in truth.verdict
     assert "cost" not in truth.verdict

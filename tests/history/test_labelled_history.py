@@ -15,7 +15,15 @@ import pytest
 import troth
 from campaigns.shop import run
 from registry import SOAK
-from troth.audits.strategies import FabricateFromPrior, Flip, RowLie, ShuffleLabels, lies_for_reduction, lies_left_out
+from troth.audits.strategies import (
+    KNOWN_LIES,
+    FabricateFromPrior,
+    Flip,
+    RowLie,
+    ShuffleLabels,
+    lies_for_reduction,
+    lies_left_out,
+)
 from troth.campaigns.past import history_digest, read_history
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, ParameterError
@@ -133,7 +141,11 @@ def test_every_known_lie_about_labels_is_replayed_or_said_to_be_left_out() -> No
     rule = troth.LineUp(decoys=4)
     assert set(names) < set(troth.backtest(history, model, rule, folds=1).lies)
     replayed = troth.backtest(sums, model, rule, folds=1)
-    assert set(names) <= set(replayed.left_out)
+    assert {*names, "shift by -1 sd", "scale by 0.9"} <= set(replayed.left_out)
+    assert {*replayed.lies, *replayed.left_out} >= {lie.name for lie in KNOWN_LIES if not isinstance(lie, RowLie)}
+    counts = len(replayed.lies), len(replayed.lies) + len(replayed.left_out)
+    assert replayed.coverage == " ({} of {} known lies could be replayed)".format(*counts)
+    assert replayed.gaining() or replayed.coverage in replayed.verdict
     assert replayed.lies == tuple(lie.name for lie in lies_for_reduction(model.reduction))
     assert "not replayed, because the sums of past days do not tell what they would have been: " in str(replayed)
     assert replayed.to_dict()["left_out"] == list(replayed.left_out)

@@ -128,7 +128,7 @@ def test_lies_that_do_not_fit_are_refused() -> None:
     past = from_summaries(Moments(), np.ones((12, 2, 2)))
     for lie, message in (
         (lies.Flip(), "'flip 10%' does not work on summaries of Moments"),
-        (lies.Pander(), "Pander.* past days have no rows, so audit it instead"),
+        (lies.ReportTypical(), "ReportTypical.* past days have no rows, so audit it instead"),
         (["replicate"], "'replicate' does not work on a summary"),
         ([], "no lies"),
     ):

@@ -42,11 +42,11 @@ def test_some_days_and_providers_are_selected_in_order() -> None:
 
 def test_text_is_sorted_only_where_that_is_the_order_of_time() -> None:
     reports = [(f"2026-1-{day}", "a", [3, 1]) for day in (9, 10, 2)]
-    with pytest.raises(troth.DataError, match="as text, day '2026-1-10' comes before '2026-1-2', but by its numbers"):
+    with pytest.raises(troth.DataError, match="sorted as text, so '2026-1-10' comes before '2026-1-2'"):
         History.from_reports(reports, Counts(2))
     assert History.from_reports(reports[:1] + reports[2:], Counts(2)).days == ("2026-1-2", "2026-1-9")
     assert History.from_reports([(day, "a", [3, 1]) for day in (9, 10, 2)], Counts(2)).days == (2, 9, 10)
-    with pytest.raises(troth.DataError, match=r"days of different kinds \(int, str\) have no order"):
+    with pytest.raises(troth.DataError, match=r"days of different kinds \(int, str\) cannot be sorted"):
         History.from_reports([(1, "a", [3, 1]), ("x", "a", [3, 1])], Counts(2))
 
 
@@ -55,8 +55,8 @@ def test_text_is_sorted_only_where_that_is_the_order_of_time() -> None:
     [
         ([-3, 1], "code 0 is -3"),
         ([0.5, 0.5], "code 0 is 0.5"),
-        ([1e200, 1], "1e[+]200 is beyond"),
-        ([2e12, 1], "beyond"),
+        ([1e200, 1], "1e[+]200 is too large"),
+        ([2e12, 1], "too large"),
     ],
 )
 def test_sums_that_no_rows_have_are_refused(sums: list[float], problem: str) -> None:

@@ -49,9 +49,9 @@ def test_one_report_moves_a_share_by_its_panel_alone(providers: int, count: int,
     assert np.abs(honest - hit).max() <= 1 / count + 1e-12
     pooled = replace(line_up, panels=1)
     if providers < 31:
-        assert pooled.explain(SIX, after, rows=rows, rng=generator(2)).share[1:].tolist() == [pooled.base_share] * (
-            providers - 1
-        )
+        assert pooled.explain(SIX, after, rows=rows, rng=generator(2)).share[1:].tolist() == [
+            pooled.line_empty_share
+        ] * (providers - 1)
 
 
 @pytest.mark.parametrize("strict", [0.0, 0.4])

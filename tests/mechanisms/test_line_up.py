@@ -80,9 +80,9 @@ def test_an_empty_report_is_paid_the_empty_share_to_the_last_bit(name: str) -> N
     rows = np.array([2.0, 0.0, 3.0, 2.0])
     for rule in (*RULES.values(), troth.LineUp(decoys=64, strict=1.0), troth.LineUp(rivals=1, decoys=1)):
         paid = replace(rule, ties="average")
-        assert share(paid, FAMILIES[name], t, rows=rows)[1] == paid.base_share
-        assert (paid.empty_share(FAMILIES[name], t, rng=generator(1)) == paid.base_share).all()
-    assert troth.LineUp().base_share == 0.2
+        assert share(paid, FAMILIES[name], t, rows=rows)[1] == paid.line_empty_share
+        assert (paid.empty_share(FAMILIES[name], t, rng=generator(1)) == paid.line_empty_share).all()
+    assert troth.LineUp().fixed_empty_share == 0.2
 
 
 @pytest.mark.parametrize("name", [name for name, model in FAMILIES.items() if hasattr(model, "peer_order")])
@@ -158,7 +158,7 @@ def test_a_line_of_all_that_peers_could_report_is_the_limit(name: str) -> None:
 
 def test_what_cannot_be_enumerated_says_so() -> None:
     t = reports("poisson", 3, 1)
-    with pytest.raises(troth.MissingCapabilityError, match="is endless: choose a number"):
+    with pytest.raises(troth.MissingCapabilityError, match="infinitely many possible reports: choose a number"):
         share(troth.LineUp(decoys=inf), FAMILIES["poisson"], t)
     with pytest.raises(troth.DataError, match="choose a number of decoys"):
         share(troth.LineUp(decoys=inf), models.Categorical([1.0] * 6), np.full((3, 6), 60.0))
@@ -353,7 +353,7 @@ def test_certificates_say_what_is_proved() -> None:
     def verdicts(rule: troth.Rule) -> list[str]:
         certificate = troth.certify(model, [20] * 4, rule)
         risk = "truthful for every attitude to risk"
-        base = f"uninformed reports earn {'at most' if getattr(rule, 'strict', 0) else 'exactly'} the base share"
+        base = f"uninformed reports earn {'at most' if getattr(rule, 'strict', 0) else 'exactly'} the empty share"
         return [certificate[name].verdict for name in (base, "truthful", risk, "sensitive")]
 
     assert verdicts(troth.LineUp(ties="lot")) == ["proved", "proved", "proved", "undecided"]
@@ -372,7 +372,7 @@ def test_with_a_strict_part_made_up_reports_earn_less_than_empty_ones() -> None:
     t[:, 1:] = np.stack([ones, 20 - ones], axis=-1)
     t[:, 0] = 50, 0
     share = rule.evaluate(Round(model, t, rng=generator(6))).share[:, 0]
-    assert share.mean() + 3 * share.std() / 20 < rule.base_share
+    assert share.mean() + 3 * share.std() / 20 < rule.line_empty_share
 
 
 def test_by_lot_an_empty_report_gets_each_place_equally_often() -> None:

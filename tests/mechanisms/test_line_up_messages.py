@@ -98,7 +98,7 @@ def test_a_bond_keeps_the_sentence_about_the_line_and_is_exact() -> None:
     assert "Against 4 of these picked at random they would win with probability" in result.explain("a")
     assert result.rounds[0].payments[0].deposit == 62_50
     odd = troth.Bonded(troth.LineUp(rivals=2, decoys=99, strict=0.3))
-    least = odd.rule.base_share / (1 - odd.rule.base_share)  # type: ignore[attr-defined]
+    least = odd.rule.line_empty_share / (1 - odd.rule.line_empty_share)  # type: ignore[attr-defined]
     assert pay(odd).rounds[0].payments[0].deposit == np.ceil(25_000 * least)
 
 

@@ -102,7 +102,7 @@ def test_an_empty_report_is_paid_the_empty_share_to_the_bit() -> None:
         empty = Figures(log_pmi=None, score=None, low=None, high=None, share=0.0, empty_share=0.0, terms={})
         terms = {"decoys": 19.0, "above": 0.0, "tied": 19.0, "strict_score": 0.22}
         span = rule.share_shown(replace(empty, terms=terms))
-        assert span == (rule.base_share, rule.base_share)
+        assert span == (rule.line_empty_share, rule.line_empty_share)
 
 
 def test_what_does_not_tell_says_so() -> None:

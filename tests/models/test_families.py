@@ -117,7 +117,7 @@ def test_impossible_hyperparameters_are_refused(build: Any, message: str) -> Non
         ("multivariate normal, unknown covariance", [1, 2], r"shape \(rows, 2\)"),
         ("regression", ([[1, 2]], [np.nan]), "row 0: answer nan"),
         ("regression", ([[1, np.inf]], [1]), "row 0, column 1: feature inf"),
-        ("regression", ([[1, 2], [3, 4]], [1]), "features of shape .2, 2. need answers of shape .2,., not .1,."),
+        ("regression", ([[1, 2], [3, 4]], [1]), r"features of shape \(2, 2\) need answers of shape"),
         (
             "regression",
             (np.ones((3, 2, 2)), np.ones((4, 2))),

@@ -19,7 +19,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def lie(gain: float, low: float, high: float) -> Any:
-    verdict = "GAINS" if low > 0 else "loses" if high < 0 else "no difference found"
+    verdict = "gains" if low > 0 else "loses" if high < 0 else "open"
     return SimpleNamespace(lie=HOSTILE, gain=gain, low=low, high=high, verdict=verdict)
 
 

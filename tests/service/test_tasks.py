@@ -318,7 +318,7 @@ def test_a_worker_sees_its_pay_and_the_reasons_on_a_sample_of_its_own_items(data
     assert (shown["tasks"], shown["payment"]) == (len(said["Ann"]), payment["payment"])
     assert float(shown["pay_per_task"]) == pytest.approx(float(payment["payment"]) / len(mine), abs=1e-6)
     lonely = [row["share"] for row in mine.values() if row["peers"] == 0]
-    assert (shown["without_peers"], shown["base_share"]) == (len(lonely), 0.2)
+    assert (shown["without_peers"], shown["empty_share"]) == (len(lonely), 0.2)
     assert float(shown["paid_without_peers"]) == int(5 * fsum(lonely)) / 100
     sample = shown["sample"]
     assert len(sample) == 20
@@ -468,7 +468,7 @@ def test_the_form_makes_a_campaign_of_tasks_and_previews_it() -> None:
     assert terms_form.field_of(refused.value, terms_form.blank()) == "tasks"
     shown = make_preview(dict(terms.plain), 5, 50)
     assert {claim["name"]: claim["verdict"] for claim in shown["proofs"]}["wrong labels cost"] == "proved"
-    assert {each["lie"] for each in shown["lies"]["findings"] if each["verdict"] == "GAINS"} == set()
+    assert {each["lie"] for each in shown["lies"]["findings"] if each["verdict"] == "gains"} == set()
     assert "answer at random" in {each["lie"] for each in shown["lies"]["findings"]}
 
 

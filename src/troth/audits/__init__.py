@@ -1,6 +1,6 @@
 """Audits: what would a lie earn? Simulated for every model, enumerated where all can be enumerated."""
 
-from troth.audits import rivals, strategies
+from troth.audits import baselines, strategies
 from troth.audits.comparison import Comparison, compare
 from troth.audits.exact import BestResponse, best_response
 from troth.audits.findings import Audit, Finding
@@ -12,8 +12,8 @@ __all__ = [
     "Comparison",
     "Finding",
     "audit",
+    "baselines",
     "best_response",
     "compare",
-    "rivals",
     "strategies",
 ]

@@ -47,7 +47,7 @@ def compare(
     Parameters
     ----------
     rules
-        Rules and rivals, by the names that tables give them.
+        Rules and baselines, by the names that tables give them.
     lies, rows, options
         As for `audit`.
     """

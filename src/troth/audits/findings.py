@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -12,6 +12,21 @@ from troth.core.notebook import html_table
 if TYPE_CHECKING:
     from troth.core.contract import Array
     from troth.mechanisms.rule import Rule
+
+LieVerdict = Literal["gains", "loses", "open", "unchanged"]
+"""Whether a lie gains or loses significantly, neither, or changes no payment at all."""
+
+_WORDS: dict[LieVerdict, str] = {
+    "gains": "GAINS",
+    "loses": "loses",
+    "open": "not significant",
+    "unchanged": "changes nothing",
+}
+
+
+def verdict_in_words(verdict: LieVerdict) -> str:
+    """Return a verdict as tables and pages print it; a gain is in capitals."""
+    return _WORDS[verdict]
 
 
 @dataclass(frozen=True)
@@ -42,9 +57,9 @@ class Finding:
     refused: float = 0.0
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> LieVerdict:
         """Whether the lie gains, loses, or makes no difference that the audit can see."""
-        return "GAINS" if self.low > 0 else "loses" if self.high < 0 else "no difference found"
+        return "gains" if self.low > 0 else "loses" if self.high < 0 else "open"
 
 
 @dataclass(frozen=True)
@@ -74,7 +89,7 @@ class Audit:
             refused = f", refused {f.refused:.0%}" if f.refused else ""
             interval = f"[{f.low:+.4f}, {f.high:+.4f}]"
             numbers = f"{f.earned:>7.3f} {f.gain:>+8.4f} {interval:>19} {f.detectable:>11.4f}"
-            lines.append(f"{f.lie:<{wide}} {numbers}  {f.verdict}{refused}")
+            lines.append(f"{f.lie:<{wide}} {numbers}  {verdict_in_words(f.verdict)}{refused}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -85,7 +100,7 @@ class Audit:
                 f"{f.earned:.3f}",
                 *(f"{x:+.4f}" for x in (f.gain, f.low, f.high)),
                 f"{f.detectable:.4f}",
-                f.verdict,
+                verdict_in_words(f.verdict),
             )
             for f in self.findings
         ]
@@ -96,7 +111,7 @@ class Audit:
 
     def gaining(self) -> list[Finding]:
         """Return the lies that gain significantly."""
-        return [f for f in self.findings if f.low > 0]
+        return [f for f in self.findings if f.verdict == "gains"]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""

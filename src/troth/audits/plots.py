@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from troth.audits.comparison import Comparison
     from troth.audits.findings import Audit
 
-_GAINS, _LOSES, _UNSURE = "#d55e00", "#0072b2", "#777777"  # Okabe and Ito's vermilion and blue
+_COLOURS = {"gains": "#d55e00", "loses": "#0072b2", "open": "#777777"}  # Okabe and Ito's vermilion and blue
 
 
 def new_figure(width: float, height: float) -> Any:
@@ -40,7 +40,7 @@ def plot_audit(audit: Audit, path: Any = None) -> Any:
     axes = figure.subplots()
     axes.axvline(0, color="black", linewidth=1)
     for y, finding in enumerate(findings):
-        colour = _GAINS if finding.low > 0 else _LOSES if finding.high < 0 else _UNSURE
+        colour = _COLOURS[finding.verdict]
         axes.plot([100 * finding.low, 100 * finding.high], [y, y], color=colour, linewidth=2.5, solid_capstyle="round")
         axes.plot(100 * finding.gain, y, "o", color=colour, markersize=6)
     axes.set_yticks(range(len(findings)), [f.lie for f in findings])

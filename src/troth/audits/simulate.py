@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from troth.audits.baselines import TestSetRule
 from troth.audits.findings import Audit, Total
-from troth.audits.rivals import TestSetRule
 from troth.audits.strategies import Lie, Strategy, as_strategy, lies_for_model
 from troth.core.contract import (
     Array,
@@ -61,7 +61,7 @@ def audit(
     model
         One model, or one per provider.
     rule
-        Any rule, or any rival of `troth.audits.rivals`.
+        Any rule, or a baseline of `troth.audits.baselines`.
     lies
         Strategies or functions ``lie(data, rng) -> data``; by default all known lies of a single provider.
     rows

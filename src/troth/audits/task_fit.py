@@ -149,7 +149,7 @@ def check_task_fit(
     numbers = replays.chances, replays.observed, replays.expected
     fit = TaskFit(worst, *numbers, level, count, frequencies, replays.left_out)
     if fit.verdict == "fits" and not count_peers(sample).any():
-        raise MissingCapabilityError("nobody has a peer on a task, so that every answer earns the base share")
+        raise MissingCapabilityError("nobody has a peer on a task, so that every answer earns the empty share")
     if not replays.chances and fit.verdict == "fits":
         many = f"there are more than {MOST_LABELS} labels" if len(names) > MOST_LABELS else ""
         raise MissingCapabilityError(

@@ -96,7 +96,7 @@ def audit_tasks(
         low, high = gain - level * error, gain + level * error
         truth, earned = float(honest.share.mean()), float(share.mean())
         findings.append(Finding(name, truth, earned, gain, low, high, 2 * level * error))
-    return Audit(rule, int(world.task[-1]) + 1, false_alarm, float(honest.base.mean()), tuple(findings))
+    return Audit(rule, int(world.task[-1]) + 1, false_alarm, float(honest.empty_share.mean()), tuple(findings))
 
 
 def _lies(

@@ -137,7 +137,7 @@ def payments_of(campaign: Campaign, reports: TaskReports, shares: TaskShares) ->
                 high=None,
                 terms={"shares": total, "without_peers": float(lonely)},
                 share=total / len(mine),
-                empty_share=fsum(shares.base[mine]) / len(mine),
+                empty_share=fsum(shares.empty_share[mine]) / len(mine),
                 cap=floor(price * len(mine)),
                 payment=portion(total, price),
             )

@@ -13,6 +13,7 @@ from troth.certificates.in_the_limit import in_the_limit
 from troth.certificates.witnesses import extreme_round
 from troth.core.claims import STRENGTH, Claim, Verdict
 from troth.core.contract import HasFiniteStates, HasScoreRange, Model, check_is_model, one_each
+from troth.core.declarations import declared
 from troth.core.errors import MissingCapabilityError, ParameterError, ScoreOutOfRangeError, UnboundedRangeError
 from troth.core.sensitivity import HasSensitivity, Price, Sensitivity, unproved
 from troth.mechanisms import default_rule
@@ -29,8 +30,7 @@ _RAREST = 1e-4  # losses go with the square or the cube of a state's probability
 _RIGHT_MODEL = Claim(
     "right model",
     "undecided",
-    "all this holds under the model, which cannot be proved: check_fit asks whether reports could come from it, and "
-    "backtest whether known lies would have gained on past days",
+    "the other claims assume the model, and no model can be proved right: test it on reports and on past days",
     "check_fit and backtest",
 )
 
@@ -146,8 +146,8 @@ def weakest(certificates: Sequence[Certificate]) -> Certificate:
 def _approximate(model: Models) -> list[Claim]:
     """Say what is not exact about a model's evidence and draws, and what it assumes about θ."""
     models, source = one_each(model), "the family's own account"
-    counts = Counter(str(getattr(one, "approximation", "")) for one in models)
-    assumptions = dict.fromkeys(str(getattr(one, "assumption", "")) for one in models)
+    counts = Counter(declared(one).approximation for one in models)
+    assumptions = dict.fromkeys(declared(one).assumption for one in models)
     claims = []
     for text, count in counts.items():
         whose = "" if len(counts) == 1 else f"{count} of {len(models)} providers: "

@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from troth.core.contract import one_each
+from troth.core.declarations import declared
 
 if TYPE_CHECKING:
     from troth.core.claims import Claim, Premise
     from troth.core.contract import Models
 
-_BEYOND = "how far these data are from it is measured by troth audit and in docs/explanation/labelled-rows.md"
+_BEYOND = "troth audit measures what lies gain outside that limit"
 
 
 def limit_of(models: Models, premise: Premise = "model", *, draws: bool) -> str:
@@ -35,9 +36,9 @@ def limit_of(models: Models, premise: Premise = "model", *, draws: bool) -> str:
     >>> limit_of(model.with_features([[1.0]]), "draws", draws=True)
     ''
     """
-    each = one_each(models)
-    kinds = (["evidence_limit"] if premise == "model" else []) + (["draws_limit"] if draws else [])
-    limits = dict.fromkeys(str(getattr(one, kind, "")) for kind in kinds for one in each)
+    each = [declared(one) for one in one_each(models)]
+    evidence = [one.evidence_limit for one in each if premise == "model"]
+    limits = dict.fromkeys([*evidence, *(one.draws_limit for one in each if draws)])
     return ", and of ".join(words for words in limits if words)
 
 
@@ -49,5 +50,7 @@ def in_the_limit(claim: Claim, models: Models, *, draws: bool) -> Claim:
     if not limit:
         return claim
     decoys = ", from which peers are drawn" if claim.rests_on == "draws" else ""
-    text = f"proved in the limit of {limit}{decoys}: {claim.text}; {_BEYOND}"
+    measured = dict.fromkeys(declared(one).limit_measured for one in one_each(models))
+    beyond = "; ".join([_BEYOND, *(f"see also {where}" for where in measured if where)])
+    text = f"proved in the limit of {limit}{decoys}: {claim.text}; {beyond}"
     return replace(claim, verdict="undecided", text=text, limit=limit)

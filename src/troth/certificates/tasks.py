@@ -30,7 +30,7 @@ _LABELS = "losses are enumerated for labels with finitely many classes"
 
 def certify_tasks(tasks: Tasks, rule: Rule, *, guessed: bool = False) -> Certificate:
     """Say what is proved about tasks with these likelihoods; ``guessed`` ones were read off the paid reports."""
-    truthful, base = promises(tasks, rule)
+    truthful, empty = promises(tasks, rule)
     bounded = Claim(
         "bounded",
         "proved",
@@ -39,15 +39,15 @@ def certify_tasks(tasks: Tasks, rule: Rule, *, guessed: bool = False) -> Certifi
         rests_on="nothing",
     )
     strict = in_the_limit(_strict(tasks, rule), tasks.likelihoods, draws=rule.needs_seed)
-    return Certificate((truthful, bounded, base, _from_elsewhere(guessed), strict))
+    return Certificate((truthful, bounded, empty, _from_elsewhere(guessed), strict))
 
 
 def promises(tasks: Tasks, rule: Rule) -> tuple[Claim, Claim]:
-    """Claim that the true answers are the best ones, and that an answer that says nothing earns the base share."""
+    """Claim that the true answers are the best ones, and that an answer that says nothing earns the empty share."""
     truthful = _truthful(tasks, rule)
-    base = _base(tasks, rule, exactly=truthful.verdict == "proved" and not truthful.margin)
+    empty = _uninformed(tasks, rule, exactly=truthful.verdict == "proved" and not truthful.margin)
     likelihoods, draws = tasks.likelihoods, rule.needs_seed
-    return in_the_limit(truthful, likelihoods, draws=draws), in_the_limit(base, likelihoods, draws=draws)
+    return in_the_limit(truthful, likelihoods, draws=draws), in_the_limit(empty, likelihoods, draws=draws)
 
 
 def _truthful(tasks: Tasks, rule: Rule) -> Claim:
@@ -65,8 +65,8 @@ def _truthful(tasks: Tasks, rule: Rule) -> Claim:
     return replace(claim, text=f"on each task {claim.text}; {together}")
 
 
-def _base(tasks: Tasks, rule: Rule, exactly: bool) -> Claim:
-    name, basis = "base share", "exchangeability" if rule.fixed_empty_share is not None else "truthfulness"
+def _uninformed(tasks: Tasks, rule: Rule, exactly: bool) -> Claim:
+    name = "uninformed answers earn at most the empty share"
     if not rule.constant_empty_share:
         alone = float(rule.evaluate_empty(empty_round(tasks.likelihoods[0], 1))[0])
         text = (
@@ -75,12 +75,13 @@ def _base(tasks: Tasks, rule: Rule, exactly: bool) -> Claim:
         )
         return Claim(name, "refuted", text, "definition", alone, witness="a task with one answer", rests_on="nothing")
     if not exactly:
-        text = "a made-up answer may earn more than the base share, by as much as a lie may gain"
+        text = "a made-up answer may earn more than the empty share, by as much as a lie may gain"
         return Claim(name, "undecided", text, "")
     text = (
-        "an answer that says nothing about the task beyond what everybody knows earns at most the base share on "
+        "an answer that says nothing about the task beyond what everybody knows earns at most the empty share on "
         "average, and one without a peer exactly that"
     )
+    basis = "exchangeability" if rule.fixed_empty_share is not None else "truthfulness"
     return Claim(name, "proved", text, basis, rests_on="draws")
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeAlias, ru
 
 import numpy as np
 
+from troth.core.declarations import declared
 from troth.core.effective_candidates import EffectiveCandidates  # noqa: TC001
 from troth.core.errors import DataError, IncompatibleModelsError, MissingCapabilityError, ParameterError
 from troth.core.reductions import Reduction  # noqa: TC001
@@ -435,16 +436,13 @@ class Combinable(Model, Protocol):
 
 
 def has_independent_rows(model: Model) -> bool:
-    """Return whether rows are i.i.d. given θ, so that several providers' data are like one dataset of all their rows.
-
-    A model says so by an attribute ``independent_rows``, which is taken to be True where there is none.
-    """
-    return bool(getattr(model, "independent_rows", True))
+    """Return whether rows are i.i.d. given θ, so that data of several providers are like one dataset of all rows."""
+    return declared(model).independent_rows
 
 
 def explains_target(model: Any) -> bool:
-    """Return whether data are features and target, ``(z, y)``; a model says so by an attribute ``explains_target``."""
-    return bool(getattr(model, "explains_target", False))
+    """Return whether data are features and target, ``(z, y)``."""
+    return declared(model).explains_target
 
 
 def design_of(model: Any, statistics: Array, rows: Any = None) -> Array:
@@ -518,7 +516,7 @@ def check_is_model(models: Any) -> None:
     if isinstance(models, str):
         raise ParameterError(f"{models!r} is a name, not a model: give an object, such as troth.models.{models}(…)")
     if models is None or isinstance(models, int | float):
-        raise ParameterError(f"{models!r} is not a model: give an object, such as troth.models.Bernoulli(1, 1)")
+        raise ParameterError(f"{models!r} is not a model: give an object, such as one of troth.models")
 
 
 def shared_evidence(models: Models) -> Model:

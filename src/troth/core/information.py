@@ -216,7 +216,7 @@ def add_exactly(statistics: Array, add: Callable[[Array], Array]) -> Array:
     while rest.any():
         exponent = np.frexp(np.abs(rest).max(axis=-2, keepdims=True))[1] + rest.shape[-2].bit_length() + 1
         if exponent.max() > 1023:
-            raise DataError("statistics are too large to add up: rescale the values")
+            raise DataError("statistics are too large: sums overflow; rescale the values")
         sigma = np.ldexp(1.0, exponent)
         cut = (rest + sigma) - sigma
         rest = rest - cut
@@ -402,7 +402,7 @@ def _exact_block(t: Array, labels: Indexes | None, axis: int) -> tuple[Array, Ar
             break
         exponent = np.frexp(peak)[1] + t.shape[axis].bit_length() + 1
         if exponent.max() > 1023:
-            raise DataError("statistics are too large to add up: rescale the values")
+            raise DataError("statistics are too large: sums overflow; rescale the values")
         sigma = np.ldexp(1.0, exponent)
         cut = rest + sigma
         cut -= sigma

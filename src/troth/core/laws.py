@@ -24,6 +24,7 @@ from troth.core.contract import (
     check_is_model,
     design_of,
 )
+from troth.core.declarations import declared
 from troth.core.errors import DataError, LawBrokenError, MissingCapabilityError
 from troth.core.information import check_generator, log_pmi, mutual_information, second_difference
 from troth.core.simulation import (
@@ -140,7 +141,7 @@ def check_model(
     run("mutual information is not negative", simulated, lambda: _information(simulation))
     redrawable = simulated and isinstance(model, SamplesStatistics)
     run("fresh statistics keep their design", redrawable, lambda: _design(model, statistics, rng))
-    exact = not getattr(model, "approximation", "")
+    exact = not declared(model).approximation
     run("fresh statistics look like those of fresh data", redrawable and exact, lambda: _fresh(simulation))
     if _MEAN_PMI in failures:
         failures.pop(_ADDITIVE, None)  # it needs a right PMI

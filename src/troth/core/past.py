@@ -185,13 +185,15 @@ def _in_order(days: set[Any]) -> list[Any]:
         ordered = sorted(days)
     except TypeError:
         kinds = sorted({type(day).__name__ for day in days})
-        raise DataError(f"days of different kinds ({', '.join(kinds)}) have no order: label all in one way") from None
+        raise DataError(
+            f"days of different kinds ({', '.join(kinds)}) cannot be sorted; use one kind for all"
+        ) from None
     text = [day for day in ordered if isinstance(day, str)]
     for one, two in pairwise(text):
         if _numbers(one) > _numbers(two) and _between(one) == _between(two):
             raise DataError(
-                f"as text, day {one!r} comes before {two!r}, but by its numbers after it: write days as dates with two "
-                "digits for month and day (2026-05-01), or give numbers"
+                f"days are sorted as text, so {one!r} comes before {two!r}; write dates with two digits for month and "
+                "day (2026-05-01), or whole numbers"
             )
     return ordered
 
@@ -211,7 +213,7 @@ def refuse_impossible(reduction: Reduction, summary: Array, day: Any, name: str)
     if not np.isfinite(summary).all():
         raise DataError(f"{where}: a sum is not finite")
     if (np.abs(summary) > LARGEST_SUM).any() or reduction.rows(summary) > MOST_ROWS:
-        raise DataError(f"{where}: {summary.max():g} is beyond what is computed with: rescale values, or refuse it")
+        raise DataError(f"{where}: {summary.max():g} is too large; rescale the values")
     try:
         reduction.check(summary)
     except DataError as error:

@@ -21,6 +21,7 @@ from troth.core.contract import (
     SamplesPosterior,
     shared_evidence,
 )
+from troth.core.declarations import DECLARED
 from troth.core.errors import DataError
 from troth.core.support import as_floats
 
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
 _OF_THE_LIKELIHOOD = (
     *("width", "summary", "from_summary", "reduction", "support", "rows", "design", "draw_data", "draw_statistics"),
     *("possible", "possible_statistics"),
-    *("parameter_names", "independent_rows", "explains_target", "row_axes", "space"),
+    *("parameter_names", "space"),
+    *DECLARED,
 )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import expit
 
+from troth.core.declarations import declared
 from troth.core.information import log_pmi
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Simulation:
     def _statistics(self, parameters: Array, rows: int) -> Array:
         """Draw data and take their statistics; of an approximation, draw the statistics that it stands for."""
         t = np.asarray(self.model.statistics(self.model.draw_data(self.rng, parameters, rows)), dtype=np.float64)
-        if getattr(self.model, "approximation", ""):
+        if declared(self.model).approximation:
             return np.asarray(self.model.draw_statistics(self.rng, parameters, self.model.design(t)))
         return t
 

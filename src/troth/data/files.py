@@ -297,8 +297,7 @@ def _csv_names(fragment: Fragment) -> list[str]:
 
 
 def _csv_header(fragment: Fragment, line: bytes) -> list[str]:
-    if not line.removeprefix(BOM_UTF8).strip(b"
-"):
+    if not line.removeprefix(BOM_UTF8).strip(b"\r\n"):
         place = file_name(fragment.path)
         raise DataError(f"{place}: the file is empty; it needs a line of column names and rows")
     memory = pa.BufferOutputStream()

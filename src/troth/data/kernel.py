@@ -304,7 +304,7 @@ class Adder:
             raise DataError(f"{self.place}: column {name!r} has type {array.type}, not numbers{remedy}")
         wrong = _no_numbers(array)
         if wrong.any():
-            labels = getattr(self.request.reduction, "labels", None) is not None and not self.request.columns[1:]
+            labels = self.request.reduction.labels is not None and not self.request.columns[1:]
             named = "; name the labels, in the order of the model's codes, as [model] categories" if labels else ""
             self._report(f"not a number{named}", name, wrong, array)
         elif self.text or self.request.missing == "drop":

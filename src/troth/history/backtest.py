@@ -64,8 +64,8 @@ def backtest(
     model
         How to fit a model to past days, ``fit(history) -> model`` or one model per provider; or a fixed model.
     rule
-        Any payment rule, or a function that makes one of the fitted model. Where numbers of rows vary from day to day,
-        as they do in real data, `troth.LineUp`, `troth.SyntheticPeers` or ``troth.MultiDay(exchangeable=True)``.
+        Any payment rule, or a function that makes one of the fitted model. Numbers of rows vary from day to day in real
+        data: a rule that compares days then needs ``exchangeable=True``.
     lies
         By default `troth.strategies.lies_for_reduction`, all known ones that work on these summaries; where the
         history has rows, also those about labelled rows (`troth.strategies.lies_left_out`).
@@ -206,13 +206,14 @@ def _measure(model: Any) -> str | None:
 
 
 def _chosen_lies(lies: Any, history: History, model: Any) -> tuple[list[Any], tuple[str, ...]]:
-    """Return the lies to replay, and which known ones are left out because the history has no rows."""
+    """Return the lies to replay, and which known ones are left out: those about rows, where there are none."""
     reduction = history.reduction
     if lies is None:
         known, others = lies_for_reduction(reduction), lies_left_out(model, reduction)
         if history.tables is None:
             return [*known], tuple(lie.name for lie in others)
-        return [*known, *(lie for lie in others if isinstance(lie, RowLie))], ()
+        by_rows = [lie for lie in others if isinstance(lie, RowLie)]
+        return [*known, *by_rows], tuple(lie.name for lie in others if lie not in by_rows)
     chosen: list[Any] = [lies] if isinstance(lies, Strategy) else list(lies)
     for lie in chosen:
         if isinstance(lie, RowLie) and history.tables is not None and lie.suits_model(model):

@@ -80,11 +80,14 @@ class ModelComparison:
         warning = f" Lies gain under {', '.join(unsafe)}." if unsafe else ""
         if not self.advisable:
             return (
-                f"No lie gains significantly under {name}, but lies cost little either "
+                f"No lie gains significantly under {name}{replayed.coverage}, but lies cost little either "
                 f"({100 * replayed.incentive:.1f}% of the cap on average): these days hardly distinguish "
                 f"providers' data, and honesty would not be rewarded: do not pay with it. {replayed.caution}{warning}"
             )
-        cost = f"no lie gains significantly, and a lie costs {100 * replayed.incentive:.1f}% of the cap on average"
+        cost = (
+            f"no lie gains significantly{replayed.coverage}, and a lie costs {100 * replayed.incentive:.1f}% of the "
+            "cap on average"
+        )
         advice = f"{name} passes: {cost}" if replayed.means_little else f"Pay with {name}: {cost}"
         return f"{advice}. {replayed.caution}{warning}"
 
@@ -97,7 +100,7 @@ class ModelComparison:
             ("a lie costs", [f"{100 * b.incentive:.1f}" for b in backtests]),
             ("honest payoff", [f"{100 * b.truth:.1f}" for b in backtests]),
             ("log score of a held-out day", [b.log_score_text(3) for b in backtests]),
-            ("found with 80% probability", [f"{100 * b.detectable:.1f}" for b in backtests]),
+            ("detectable gain (80% power)", [f"{100 * b.detectable:.1f}" for b in backtests]),
             ("lies that gain", [str(len(b.gaining())) for b in backtests]),
         ]
         lines = [
@@ -169,7 +172,7 @@ def compare_models(
 
 
 def _percent(finding: PastFinding) -> str:
-    return f"{100 * finding.gain:+.1f}{'*' if finding.verdict == 'GAINS' else ''}"
+    return f"{100 * finding.gain:+.1f}{'*' if finding.verdict == 'gains' else ''}"
 
 
 def _table(rows: Sequence[tuple[str, Sequence[str]]]) -> list[str]:

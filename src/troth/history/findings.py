@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from troth.audits.findings import verdict_in_words
 from troth.history.drift import shelf_life
 from troth.history.stretches import SPLITS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from troth.audits.findings import LieVerdict
     from troth.core.contract import Array
     from troth.history.drift import Age, Stretch
     from troth.history.trends import Trend
@@ -52,8 +54,8 @@ class PastFinding:
         The gain that would have been called significant with 80% probability; of one provider, while nobody else
         gains. Its estimate is shrunk towards the others', so it is harder to find than a gain of all.
     verdict
-        ``"GAINS"`` or ``"loses"`` if that is significant among all comparisons together, else
-        ``"not significant"``, or ``"changes nothing"`` if no payment changes.
+        ``"gains"`` or ``"loses"`` if that is significant among all comparisons together, ``"unchanged"`` if no
+        payment changes, else ``"open"``.
     days
         On how many days.
     refused
@@ -68,7 +70,7 @@ class PastFinding:
     low: float
     high: float
     detectable: float
-    verdict: str
+    verdict: LieVerdict
     days: int
     refused: float = 0.0
 
@@ -115,7 +117,7 @@ class Backtest:
     ahead
         For how many next days a model that drifts was fitted each time.
     left_out
-        Known lies that could not be replayed, because the history has no rows.
+        Known lies that could not be replayed, because the history has no rows or the reduction no such numbers.
     """
 
     name: str
@@ -155,7 +157,7 @@ class Backtest:
 
     def gaining(self) -> list[PastFinding]:
         """Return what gains significantly: lies on average over providers, and of single providers."""
-        return [f for f in (*self.overall, *self.findings) if f.verdict == "GAINS"]
+        return [f for f in (*self.overall, *self.findings) if f.verdict == "gains"]
 
     def log_score_text(self, digits: int) -> str:
         """Return the log score for a table, or that it is not comparable with others."""
@@ -206,7 +208,7 @@ class Backtest:
         """The result in a few sentences, with what could have been found."""
         gaining = self.gaining()
         if not gaining:
-            return f"No lie gains significantly under {self.name}{self._most()}. {self.caution}"
+            return f"No lie gains significantly under {self.name}{self.coverage}{self._most()}. {self.caution}"
         named = sorted(gaining, key=lambda f: (f.provider is not None, -f.gain))
         listing = "; ".join(
             f"{f.lie} ({'all providers' if f.provider is None else f.provider}) {100 * f.gain:+.1f}% of the cap"
@@ -229,7 +231,7 @@ class Backtest:
                 f"; the most that any gained is {100 * most:+.1f}% of the cap ({self.lies[lie]}, "
                 f"{self.providers[provider]}), which is not significant"
             )
-        idle = [f.lie for f in self.overall if f.verdict == "changes nothing"]
+        idle = [f.lie for f in self.overall if f.verdict == "unchanged"]
         if most < 0:
             return ", and every one would have cost every provider"
         if idle:
@@ -256,14 +258,20 @@ class Backtest:
         for f in self.overall:
             worst = self.worst(f.lie)
             interval = f"[{100 * f.low:+.2f}, {100 * f.high:+.2f}]"
-            mark = " GAINS" if worst.verdict == "GAINS" else ""
+            mark = f" {verdict_in_words(worst.verdict)}" if worst.verdict == "gains" else ""
             who = worst.provider if np.ptp([each.gain for each in self.findings if each.lie == f.lie]) > 0 else "all"
             lines.append(
-                f"{f.lie:<34} {100 * f.gain:>+7.2f} {interval:>17} {100 * f.detectable:>9.2f}  {f.verdict:<16} "
-                f"{who} {100 * worst.gain:+.2f}{mark}"
+                f"{f.lie:<34} {100 * f.gain:>+7.2f} {interval:>17} {100 * f.detectable:>9.2f}  "
+                f"{verdict_in_words(f.verdict):<16} {who} {100 * worst.gain:+.2f}{mark}"
             )
         lines += ["", *self._drift_table(), *filter(None, [self.shelf_life]), *map(str, self.trends)]
         return "\n".join([*lines, *self.omissions, self.verdict, HONEST_PAST, INDEPENDENT_PAST])
+
+    @property
+    def coverage(self) -> str:
+        """How many of the known lies were replayed, in brackets; empty if none was left out."""
+        known = len(self.lies) + len(self.left_out)
+        return f" ({len(self.lies)} of {known} known lies could be replayed)" if self.left_out else ""
 
     @property
     def omissions(self) -> list[str]:
@@ -333,7 +341,7 @@ def _plain(finding: PastFinding | Stretch | Age | Trend) -> dict[str, Any]:
 
 def _open(findings: Sequence[PastFinding]) -> Sequence[PastFinding]:
     """Return the findings of which it is open whether they gain: whose interval reaches above 0; all if none does."""
-    return [f for f in findings if not f.high < 0 and f.verdict != "changes nothing"] or findings
+    return [f for f in findings if not f.high < 0 and f.verdict != "unchanged"] or findings
 
 
 def _finite(value: Any) -> Any:

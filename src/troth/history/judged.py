@@ -13,6 +13,7 @@ from troth.history.intervals import joint_level, over_days
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from troth.audits.findings import LieVerdict
     from troth.core.contract import Array
 
 
@@ -49,11 +50,11 @@ def _judged(columns: Sequence[Any], false_alarm: float, negligible: float) -> tu
     findings = []
     for lie, provider, honest, gain, extra, alone, out in columns:
         interval = over_days(gain, false_alarm, negligible, extra)
-        verdict = "not significant"
+        verdict: LieVerdict = "open"
         if interval.days and not np.nan_to_num(gain).any():
-            verdict = "changes nothing"
+            verdict = "unchanged"
         elif interval.above <= level:
-            verdict = "GAINS"
+            verdict = "gains"
         elif interval.below <= level:
             verdict = "loses"
         mean = mean_of(honest)

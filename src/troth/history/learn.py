@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from troth.core.errors import ParameterError
-from troth.models import FAMILIES
+from troth.models import FAMILIES, named_family
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,11 +44,11 @@ def fit(history: History, family: str | type[Family] | None = None, **options: A
     >>> print(fit(troth.History.from_reports(days, Counts(2)), types=2))
     2 day types of 2 providers...
     """
-    if isinstance(family, str) and family not in FAMILIES:
-        raise ParameterError(f"there is no family {family!r}; there are {', '.join(FAMILIES)}")
-    chosen = FAMILIES[family] if isinstance(family, str) else family or default_family(history.reduction)
+    chosen = named_family(family) if isinstance(family, str) else family or default_family(history.reduction)
     if chosen is None:
-        raise ParameterError("no family learns each provider by itself from such a history: name a family")
+        raise ParameterError(
+            "no bundled family fits each provider's own effect to such a history; choose one with --family"
+        )
     known = chosen.fit_options(history.reduction)
     parameters = [field.name for field in dataclasses.fields(chosen) if field.init]
     given = {name: value for name, value in options.items() if value is not None}

@@ -25,7 +25,7 @@ def plot_backtest(backtest: Backtest, path: Any = None) -> Any:
         *([backtest.of(provider, lie) for lie in backtest.lies] for provider in backtest.providers),
     ]
     gains = [[finding.gain for finding in row] for row in findings]
-    significant = [[finding.verdict == "GAINS" for finding in row] for row in findings]
+    significant = [[finding.verdict == "gains" for finding in row] for row in findings]
     rule = type(backtest.rule).__name__
     title = f"{backtest.name}, {rule}: what a lie would have gained on {backtest.days} past days"
     return heat_map(rows, backtest.lies, gains, significant, title, path)

@@ -87,6 +87,6 @@ def split_days(days: int, split: str, folds: int | None, gap: int, first: int | 
         before, later = every < paid[0] - gap, every > paid[-1] + gap
         fitted = every[before if rolling else before | later]
         if not len(fitted):
-            raise DataError(f"a gap of {gap} days leaves nothing to fit on")
+            raise DataError(f"a gap of {gap} days leaves no days to fit")
         splits.append(Split(paid, fitted))
     return splits

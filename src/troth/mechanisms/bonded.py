@@ -123,8 +123,7 @@ class Bonded(Rule):
             symbol="share",
             value=f"{figures.share:.4%}",
             calculation=calculation,
-            meaning="The rule is bonded: what an empty report would earn is held back from this. A share can be "
-            "negative, down to the deposit.",
+            meaning="The rule is bonded: the empty share is subtracted. A share can be negative, down to the deposit.",
         )
         return (*inner, bond)
 

@@ -116,14 +116,30 @@ class Scale:
 
 @dataclass(frozen=True)
 class Line:
-    """Where the real peers stand in a line: how many decoys there are, and how many fit better and equally well.
+    """A place in a line, from what fits a report best to what fits it worst, and what the rule calls it.
 
-    In a line of all that peers could report there is no number of decoys, and the others are probabilities.
+    Attributes
+    ----------
+    count
+        How many others stand in the line; None if it has all that could stand there, each with its probability.
+    above, tied
+        How many of the others, or how probable ones, fit better and equally well.
+    who, others
+        Who has the place, and who the others are, such as "the real peers" and "decoys".
+    title
+        The place in a sentence.
+    label, value
+        The place as a line of a table, such as "decoys that fit better" and "12 of 999".
     """
 
-    decoys: int | None
+    count: int | None
     above: float
     tied: float
+    who: str = ""
+    others: str = ""
+    title: str = ""
+    label: str = ""
+    value: str = ""
 
 
 @dataclass(frozen=True)
@@ -143,7 +159,7 @@ class Step:
     meaning
         The step in sentences.
     scale, line
-        What to draw: where the score lies on its scale, or where the real peers stand in their line.
+        What to draw: where the score lies on its scale, or a place in a line.
     """
 
     title: str

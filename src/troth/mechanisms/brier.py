@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -15,13 +16,23 @@ from troth.mechanisms.options import Choice, option
 from troth.mechanisms.rule import Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from troth.core.contract import Array, Forecast
     from troth.mechanisms.round import Round
 
 
+_NEEDED = "Brier needs finitely many possible datasets with known p(data|θ)"
 _FORMS = {"unordered": "unordered", "paper": "the paper's"}
+
+
+@contextmanager
+def _naming_other_rules() -> Iterator[None]:
+    """Say what the rule needs, and which rules need less, where a model cannot predict the peers."""
+    try:
+        yield
+    except MissingCapabilityError as error:
+        raise MissingCapabilityError(f"{_NEEDED}: {error}; use SyntheticPeers or MultiDay") from error
 
 
 @dataclass(frozen=True)
@@ -82,19 +93,20 @@ class Brier(Rule):
         pooled = {model: members for model, members in classes.items() if isinstance(model, PredictsPooledPeers)}
         if len(pooled) == len(classes):
             peers = [(model, self._peer_counts(model, members, this_round)) for model, members in pooled.items()]
-            return next(iter(pooled)).forecast(this_round.own, peers, unordered)
+            with _naming_other_rules():
+                return next(iter(pooled)).forecast(this_round.own, peers, unordered)
         apart = {model: members for model, members in classes.items() if isinstance(model, PredictsPeersSeparately)}
         if len(apart) < len(classes):
             unknown = next(model for model in classes if model not in apart)
             raise MissingCapabilityError(
-                f"Brier needs to know p(data|θ) over finitely many datasets, which {type(unknown).__name__} does not "
-                "offer; MultiDay and SyntheticPeers need neither"
+                f"{_NEEDED}, which {type(unknown).__name__} does not offer; use SyntheticPeers or MultiDay"
             )
         rows = this_round.count_rows()
-        terms = [
-            model.forecast_terms(this_round.statistics[..., members, :], rows[..., members], unordered)
-            for model, members in apart.items()
-        ]
+        with _naming_other_rules():
+            terms = [
+                model.forecast_terms(this_round.statistics[..., members, :], rows[..., members], unordered)
+                for model, members in apart.items()
+            ]
         everyone = np.concatenate(terms, axis=-2)[..., np.argsort(np.concatenate(list(apart.values()))), :]
         return next(iter(apart)).forecast_apart(this_round.own, leave_one_out(everyone, this_round.groups))
 

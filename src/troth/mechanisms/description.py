@@ -200,13 +200,13 @@ class RuleDescription:
         calculation, value = calculation.replace("-", "−"), f"{figures.score:.4f}".replace("-", "−")
         return Step("The score", self.score_formula, terms, "score", value, calculation, self.score_meaning)
 
-    def task_reason(self, share: float, base: float, peers: int, /) -> str:
+    def task_reason(self, share: float, empty: float, peers: int, /) -> str:
         """Say in words why a report on one of many tasks has its share, and not what peers reported."""
         if not peers:
-            return "nobody else worked on it, so it has the base share"
-        if abs(share - base) < _ABOUT:
+            return "nobody else worked on it, so it has the empty share"
+        if abs(share - empty) < _ABOUT:
             return "your answer says nothing about your peers' answers"
-        return f"your answer {'fits' if share > base else 'does not fit'} your peers' answers"
+        return f"your answer {'fits' if share > empty else 'does not fit'} your peers' answers"
 
     def claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:
         """Return what is proved about the rule itself in a campaign, what is refuted, and what is not known."""

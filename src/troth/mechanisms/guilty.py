@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from troth.core.contract import ChecksStatistics, CountsRows
+from troth.core.declarations import declared
 from troth.core.errors import DataError, MissingCapabilityError, ReportError, ScoreOutOfRangeError, UnpayableRoundError
 from troth.core.limits import LARGEST_SUM, most_rows
 
@@ -55,7 +56,7 @@ def _rows(this_round: Round, model: Model, members: list[int], reports: Array) -
     """Yield numbers of rows as they are given, and as the model reads them off the reports."""
     if this_round.rows is not None:
         yield this_round.count_rows()[..., members]
-    if isinstance(model, CountsRows) and not getattr(model, "recovers_rows", False):
+    if isinstance(model, CountsRows) and not declared(model).recovers_rows:
         with suppress(MissingCapabilityError):
             yield model.rows(reports)
 

@@ -192,7 +192,7 @@ def whole_line_score(pmi: Array, squares: Array, most: Any, rivals: int) -> Arra
     >>> whole_line_score(np.array([1.0, 1.6]), np.array([1.0, 1.36]), 2.0, rivals=4).round(4)
     array([0.2   , 0.2744])
     """
-    base = 1 / (rivals + 1)
+    empty = 1 / (rivals + 1)
     with np.errstate(divide="ignore"):
-        step = np.minimum(base, (1 - base) / np.maximum(most - 1, 0.0))
-    return np.asarray(np.clip(base + step * (pmi / np.sqrt(np.maximum(squares, 1.0)) - 1), 0.0, 1.0))
+        step = np.minimum(empty, (1 - empty) / np.maximum(most - 1, 0.0))
+    return np.asarray(np.clip(empty + step * (pmi / np.sqrt(np.maximum(squares, 1.0)) - 1), 0.0, 1.0))

@@ -209,7 +209,7 @@ class LineUp(Rule):
             raise self.wrong("decoys", 'must be a number where later days are decoys; choose source "model" for "all"')
 
     def refuses(self, model: Model) -> tuple[str, str] | None:
-        """Refuse a line of all that peers could report where that is endless."""
+        """Refuse a line of all that peers could report where that is infinitely much."""
         if self.decoys < inf or not isinstance(model, HasSupport):
             return None
         if model.support.finite and not explains_target(model):
@@ -242,8 +242,8 @@ class LineUp(Rule):
         return self.panels == 1
 
     @property
-    def base_share(self) -> float:
-        """The share of a report that says nothing about its peers."""
+    def line_empty_share(self) -> float:
+        """The share of an empty report in a line of this many decoys, with all of which it ties."""
         rank = 1 / (self.rivals + 1)
         if not self.strict or self.decoys == inf:
             return rank
@@ -251,8 +251,8 @@ class LineUp(Rule):
 
     @property
     def fixed_empty_share(self) -> float | None:  # type: ignore[override]
-        """The base share, unless a day has fewer decoys than others and this changes it."""
-        return None if self.strict and self.source == "days" else self.base_share
+        """The empty share, unless a day has fewer decoys than others and this changes it."""
+        return None if self.strict and self.source == "days" else self.line_empty_share
 
     @property
     def score_formula(self) -> str:  # type: ignore[override]
@@ -347,17 +347,17 @@ class LineUp(Rule):
 
     def evaluate_empty(self, this_round: Round, /) -> Array:
         """1/(r + 1), with the strict part; by lot, what an empty report is paid in expectation."""
-        share = np.full(this_round.own.shape[:-1], self.base_share)
+        share = np.full(this_round.own.shape[:-1], self.line_empty_share)
         if self.source == "days" and this_round.own.ndim > 2:
             for day, count in enumerate(self._later_days(this_round.own.shape[-3])):
-                share[..., day, :] = replace(self, decoys=count or self.decoys).base_share
+                share[..., day, :] = replace(self, decoys=count or self.decoys).line_empty_share
         return share
 
     def _one_day(self, this_round: Round, rng: Generator, decoys: Array | None = None) -> Breakdown:
         """Pay rounds by decoys from the model, or by given ones, ``(decoy, ..., provider, statistic)``: later days."""
         panels = split(this_round, self.panels, rng) if self.panels > 1 else None
         count = self.decoys if decoys is None else len(decoys)
-        empty = replace(self, decoys=count).base_share
+        empty = replace(self, decoys=count).line_empty_share
         lines = WholeLines(this_round, panels) if count == inf else Lines(this_round, panels)
         if isinstance(lines, WholeLines):
             above, below, strict_score = lines.stand_among_all(self.rivals if self.strict else None)
@@ -430,7 +430,7 @@ class LineUp(Rule):
                 lonely = few_left(this_round, reported, stay)
                 today, later = only_peers(today, stay), np.where(stay[..., None], later, 0.0)
             part = self._one_day(today, rng, later)
-            share = np.where(lonely, replace(self, decoys=count).base_share, part.share)
+            share = np.where(lonely, replace(self, decoys=count).line_empty_share, part.share)
             terms = {**part.terms, "later_days": np.full(share.shape, float(count))}
             parts.append(replace(part, share=share, noted=lonely, terms=terms))
         keys = {key for part in parts for key in part.terms}
@@ -453,7 +453,7 @@ class LineUp(Rule):
     def more_claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:
         """Say what holds for every attitude to risk, and for reports that say nothing, without any model."""
         del model, rows, values
-        return [*self._any_risk(), self._base()]
+        return [*self._any_risk(), self._uninformed()]
 
     def _any_risk(self) -> list[Claim]:
         """Say it of a round's payment, and under later days of a day's: days share decoys, so that a lie may hedge."""
@@ -472,7 +472,7 @@ class LineUp(Rule):
         if self.ties == "average":
             text = (
                 f"{best} among reports that do not tie, but ties are averaged: a very risk-averse provider with little "
-                f"data may prefer the sure {self.base_share:.4g} of the cap for an empty report"
+                f"data may prefer the sure {self.line_empty_share:.4g} of the cap for an empty report"
             )
             if not self.strict and self.panels == 1:
                 text += '; ties="lot" prevents it'
@@ -483,20 +483,20 @@ class LineUp(Rule):
         more = "more money to less" if self.source == "model" else "more money on a day to less"
         return Claim(name, "proved", f"{best}, so whoever prefers {more} tells the truth", basis, 0.0)
 
-    def _base(self) -> Claim:
+    def _uninformed(self) -> Claim:
         amount = "exactly"
         text = (
-            f"made-up, stale or empty reports earn {self.base_share:.4g} of the cap in expectation, if the real peers "
-            "and the decoys are exchangeable given the report; nothing else is assumed, and log PMI may be wrong"
+            f"made-up, stale or empty reports earn {self.line_empty_share:.4g} of the cap in expectation, if the real "
+            "peers and the decoys are exchangeable given the report; nothing else is assumed, and log PMI may be wrong"
         )
         if self.strict:
             amount, fewer = "at most", " (more on days with fewer decoys)" if self.source == "days" else ""
             text = (
-                f"empty reports earn {self.base_share:.4g} of the cap{fewer}, and made-up or stale ones at most that "
-                "in expectation, if the real peers and the decoys are exchangeable given the report: its place earns "
-                "as much, and its strict score at most as much, as those of an empty one; log PMI may be wrong"
+                f"empty reports earn {self.line_empty_share:.4g} of the cap{fewer}, and made-up or stale ones at most "
+                "that in expectation, if the real peers and the decoys are exchangeable given the report: its place "
+                "earns as much, and its strict score at most as much, as those of an empty one; log PMI may be wrong"
             )
-        name = f"uninformed reports earn {amount} the base share"
+        name = f"uninformed reports earn {amount} the empty share"
         return Claim(name, "proved", text, "exchangeability", 0.0, rests_on="draws")
 
     def price_scale(self, exactly_truthful: bool) -> PriceScale | None:  # noqa: ARG002

@@ -133,7 +133,7 @@ class MultiDay(Rule):
     last: Literal["equal"] | Rule = option(_LAST)
     exchangeable: bool = option(EXCHANGEABLE)
 
-    purpose = "a campaign of days; pays a day once the next is in"
+    purpose = "a campaign of days; pays each day after the next one arrives"
     days = 2
     pays_alone = True
     strict_when = "on all days but the last"

@@ -145,7 +145,7 @@ class OneTime(Rule):
 
     score_range: ScoreRange | NamedRange = option(_RANGE, NamedRange())
 
-    purpose = "one round without a seed; needs most rows"
+    purpose = "one round without a seed; needs a row limit"
     constant_empty_share = True
     pools_peers = True
     symmetric = True
@@ -163,7 +163,8 @@ class OneTime(Rule):
         """The range."""
         if isinstance(self.score_range, NamedRange):
             raise ParameterError(
-                "OneTime: the range depends on the model and on rows: call prepared(model, rows), or give a ScoreRange"
+                "OneTime: the range depends on the model and the rows; give a ScoreRange, or first call "
+                "prepared(model, rows)"
             )
         return self.score_range
 

@@ -71,7 +71,7 @@ def _line_step(rule: LineUp, figures: Figures) -> Step | None:
             f"Of all that {peers} could have reported, by its probability under the model, what they did report "
             f"{average}fits your data better than {max(0.0, 1 - above - tied):.1%} and worse than {above:.1%}."
         )
-        return Step("The line", meaning=text, line=Line(None, above, tied))
+        return Step("The line", meaning=text, line=_line(None, above, tied))
     decoys = int(figures.terms["decoys"])
     below = decoys - above - tied
     if rule.panels > 1:
@@ -85,7 +85,19 @@ def _line_step(rule: LineUp, figures: Figures) -> Step | None:
             others = f"Your peers' reports on {decoys:,} later days stand for {decoys:,} other groups of peers"
         text = f"{others}. The real ones fit your data better than {below:,.0f} of them"
     text += f", and as well as {tied:,.0f}." if round(tied) else "."
-    return Step("The line", meaning=text, line=Line(decoys, above, tied))
+    return Step("The line", meaning=text, line=_line(decoys, above, tied))
+
+
+def _line(decoys: int | None, above: float, tied: float) -> Line:
+    """Return the place of the real peers, with the words for it."""
+    who = "the real peers"
+    if decoys is None:
+        others, label, value = "all that peers could report", "probability of a better fit", f"{above:.1%}"
+        title = f"What fits better than the real peers' reports has a probability of {value}"
+    else:
+        others, label, value = "decoys", "decoys that fit better", f"{above:,.0f} of {decoys:,}"
+        title = f"The real peers come after {value} decoys"
+    return Line(decoys, above, tied, who, others, title, label, value)
 
 
 def share_at_place(rule: LineUp, terms: Mapping[str, float]) -> Span:
@@ -98,8 +110,8 @@ def share_at_place(rule: LineUp, terms: Mapping[str, float]) -> Span:
     above, tied, count = (terms.get(key, inf) for key in ("above", "tied", "decoys"))
     _check_place(rule, above, tied, count)
     if rule.panels == 1 and tied == count and rule.ties == "average":
-        base = replace(rule, decoys=int(count)).base_share
-        return Span(base, base)
+        empty = replace(rule, decoys=int(count)).line_empty_share
+        return Span(empty, empty)
     share = _share_of_panels if rule.panels > 1 else _share_among_all if count == inf else _share_at
     span = share(rule, above, tied, count)
     if rule.strict:

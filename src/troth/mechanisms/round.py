@@ -46,7 +46,7 @@ class Round:
     rng
         For rules that draw.
     test
-        Statistics of a test set, ``(..., statistic)``, for rivals that need one.
+        Statistics of a test set, ``(..., statistic)``, for baselines that need one.
     lenient
         Give a score outside its range the share NaN instead of stopping the round: for audits of lies that a buyer
         would refuse.

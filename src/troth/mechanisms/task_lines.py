@@ -80,7 +80,7 @@ def share_by_enumeration(tasks: Tasks, labels: Labels, rivals: int, strict: floa
 
     A report on which nobody else worked, and one whose peers contradict each other, is paid 1/(r + 1).
     """
-    base = 1 / (rivals + 1)
+    empty = 1 / (rivals + 1)
     total, log_pmi, weights = np.zeros((3, len(tasks)))
     own = _own_likelihoods(tasks, labels)
     if not (own.table[own.code] > 0).any(axis=1).all():
@@ -94,8 +94,8 @@ def share_by_enumeration(tasks: Tasks, labels: Labels, rivals: int, strict: floa
         share, value = _scored(*line, labels.tables, rivals, strict)
         for sums, entries in ((total, share[which]), (log_pmi, value[which]), (weights, 1.0)):
             sums += np.bincount(lines.report, lines.weight * entries, len(tasks))
-    share = np.where(weights > 0, np.clip(total, 0.0, 1.0), base)
-    return TaskShares(share, log_pmi, count_peers(tasks), np.full(len(tasks), base))
+    share = np.where(weights > 0, np.clip(total, 0.0, 1.0), empty)
+    return TaskShares(share, log_pmi, count_peers(tasks), np.full(len(tasks), empty))
 
 
 class _Own(NamedTuple):

@@ -120,12 +120,12 @@ class TaskShares:
     share: Array
     log_pmi: Array
     peers: NDArray[np.int64]
-    base: Array
+    empty_share: Array
 
 
 def share_by_stacks(rule: Rule, tasks: Tasks, rng: Generator | None) -> TaskShares:
     """Evaluate tasks that are alike in one call of a rule for one round, whatever the model and the rule are."""
-    share, log_pmi, base = np.zeros((3, len(tasks)))
+    share, log_pmi, empty = np.zeros((3, len(tasks)))
     statistics = tasks.statistics(tasks.summaries)
     own = None if tasks.own is None else tasks.statistics(tasks.own)
     rows = np.asarray(tasks.likelihoods[0].reduction.rows(tasks.summaries))
@@ -147,8 +147,8 @@ def share_by_stacks(rule: Rule, tasks: Tasks, rng: Generator | None) -> TaskShar
             raise _on_its_task(error, rule, alike, reports) from None
         share[reports] = result.share
         log_pmi[reports] = this_round.log_pmi() if result.log_pmi is None else result.log_pmi
-        base[reports] = rule.evaluate_empty(this_round)
-    return TaskShares(share, log_pmi, count_peers(tasks), base)
+        empty[reports] = rule.evaluate_empty(this_round)
+    return TaskShares(share, log_pmi, count_peers(tasks), empty)
 
 
 def _on_its_task(error: ReportError, rule: Rule, round_of: Callable[[Indexes], Round], reports: Indexes) -> ReportError:

@@ -165,4 +165,4 @@ def _count(model: Model, rows: int) -> int:
 
 def endless(model: object) -> str:
     """Say that not all that peers could report can be tried, and what to do."""
-    return f"what {type(model).__name__} peers could report is endless: {_CHOOSE}"
+    return f"{type(model).__name__} has infinitely many possible reports: {_CHOOSE}"

@@ -119,8 +119,12 @@ def named_family(name: str) -> type[Family]:
     """
     known = closest(name, tuple(FAMILIES))
     if known is None:
-        raise ParameterError(f"there is no family {name!r}; there are {', '.join(FAMILIES)}")
+        raise _no_family(name)
     return FAMILIES[known]
+
+
+def _no_family(name: object) -> ParameterError:
+    return ParameterError(f"there is no family {name!r}; there are {', '.join(FAMILIES)}")
 
 
 def from_dict(plain: Mapping[str, Any]) -> Family:
@@ -133,7 +137,7 @@ def from_dict(plain: Mapping[str, Any]) -> Family:
     """
     name = plain.get("family")
     if name not in FAMILIES:
-        raise ParameterError(f"there is no family {name!r}; there are {', '.join(FAMILIES)}")
+        raise _no_family(name)
     try:
         return FAMILIES[name].from_dict(plain)
     except TypeError as error:

@@ -98,8 +98,8 @@ class Candidates(CandidateStates):
             raise DataError(f"candidate {int(np.argmax(~(t < np.inf)))} has a log-likelihood of {t.max()}")
         if np.isneginf(t).all():
             raise DataError(
-                f"all {len(t)} candidates give these data probability 0, so nobody can be paid for them: that is for "
-                "the candidates to mend, by more of them or by chances that are never 0"
+                f"all {len(t)} candidates give these data probability 0, so nobody can be paid for them: add "
+                "candidates, or give every outcome a probability above 0"
             )
         return t
 

@@ -111,6 +111,9 @@ class Family:
     draws_limit: ClassVar[str] = ""
     """The limit in which draws of statistics have the distribution of data; empty if they always have."""
 
+    limit_measured: ClassVar[str] = ""
+    """Where it was measured how good the family is outside these limits, in words; empty if nowhere."""
+
     assumption: ClassVar[str] = ""
     """What is assumed about θ beyond its prior, in words; empty if nothing is."""
 
@@ -350,8 +353,8 @@ class Family:
         """Fit the prior to past tasks, whose θ are independent; given θ workers are alike, so their rows are pooled."""
         if cls.provider_effects or not cls.independent_rows:
             raise ParameterError(
-                f"{cls.__name__} cannot be learnt from past tasks: with few rows of a worker on each, how workers "
-                "differ cannot be told from noise"
+                f"{cls.__name__} cannot be learnt from past tasks: each task has too few rows per worker to tell "
+                "differences between workers from noise"
             )
         fitted = cls.fit(past.as_days(), **given)
         return dataclasses.replace(fitted, rounds="tasks") if isinstance(fitted, FittedPrior) else fitted

@@ -48,6 +48,7 @@ class FeaturesAtHand:
     space = OfModel()
     assumption = OfModel()
     evidence_limit = OfModel()
+    limit_measured = OfModel()
     possible_statistics = OfModel()
     statistics = OfModel()
     log_evidence = OfModel()

@@ -322,7 +322,7 @@ class Finite(CompleteEvidence, FiniteStates):
     def _sampling_table(self) -> Array:
         if not self.normalised:
             raise MissingCapabilityError(
-                "this Finite model was made from posteriors that leave p(d|θ) open, so it cannot draw data; "
+                "this Finite model was built from posteriors, which do not determine p(d|θ), so it cannot draw data; "
                 "give the likelihood instead"
             )
         return np.array(self.likelihood)

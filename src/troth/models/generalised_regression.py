@@ -51,6 +51,7 @@ class ExpandedRegression(AnsweredRows, Regression):
 
     evidence_limit: ClassVar[str] = "many rows with coefficients near the public point"
     draws_limit: ClassVar[str] = evidence_limit
+    limit_measured: ClassVar[str] = "the page “Labelled rows: how good the expansion is”"
     approximation: ClassVar[str] = (
         "the likelihood is expanded at a public point, which is exact in the limit of many rows; decoys are drawn from "
         "that normal limit for providers of whom there are statistics alone, without features"

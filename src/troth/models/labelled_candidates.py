@@ -30,6 +30,7 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
     """
 
     draws_limit: ClassVar[str] = "many rows"
+    limit_measured: ClassVar[str] = "the page “Labelled rows: how good the expansion is”"
     approximation: ClassVar[str] = (
         "decoys are drawn from the normal limit of many rows, with the exact mean and covariance under each candidate, "
         "because statistics do not hold the features; the log-likelihoods themselves are exact"

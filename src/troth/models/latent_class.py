@@ -199,7 +199,7 @@ class LatentClass(FiniteStates):
     def from_summary(self, summary: Array, /) -> Array:
         """Map sums over a provider's rows to log-likelihoods per type, less a reference that is the same for all.
 
-        It is 0 for labels of up to a million rows, which Brier predicts. Otherwise it is the greatest one, so what is
+        It is 0 for labels of up to a million rows, which can be predicted. Otherwise it is the greatest one, so what is
         left keeps its digits at any number of rows.
         """
         sums = np.asarray(summary, dtype=np.float64)
@@ -261,8 +261,7 @@ class LatentClass(FiniteStates):
         """
         if self.outcome not in LABELS:
             raise MissingCapabilityError(
-                "Brier needs to know p(data|θ) over finitely many datasets, which LatentClass does not offer for "
-                f"{self.outcome} outcomes; MultiDay and SyntheticPeers need neither"
+                f"LatentClass with {self.outcome} outcomes has infinitely many possible datasets"
             )
         t = np.asarray(statistics, dtype=np.float64)
         n = np.broadcast_to(np.asarray(rows, dtype=np.float64), t.shape[:-1])
@@ -271,7 +270,7 @@ class LatentClass(FiniteStates):
         sizes, which = np.unique(n, return_inverse=True)
         if sizes.max(initial=0) > _MOST_ROWS:
             raise MissingCapabilityError(
-                f"Brier predicts reports of up to {_MOST_ROWS:,} rows under LatentClass, not of {sizes[-1]:,.0f}"
+                f"LatentClass predicts reports of up to {_MOST_ROWS:,} rows, not of {sizes[-1]:,.0f}"
             )
         flat, which = t.reshape(-1, t.shape[-1]), which.ravel()
         same = np.array([_log_same(self, int(size), unordered) for size in sizes])[which]

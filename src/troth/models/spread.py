@@ -41,10 +41,14 @@ class VaryingProviders(Family):
     largest_spread: ClassVar[float]
 
     @property
+    def differ(self) -> str:
+        """How far providers may differ, "little", "some" or "any": a parameter of each family, after its others."""
+        raise NotImplementedError
+
+    @property
     def _spreads(self) -> tuple[float, float]:
         """The smallest and the largest spread."""
-        differ: str = getattr(self, "differ")  # noqa: B009 (each family declares it, after its other parameters)
-        largest = _LARGEST.get(differ, self.largest_spread)
+        largest = _LARGEST.get(self.differ, self.largest_spread)
         return min(self.smallest_spread, largest / 10), largest
 
     possible_statistics: ClassVar[str] = "statistics are what the model makes of the sums that they begin with"

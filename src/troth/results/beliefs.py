@@ -9,6 +9,7 @@ import numpy as np
 
 from troth.campaigns.check import evidence_cost
 from troth.core.contract import HasFiniteStates, NamesParameters, SamplesData, SamplesPosterior, one_each
+from troth.core.declarations import declared
 from troth.core.errors import DataError
 from troth.data.request import level_names
 
@@ -65,7 +66,7 @@ def beliefs_of(campaign: Campaign, reports: list[Report]) -> list[Belief]:
 def _belief_in_states(model: HasFiniteStates, total: Array) -> Belief:
     """Return the probabilities of states; of many, those of the most probable."""
     prior, posterior = (model.posterior_probabilities(t) for t in (np.zeros_like(total), total))
-    word = str(getattr(model, "state_word", "state"))
+    word = declared(model).state_word
     shown = np.sort(np.argsort(-posterior, kind="stable")[:_MOST_STATES])
     places = [f"{word} {k + 1}" for k in shown]
     left = posterior.sum() - posterior[shown].sum()

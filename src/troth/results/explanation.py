@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from troth.core.contract import explains_target
+from troth.core.contract import HasReduction, explains_target
 from troth.core.reductions.reduction import FitsCoefficients, SaysSummary, few_digits
 from troth.data.request import level_names
 from troth.results.formats import counted, number, share
@@ -59,13 +59,7 @@ def steps(campaign: Campaign, payment: Payment, data: str = "") -> list[tuple[st
         rows += log_pmi
     for step in share_of:
         if step.line is not None:
-            count, above = step.line.decoys, step.line.above
-            place = (
-                ("probability of a better fit", f"{above:.1%}")
-                if count is None
-                else ("decoys that fit better", f"{above:,.0f} of {count:,}")
-            )
-            rows.append((*place, step.meaning))
+            rows.append((step.line.label, step.line.value, step.meaning))
         elif step.symbol == "share" and step.scale is None and step is not share_of[-1]:
             rows.append((step.title.lower(), step.value, step.meaning))
         rows += [(label, number(float(value)), "") for label, value in step.terms]
@@ -98,13 +92,13 @@ def _task_steps(campaign: Campaign, payment: Payment) -> list[tuple[str, str, st
     always = ", whatever peers answer" if campaign.rule.constant_empty_share else ""
     rows = [("tasks", f"{payment.rows:,}", "each is a round of whoever worked on it")]
     if alone:
-        rows.append(("without a peer", counted(alone, "task"), "nobody else worked on them: the base share"))
+        rows.append(("without a peer", counted(alone, "task"), "nobody else worked on them: the empty share"))
     return [
         *rows,
         ("sum of shares", f"{payment.terms['shares']:,.2f}", "one for each task, from 0 to 1"),
         ("at most", campaign.show(payment.cap), "for a share of 1 on every task"),
         ("payment", campaign.show(payment.payment), "sum of shares × price, rounded down once"),
-        ("base share", f"{payment.empty_share:.2%}", f"of the price, for an answer that says nothing{always}"),
+        ("empty share", f"{payment.empty_share:.2%}", f"of the price, for an answer that says nothing{always}"),
     ]
 
 
@@ -130,7 +124,7 @@ def data_in_words(result: Result, day: Day, provider: str, peers: bool = True) -
 
 def _averages(campaign: Campaign, whose: str, summary: Array) -> str:
     """Say what rows are on average: a rate, shares, means, or which coefficients fit them."""
-    reduction = getattr(campaign.model, "reduction", None)
+    reduction = campaign.model.reduction if isinstance(campaign.model, HasReduction) else None
     if isinstance(reduction, FitsCoefficients) and explains_target(campaign.model):
         fitted = _equation(campaign, reduction, summary)
         if fitted:
@@ -167,7 +161,7 @@ def _equation(campaign: Campaign, reduction: FitsCoefficients, summary: Array) -
 
 
 def strip(line: Line) -> str:
-    """Draw a line with characters, what fits best first: dots for decoys, and a ring for the real peers.
+    """Draw a line with characters, what fits best first: a ring for the place, and dots for the others.
 
     Examples
     --------
@@ -175,8 +169,8 @@ def strip(line: Line) -> str:
     >>> strip(Line(9, 2.0, 0.0))
     'best ··◉······· worst'
     """
-    dots = _DOTS if line.decoys is None else min(line.decoys, _DOTS)
-    place = round(dots * (line.above + line.tied / 2) / (line.decoys or 1))
+    dots = _DOTS if line.count is None else min(line.count, _DOTS)
+    place = round(dots * (line.above + line.tied / 2) / (line.count or 1))
     return f"best {'·' * place}◉{'·' * (dots - place)} worst"
 
 

@@ -30,7 +30,7 @@ _environment = make_environment()
 
 
 class Row(NamedTuple):
-    """A worker's line: pay per task in minor units and its standard error, and whether it is above the base share."""
+    """A worker's line: pay per task in minor units and its standard error, and whether it is above the empty share."""
 
     payment: Payment
     each: float
@@ -65,7 +65,7 @@ def render(result: TaskResult) -> str:
         agreement=label_agreement(result),
         pairs=worker_agreement(result),
         worst=worst_tasks(result),
-        base=result.payments[0].empty_share,
+        empty=result.payments[0].empty_share,
         claims=promises_of(result.campaign, result.file),
         assumed=assumed_of(result.campaign),
     )
@@ -86,7 +86,7 @@ def worker_rows(result: TaskResult) -> list[Row]:
 def draw_workers(result: TaskResult, rows: list[Row]) -> Picture:
     """Draw mean shares with two standard errors to each side, of the best and the worst workers."""
     shown = rows if len(rows) <= _MOST_BARS else [*rows[: _MOST_BARS // 2], *rows[-_MOST_BARS // 2 :]]
-    step, base = 20, result.payments[0].empty_share
+    step, empty = 20, result.payments[0].empty_share
     picture = Picture("Pay per task, as a share of the price", height=step * len(shown) + 30)
     for place, row in enumerate(shown):
         error = 2 * result.spread[row.payment.provider]
@@ -98,8 +98,10 @@ def draw_workers(result: TaskResult, rows: list[Row]) -> Picture:
         span = {"x": percent(0.25 + 0.75 * low), "width": percent(0.75 * max(high - low, 0.002))}
         picture.add("rect", kind="mark", inside=tip, y=y + 8, height=2, **span)
         picture.add("text", row.payment.provider[:18], kind="note", inside=tip, x=0, y=y + 13)
-    picture.add("rect", kind="mark", x=percent(0.25 + 0.75 * base), y=0, width=1, height=step * len(shown))
-    picture.add("text", f"base share {base:.0%}", kind="note", x=percent(0.25 + 0.75 * base), y=step * len(shown) + 16)
+    picture.add("rect", kind="mark", x=percent(0.25 + 0.75 * empty), y=0, width=1, height=step * len(shown))
+    picture.add(
+        "text", f"empty share {empty:.0%}", kind="note", x=percent(0.25 + 0.75 * empty), y=step * len(shown) + 16
+    )
     return picture
 
 

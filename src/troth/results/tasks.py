@@ -138,7 +138,7 @@ class TaskResult(Result):
             )
         if 2 * alone > len(reports):
             notes.append(
-                f"{alone:,} of {len(reports):,} answers have no peer and earn the base share, whatever they say"
+                f"{alone:,} of {len(reports):,} answers have no peer and earn the empty share, whatever they say"
             )
         return tuple(notes)
 
@@ -157,10 +157,10 @@ class TaskResult(Result):
             why = str(error)
         answers = sum(payment.rows for payment in self.payments)
         mean = sum(payment.rows * payment.share for payment in self.payments) / answers
-        base = sum(payment.rows * payment.empty_share for payment in self.payments) / answers
+        empty = sum(payment.rows * payment.empty_share for payment in self.payments) / answers
         fit = None if checked is None else CheckedFit(checked, f"{checked.simulations:,} tasks")
         under = sum(payment.share < payment.empty_share for payment in self.payments)
-        return TaskVerdict(fit, why, len(self.payments), below, mean=mean, base=base, below=under)
+        return TaskVerdict(fit, why, len(self.payments), below, mean=mean, empty=empty, below=under)
 
     def verify(self) -> TaskResult:
         """Recompute every share and payment, or raise at the first that differs."""
@@ -225,10 +225,10 @@ class TaskResult(Result):
         others = np.setdiff1d(np.arange(len(order)), chosen)
         others = others[np.argsort(lot[order[others]])][: max(0, size - len(chosen))]
         some = mine.take(order[np.sort(np.concatenate([chosen, others]))])
-        base, rule = self.payment(provider).empty_share, self.campaign.rule
+        empty, rule = self.payment(provider).empty_share, self.campaign.rule
         columns = (some.column(name).to_pylist() for name in ("task", "share", "peers"))
         return [
-            OwnShare(task, self.answer(row), share, peers, rule.task_reason(share, base, peers))
+            OwnShare(task, self.answer(row), share, peers, rule.task_reason(share, empty, peers))
             for task, share, peers, row in zip(*columns, summaries_of(some), strict=True)
         ]
 

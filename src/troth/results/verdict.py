@@ -207,18 +207,18 @@ class Verdict:
 
 @dataclass(frozen=True)
 class TaskVerdict(Verdict):
-    """What a buyer should know before paying for tasks; ``below_empty`` are those clearly below the base share.
+    """What a buyer should know before paying for tasks; ``below_empty`` are those clearly below the empty share.
 
     Attributes
     ----------
-    mean, base
+    mean, empty
         The mean share of the price over all answers, and that of answers which say nothing.
     below
-        How many workers are below the base share, clearly or by chance.
+        How many workers are below the empty share, clearly or by chance.
     """
 
     mean: float = 0.0
-    base: float = 0.0
+    empty: float = 0.0
     below: int = 0
 
     @property
@@ -278,8 +278,8 @@ class TaskVerdict(Verdict):
         return "\n".join(
             [
                 f"model                      {self.word}{p}: {self.meaning}",
-                f"on average                 {self.mean:.1%} of the price, and {self.base:.1%} for an empty answer",
-                f"below the base share       {self._below}",
+                f"on average                 {self.mean:.1%} of the price, and {self.empty:.1%} for an empty answer",
+                f"below the empty share      {self._below}",
             ]
         )
 

@@ -400,7 +400,7 @@ class TaskPay(Shown):
     price: str | None = Field(description="The most for one report; null if reports share the budget evenly.")
     payment: Money
     pay_per_task: str = Field(examples=["0.013750"])
-    base_share: float = Field(description="The share of an answer that says nothing.")
+    empty_share: float = Field(description="The share of an answer that says nothing.")
     without_peers: int = Field(description="Tasks on which nobody else worked.")
     paid_without_peers: Money = Field(description="The part of the payment that these earned.")
     meaning: str = Field(description="What a share is, by the rule.")

@@ -44,7 +44,7 @@ def task_pay(tx: Connection, campaign: str, number: int, provider: str) -> respo
         price=views.promise(terms).price,
         payment=Amount(payment.payment, terms.decimals),
         pay_per_task=f"{each:.{terms.decimals + 4}f}",
-        base_share=round(payment.empty_share, 4),
+        empty_share=round(payment.empty_share, 4),
         without_peers=int(payment.terms["without_peers"]),
         paid_without_peers=Amount(alone, terms.decimals),
         meaning=terms.rule.task_meaning,

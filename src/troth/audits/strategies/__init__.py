@@ -16,7 +16,15 @@ from troth.audits.strategies.fabrications import (
 from troth.audits.strategies.labelled_rows import CopyPublicLabels, LabelWithOwnModel, SendEasyRows, SwapFeatures
 from troth.audits.strategies.searched import Distort, Searched
 from troth.audits.strategies.strategy import Knowledge, Lie, Play, RowLie, Strategy, SummaryLie, Truthful, as_strategy
-from troth.audits.strategies.values import Flip, Pander, Perturb, ScaleAnswers, Shift, ShrinkToMean, ShuffleLabels
+from troth.audits.strategies.values import (
+    Flip,
+    Perturb,
+    ReportTypical,
+    ScaleAnswers,
+    Shift,
+    ShrinkToMean,
+    ShuffleLabels,
+)
 from troth.core.contract import Model
 from troth.core.reductions import Reduction
 
@@ -34,10 +42,10 @@ __all__ = [
     "LabelWithOwnModel",
     "Lie",
     "Nothing",
-    "Pander",
     "Perturb",
     "Play",
     "Replicate",
+    "ReportTypical",
     "RowLie",
     "ScaleAnswers",
     "Searched",
@@ -70,7 +78,7 @@ KNOWN_LIES: tuple[Strategy, ...] = (
     SendStale(1),
     SendStale(7),
     FabricateFromPrior(),
-    Pander(),
+    ReportTypical(),
     FabricateFromPosterior(),
     Perturb(),
     Flip(),
@@ -125,4 +133,4 @@ def lies_left_out(model: Model, reduction: Reduction) -> list[Strategy]:
     """
     replayed = lies_for_reduction(reduction)
     sensible = [lie for lie in KNOWN_LIES if not isinstance(lie, RowLie) or lie.suits_model(model)]
-    return [lie for lie in sensible if lie not in replayed and not isinstance(lie, Searched | Distort)]
+    return [lie for lie in sensible if lie not in replayed]

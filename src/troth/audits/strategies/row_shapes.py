@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.contract import Array, HasSupport, explains_target
+from troth.core.declarations import declared
 from troth.core.errors import MissingCapabilityError
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def row_axis(model: Any) -> int:
     """Return the axis of rows: the last, but for the axes of one row, which a model declares by ``row_axes``."""
-    return -1 - int(getattr(model, "row_axes", 0))
+    return -1 - declared(model).row_axes
 
 
 def values_of(model: Any, data: Any) -> Array:

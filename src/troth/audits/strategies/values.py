@@ -167,7 +167,7 @@ class ShuffleLabels(RowLie):
 
 
 @dataclass(frozen=True)
-class Pander(RowLie):
+class ReportTypical(RowLie):
     """Report what will look agreeable in every row: the majority label, the mean, or the fitted values."""
 
     label = "report what is typical"

@@ -329,7 +329,7 @@ def _model_tables(family: str, example: Example, parameters: Mapping[str, Any], 
 _LINE = "\n"
 _FORMATS = "CSV, Parquet, JSON lines, Arrow, spreadsheets, statistics"
 _PUBLIC = (
-    '# public = "guesses.csv"  # what everybody knows, such as a language model\'s answers: copies earn the base share'
+    '# public = "guesses.csv"  # what everybody knows, such as a language model\'s answers: copies earn the empty share'
 )
 _MISSING = 'rows with missing values: "refuse" stops, "drop" skips them and records how many'
 _SCALES = ("# Guessed from these data, like the prior in these units: replace them by what you knew beforehand.",)

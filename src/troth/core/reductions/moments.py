@@ -272,7 +272,7 @@ class Moments:
                     f"{Support(low, high, self.support.integer, self.support.open)} cannot have"
                 )
             if self.support.integer and total != np.floor(total):
-                raise DataError(f"the sum of column {column} is {total:.12g}, but whole numbers add up to a whole one")
+                raise DataError(f"the sum of column {column} is {total:.12g}, but the values are whole numbers")
 
     def _check_reach(self, n: float, squares: Array, values: Bounds | None, constant: Collection[int]) -> None:
         """Refuse squares that a constant 1, or values within declared bounds, cannot have."""

@@ -76,7 +76,7 @@ class FittedWorkers(FittedProviders[Finite]):
             guess = "how it is answered is a guess, by the other classes"
             caveats.append(f"nobody answered {', '.join(unseen)} in the past: {guess}")
         if np.abs(table - table.mean(axis=0)).max() < 0.01:
-            caveats.append("labels hardly depend on the class: everybody will be paid the base share")
+            caveats.append("labels hardly depend on the class: everybody will be paid the empty share")
         return caveats
 
     def accuracy(self) -> dict[str, float]:

@@ -59,7 +59,7 @@ def _log_orders(table: Table, dispersion: float, statistic: tuple[float, ...], r
         )
     if np.ptp(orders) > 1e-9 * (1 + abs(orders[0])):
         raise MissingCapabilityError(
-            "several datasets have these log-likelihoods, and differ in how many orders they have: use another rule"
+            "several datasets have these log-likelihoods, and differ in how many orders they have"
         )
     return float(orders[0])
 
@@ -74,8 +74,8 @@ def _halves(
     cut = symbols // 2
     if comb(rows + symbols - cut, symbols - cut) > _LARGEST_HALF:
         raise MissingCapabilityError(
-            f"Brier cannot recover the counts of {symbols} labels from the log-likelihoods of {rows} rows: use "
-            'SyntheticPeers, or form = "paper", or merge labels'
+            f"the counts of {symbols} labels cannot be recovered from the log-likelihoods of {rows} rows, unless "
+            "labels are merged"
         )
     strength = pseudo_counts(np.ones(()), np.asarray(dispersion))
     every = np.arange(rows + 1.0)

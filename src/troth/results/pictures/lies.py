@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from troth.audits.findings import verdict_in_words
 from troth.results.formats import share, short
 from troth.results.pictures.svg import Picture, percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from troth.audits.findings import Finding
+    from troth.audits.findings import Finding, LieVerdict
 
-_KINDS = {"GAINS": "gain", "loses": "loss"}
+_KINDS: dict[LieVerdict, str] = {"gains": "gain", "loses": "loss"}
 
 
 def draw_lies(findings: Sequence[Finding]) -> Picture:
@@ -27,7 +28,7 @@ def draw_lies(findings: Sequence[Finding]) -> Picture:
 
     for i, finding in enumerate(sorted(findings, key=lambda finding: finding.gain)):
         y, kind = top + row * i, _KINDS.get(finding.verdict, "neither")
-        tip = f"{finding.lie}: {finding.verdict}, {share(finding.low)} to {share(finding.high)}"
+        tip = f"{finding.lie}: {verdict_in_words(finding.verdict)}, {share(finding.low)} to {share(finding.high)}"
         line = picture.group(tip)
         picture.add("text", short(finding.lie, 36), inside=line, x=0, y=y + 12)
         picture.add("text", share(finding.gain, 1, sign=True), inside=line, x="100%", y=y + 12, text_anchor="end")

@@ -30,23 +30,21 @@ def draw_score(score: float, low: float, high: float, empty_share: float) -> Pic
 
 
 def draw_line(line: Line) -> Picture:
-    """Draw the place of the real peers among decoys, from those that fit the report best, on the left, to the worst.
+    """Draw a place in a line, from those that fit the report best, on the left, to the worst.
 
-    A dot stands for one decoy, or for several where there are many; in a line of all that peers could report, for 1%.
+    A dot stands for one of the others, or for several where there are many; where they have probabilities, for 1%.
     """
-    dots = 100 if line.decoys is None else min(line.decoys, _MOST_DOTS)
-    if line.decoys is None:
-        title = f"What fits better than the real peers' reports has a probability of {line.above:.1%}"
-        members, each = "all that peers could report", ", a dot for 1%"
+    dots = 100 if line.count is None else min(line.count, _MOST_DOTS)
+    if line.count is None:
+        each = ", a dot for 1%"
     else:
-        title = f"The real peers come after {line.above:,.0f} of {line.decoys:,} decoys"
-        members, each = "decoys", "" if dots == line.decoys else f", a dot for {line.decoys / dots:,.0f}"
-    description = f"{members[0].upper()}{members[1:]}, in the order in which they fit the report."
-    picture = Picture(title, height=70, description=description)
-    picture.key(("mark", "the real peers"), ("track", f"{members}{each}"), y=14)
+        each = "" if dots == line.count else f", a dot for {line.count / dots:,.0f}"
+    description = f"{line.others[:1].upper()}{line.others[1:]}, in the order in which they fit the report."
+    picture = Picture(line.title, height=70, description=description)
+    picture.key(("mark", line.who), ("track", f"{line.others}{each}"), y=14)
     for dot in range(dots):
         picture.add("circle", kind="track", cx=percent(0.01 + 0.98 * (dot + 0.5) / dots), cy=38, r=3)
-    x = percent(0.01 + 0.98 * (line.above + line.tied / 2) / (line.decoys or 1))
+    x = percent(0.01 + 0.98 * (line.above + line.tied / 2) / (line.count or 1))
     picture.add("line", kind="mark", x1=x, x2=x, y1=26, y2=50)
     picture.add("text", "fit best", kind="note", x=0, y=66)
     picture.add("text", "fit worst", kind="note", x="100%", y=66, text_anchor="end")

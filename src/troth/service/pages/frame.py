@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from troth import __version__
+from troth.audits.findings import verdict_in_words
 from troth.core.errors import TrothError
 from troth.results.templating import make_environment
 from troth.service.accounts import User
@@ -49,6 +50,7 @@ def moment(text: str | None) -> Markup:
 
 environment = make_environment(PackageLoader("troth.service"))
 environment.filters["moment"] = moment
+environment.filters["in_words"] = verdict_in_words
 environment.globals["version"] = __version__
 
 

@@ -113,7 +113,9 @@ def usable_providers(history: History, outcome: str) -> tuple[list[str], list[st
             if not varies:
                 notes.append(f"provider {name!r} reports the same mean every day: what it sends says nothing")
     if steady == int((days > 0).sum()):
-        raise DataError("the column is constant: every provider reports the same mean every day, so no type shows")
+        raise DataError(
+            "the column is constant: every provider reports the same mean every day, so day types cannot be estimated"
+        )
     if varied < 2:
         raise DataError(
             f"a fit needs at least 2 providers with {FEWEST_DAYS_OF_A_PROVIDER} days of data that vary, "

@@ -69,7 +69,7 @@ class TestSetRule(Rule):
     def breakdown(self, this_round: Round, /) -> Breakdown:
         """Put values on the scale, cut off at its ends."""
         if this_round.test is None:
-            raise MissingCapabilityError("this rival needs a test set, which only an audit gives it")
+            raise MissingCapabilityError("this baseline needs a test set, which only an audit gives it")
         value = self.value(this_round, this_round.test[..., None, :])
         share = np.clip((value - self.low) / (self.high - self.low), 0.0, 1.0)
         return Breakdown(share, score=value, low=self.low, high=self.high)

@@ -550,6 +550,59 @@ def test_scales_and_levels_that_cannot_be_used_are_named_in_the_form(field: str,
     assert terms_form.field_of(refused.value, typed) == field
 
 
+MISTAKES = {
+    "name": "",
+    "budget": "much",
+    "decimals": "two",
+    "days": "many",
+    "price": "cheap",
+    "columns": "",
+    "target": "improved",
+    "categories": "one",
+    "rows": "-1",
+    "tasks": "few",
+    "values_low": "low",
+    "values_high": "high",
+}
+"""What somebody may type wrongly into a form that is right otherwise."""
+
+
+@pytest.mark.parametrize(("field", "text"), MISTAKES.items())
+def test_a_mistake_is_shown_beside_its_field(field: str, text: str) -> None:
+    right = {**terms_form.blank("Bernoulli"), "name": "Trial", "daily": "yes", "days": "5", "columns": "improved"}
+    right |= {"values_low": "0", "values_high": "1"}
+    if field == "target":
+        right = {**terms_form.blank("LinearRegression"), "name": "Trial", "columns": "improved"}
+    check_fault(right, field, text)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_mistake_in_any_parameter_is_shown_beside_it(family: str) -> None:
+    right = {**terms_form.blank(family), "name": "Trial"}
+    campaigns.checked_terms(terms_form.terms_of(right))
+    fields = [f"prior_{parameter.name}" for parameter in FAMILIES[family].parameters()]
+    for field in fields:
+        if right[field] not in ("true", "false"):  # which can only be chosen
+            check_fault(right, field, "no such thing")
+
+
+@pytest.mark.parametrize("rule", offered_rules())
+def test_a_mistake_in_any_option_is_shown_beside_it(rule: str) -> None:
+    right = {**terms_form.blank("Bernoulli", rule), "name": "Trial", "rows": "60", "days": "5"}
+    campaigns.checked_terms(terms_form.terms_of(right))
+    for field, option in terms_form.options_of(rule).items():
+        if option.kind != "flag":
+            check_fault(right, field, "no such thing")
+
+
+def check_fault(right: dict[str, str], field: str, text: str) -> None:
+    """Type something wrong into one field of a form, and see that this field is marked."""
+    typed = {**right, field: text}
+    with pytest.raises(TrothError) as refused:
+        campaigns.checked_terms(terms_form.terms_of(typed))
+    assert terms_form.field_of(refused.value, typed) == field, refused.value
+
+
 @pytest.mark.parametrize("rule", offered_rules())
 def test_the_preview_says_what_is_proved_and_what_lies_earn(world: SimpleNamespace, rule: str) -> None:
     analyst = world.analyst

@@ -83,7 +83,7 @@ def terms_of(typed: dict[str, str]) -> dict[str, Any]:
         campaign["price"] = typed["price"]
     limits: dict[str, Any] = {key: _whole("limits", key, typed[key]) for key in ("rows", "tasks") if typed[key]}
     if typed["values_low"] or typed["values_high"]:
-        limits["values"] = [_number("limits", "values", typed[name] or "-") for name in ("values_low", "values_high")]
+        limits["values"] = [_bound(name, typed[name]) for name in ("values_low", "values_high")]
     if limits:
         terms["limits"] = limits
     return terms
@@ -113,7 +113,7 @@ def _model(typed: dict[str, str]) -> dict[str, Any]:
             if text:
                 prior[parameter.name] = parameter.kind.parse(text)
         except ValueError as error:
-            raise InvalidError(f"[model.prior] {parameter.name}: {error}") from None
+            raise InvalidError.in_terms("model.prior", parameter.name, str(error)) from None
     return {**model, "prior": prior}
 
 
@@ -161,7 +161,18 @@ def _number(section: str, key: str, text: str) -> int | float:
         raise InvalidError.in_terms(section, key, f"{text!r} is not a number") from None
 
 
+def _bound(field: str, text: str) -> int | float:
+    """Return one end of the values that are allowed; a mistake is in its own field, though a file has one key."""
+    if not text:
+        raise InvalidError("[limits] values: needs both ends", section="limits", key=field)
+    try:
+        return _number("limits", "values", text)
+    except InvalidError as error:
+        raise InvalidError(str(error), section="limits", key=field) from None
+
+
 _FIELDS = {"values": "values_low", "day": "daily", "column": "columns"}
+_PREFIXES = {"model": ("prior_",), "mechanism": ("option_",)}
 
 
 def field_of(error: TrothError, typed: dict[str, str]) -> str | None:
@@ -175,11 +186,11 @@ def field_of(error: TrothError, typed: dict[str, str]) -> str | None:
     'prior_alpha'
     """
     section, key = getattr(error, "section", None), getattr(error, "key", None)
-    table = str(section).rpartition(".")[2]  # of [model.scales] and [model.levels], which have columns as keys
-    candidates = (
-        table if table in ("scales", "levels") else _FIELDS.get(str(key), key),
-        f"prior_{key}",
-        f"option_{key}",
-        "family" if section == "model" else None,
-    )
-    return next((name for name in candidates if name in typed), None) if section is not None else None
+    if section is None:
+        return None
+    table, _, inner = str(section).partition(".")
+    if inner in ("scales", "levels"):  # whose keys are columns
+        return inner
+    fields = [f"{prefix}{key}" for prefix in _PREFIXES.get(table, ())]
+    fields += [_FIELDS.get(str(key), str(key)), "family" if table == "model" else ""]
+    return next((name for name in fields if name in typed), None)

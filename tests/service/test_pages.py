@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator
 from hashlib import sha256
 from html.parser import HTMLParser
@@ -15,6 +16,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import troth.service
+from troth.campaigns.starter.examples import init
 from troth.core.errors import TrothError
 from troth.data.request import Report
 from troth.mechanisms import offered_rules
@@ -550,6 +552,13 @@ def test_scales_and_levels_that_cannot_be_used_are_named_in_the_form(field: str,
     assert terms_form.field_of(refused.value, typed) == field
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_form_says_the_model_as_a_new_campaign_file_does(family: str, tmp_path: Path) -> None:
+    file = tomllib.loads(init(tmp_path / "new", family).read_text())["model"]
+    form = terms_form.terms_of({**terms_form.blank(family), "name": "Trial"})["model"]
+    assert form == file
+
+
 MISTAKES = {
     "name": "",
     "budget": "much",
@@ -580,8 +589,7 @@ def test_a_mistake_is_shown_beside_its_field(field: str, text: str) -> None:
 def test_a_mistake_in_any_parameter_is_shown_beside_it(family: str) -> None:
     right = {**terms_form.blank(family), "name": "Trial"}
     campaigns.checked_terms(terms_form.terms_of(right))
-    fields = [f"prior_{parameter.name}" for parameter in FAMILIES[family].parameters()]
-    for field in fields:
+    for field in terms_form.parameters_of(family):
         if right[field] not in ("true", "false"):  # which can only be chosen
             check_fault(right, field, "no such thing")
 
@@ -593,6 +601,13 @@ def test_a_mistake_in_any_option_is_shown_beside_it(rule: str) -> None:
     for field, option in terms_form.options_of(rule).items():
         if option.kind != "flag":
             check_fault(right, field, "no such thing")
+
+
+@pytest.mark.parametrize("rule", offered_rules())
+def test_any_rule_can_be_bonded_in_the_form(rule: str) -> None:
+    typed = {**terms_form.blank("Bernoulli", rule), "name": "Trial"}
+    assert "bonded" not in terms_form.terms_of(typed)["mechanism"]
+    assert terms_form.terms_of({**typed, "option_bonded": "yes"})["mechanism"]["bonded"] is True
 
 
 def check_fault(right: dict[str, str], field: str, text: str) -> None:

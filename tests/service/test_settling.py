@@ -142,8 +142,8 @@ def test_two_processes_do_not_attempt_the_same_payments(
         world = make_world(store)
         world.report_all({"Ash": (3, 1), "Birch": (1, 3)})
         with store.write() as tx:
-            tx.execute(update(rounds).values(attempts=1, **attempt))
-        world.close()
+            tx.execute(update(rounds).values(state="closed", closed=now(), attempts=1, **attempt))
+        settlement.settle(store, world.campaign)
         assert world.round().state == ("closed" if waits else "paid")
 
 

@@ -74,10 +74,10 @@ def test_mistakes_in_its_campaign_file_are_named(changed: str, message: str, tmp
 
 def test_the_form_asks_for_its_parameters() -> None:
     typed = terms_form.blank("Rayleigh")
-    assert (typed["prior_shape"], typed["prior_rate"], typed["prior_unit"]) == ("3", "2", "metre")
+    assert (typed["prior_shape"], typed["prior_rate"], typed["known_unit"]) == ("3", "2", "metre")
     assert (typed["columns"], typed["target"], typed["categories"]) == ("height", "", "")
     assert not terms_form.reads_labels("Rayleigh")
-    terms = terms_form.terms_of({**typed, "name": "waves", "prior_rate": "0.5", "prior_unit": "foot"})
+    terms = terms_form.terms_of({**typed, "name": "waves", "prior_rate": "0.5", "known_unit": "foot"})
     assert troth.Campaign.from_dict(terms).model == Rayleigh(3, 0.5, "foot")
     with pytest.raises(troth.TrothError, match=r"\[model.prior\] rate: must be one number"):
         terms_form.terms_of({**typed, "name": "waves", "prior_rate": "1, 2"})

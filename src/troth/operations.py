@@ -5,7 +5,9 @@ This is plain data. `troth.service.api` mounts it and `troth.client.Client` call
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from functools import cached_property
 from string import Formatter
 from typing import Literal, NamedTuple
 
@@ -14,6 +16,8 @@ Scope = Literal["read", "submit", "manage"]
 SCOPES: tuple[Scope, ...] = ("read", "submit", "manage")
 Lane = Literal["health", "reads", "writes", "passwords", "work", "parsing"]
 """Kinds of work that never wait for each other."""
+Size = Literal["small", "large", "upload"]
+"""How large a body may be; an upload is counted while it is stored."""
 
 
 class Access(NamedTuple):
@@ -52,6 +56,8 @@ class Operation:
         that hands out a secret takes none, because replies under keys are stored.
     slow
         The kind of work, where it takes longer than a look at the database or a change to it.
+    size
+        How large the body of a request may be.
     """
 
     name: str
@@ -66,6 +72,17 @@ class Operation:
     refusals: tuple[int, ...] = ()
     keyed: bool = False
     slow: Lane | None = None
+    size: Size = "small"
+
+    @property
+    def route(self) -> str:
+        """Its method and its path, as a table of routes has them."""
+        return f"{self.method} {PREFIX}{self.path}"
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """What a method and an address of this operation look like."""
+        return re.compile(re.sub(r"\\{[^}]*\\}", "[^/]+", re.escape(self.route)))
 
     @property
     def lane(self) -> Lane:
@@ -115,10 +132,10 @@ _CAMPAIGNS = (
         output="Campaigns"),
     Operation("create_campaign", "POST", "/campaigns", _MANAGE,
         "Create a campaign from the tables of a campaign file; the seed is drawn and committed to.",
-        input="NewCampaign", output="OwnCampaign", status=201, refusals=(409,), keyed=True),
+        input="NewCampaign", output="OwnCampaign", status=201, refusals=(409,), keyed=True, size="large"),
     Operation("show_campaign", "GET", _CAMPAIGN, _READ, "Show a campaign.", output="Campaign"),
     Operation("change_terms", "PUT", f"{_CAMPAIGN}/terms", _MANAGE, "Replace the terms, until the first round opens.",
-        input="Terms", output="OwnCampaign", refusals=(409,)),
+        input="Terms", output="OwnCampaign", refusals=(409,), size="large"),
     Operation("campaign_file", "GET", f"{_CAMPAIGN}/campaign.toml", _READ,
         "Return the terms as a campaign file; providers get it without the names of others.",
         output=Content("application/toml", "campaign.toml")),
@@ -169,10 +186,11 @@ _SUBMISSIONS = (
     Operation("submit_file", "POST", f"{_ROUND}/submissions/file", _SUBMIT,
         "Send a file of rows or statistics; it counts once you confirm it.",
         input=Content("application/octet-stream"), output="Submission", query=("name",), status=201,
-        refusals=(409, 415, 429), keyed=True),
+        refusals=(409, 415, 429), keyed=True, size="upload"),
     Operation("submit_statistics", "POST", f"{_ROUND}/submissions/statistics", _SUBMIT,
         "Send statistics instead of rows, as `troth statistics` writes them; they count once you confirm them.",
-        input=Content("application/json"), output="Submission", status=201, refusals=(409, 429), keyed=True),
+        input=Content("application/json"), output="Submission", status=201, refusals=(409, 429), keyed=True,
+        size="large"),
     Operation("confirm_submission", "POST", f"{_SUBMISSION}/confirm", _SUBMIT,
         "Make a submission your report, and return the receipt.",
         input="Confirmation", output="Submission", refusals=(409,), keyed=True),
@@ -224,3 +242,17 @@ GROUPS = {
 }
 """The operations, as the documentation of the API groups them."""
 OPERATIONS: tuple[Operation, ...] = tuple(operation for group in GROUPS.values() for operation in group)
+
+
+def operation_at(method: str, path: str) -> Operation | None:
+    """Return the operation that a request is for; of two that match, the one with fewer parameters.
+
+    Examples
+    --------
+    >>> operation_at("PUT", "/api/v1/campaigns/3f/terms").name
+    'change_terms'
+    >>> operation_at("PUT", "/api/v1/nowhere") is None
+    True
+    """
+    matching = [operation for operation in OPERATIONS if operation.pattern.fullmatch(f"{method} {path}")]
+    return min(matching, key=lambda operation: len(operation.path_parameters), default=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator
 from hashlib import sha256
 from html.parser import HTMLParser
@@ -15,6 +16,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import troth.service
+from troth.campaigns.starter.examples import init
 from troth.core.errors import TrothError
 from troth.data.request import Report
 from troth.mechanisms import offered_rules
@@ -548,6 +550,72 @@ def test_scales_and_levels_that_cannot_be_used_are_named_in_the_form(field: str,
     with pytest.raises(TrothError, match=message) as refused:
         campaigns.checked_terms(terms_form.terms_of(typed))
     assert terms_form.field_of(refused.value, typed) == field
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_form_says_the_model_as_a_new_campaign_file_does(family: str, tmp_path: Path) -> None:
+    file = tomllib.loads(init(tmp_path / "new", family).read_text())["model"]
+    form = terms_form.terms_of({**terms_form.blank(family), "name": "Trial"})["model"]
+    assert form == file
+
+
+MISTAKES = {
+    "name": "",
+    "budget": "much",
+    "decimals": "two",
+    "days": "many",
+    "price": "cheap",
+    "columns": "",
+    "target": "improved",
+    "categories": "one",
+    "rows": "-1",
+    "tasks": "few",
+    "values_low": "low",
+    "values_high": "high",
+}
+"""What somebody may type wrongly into a form that is right otherwise."""
+
+
+@pytest.mark.parametrize(("field", "text"), MISTAKES.items())
+def test_a_mistake_is_shown_beside_its_field(field: str, text: str) -> None:
+    right = {**terms_form.blank("Bernoulli"), "name": "Trial", "daily": "yes", "days": "5", "columns": "improved"}
+    right |= {"values_low": "0", "values_high": "1"}
+    if field == "target":
+        right = {**terms_form.blank("LinearRegression"), "name": "Trial", "columns": "improved"}
+    check_fault(right, field, text)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_mistake_in_any_parameter_is_shown_beside_it(family: str) -> None:
+    right = {**terms_form.blank(family), "name": "Trial"}
+    campaigns.checked_terms(terms_form.terms_of(right))
+    for field in terms_form.parameters_of(family):
+        if right[field] not in ("true", "false"):  # which can only be chosen
+            check_fault(right, field, "no such thing")
+
+
+@pytest.mark.parametrize("rule", offered_rules())
+def test_a_mistake_in_any_option_is_shown_beside_it(rule: str) -> None:
+    right = {**terms_form.blank("Bernoulli", rule), "name": "Trial", "rows": "60", "days": "5"}
+    campaigns.checked_terms(terms_form.terms_of(right))
+    for field, option in terms_form.options_of(rule).items():
+        if option.kind != "flag":
+            check_fault(right, field, "no such thing")
+
+
+@pytest.mark.parametrize("rule", offered_rules())
+def test_any_rule_can_be_bonded_in_the_form(rule: str) -> None:
+    typed = {**terms_form.blank("Bernoulli", rule), "name": "Trial"}
+    assert "bonded" not in terms_form.terms_of(typed)["mechanism"]
+    assert terms_form.terms_of({**typed, "option_bonded": "yes"})["mechanism"]["bonded"] is True
+
+
+def check_fault(right: dict[str, str], field: str, text: str) -> None:
+    """Type something wrong into one field of a form, and see that this field is marked."""
+    typed = {**right, field: text}
+    with pytest.raises(TrothError) as refused:
+        campaigns.checked_terms(terms_form.terms_of(typed))
+    assert terms_form.field_of(refused.value, typed) == field, refused.value
 
 
 @pytest.mark.parametrize("rule", offered_rules())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -21,6 +22,7 @@ from troth.service import campaigns, settlement, settling
 from troth.service.errors import UnavailableError
 from troth.service.schema import rounds
 from troth.service.settling import check_bounded, suspect_of
+from troth.service.store import now
 from troth.service.worker_processes import Bounds
 
 FINITE: dict[str, Any] = {
@@ -116,6 +118,33 @@ def test_attempts_that_killed_the_service_count(database: str, monkeypatch: pyte
         monkeypatch.setattr(settlement, "find_suspect", lambda *_: None)
         settlement.settle(store, world.campaign)
         assert "whoever tried was killed; no single report is the cause" in world.round().problem
+
+
+@pytest.mark.parametrize(
+    ("made_by", "waits"),
+    [
+        ({"attempt_process": os.getppid(), "attempt_started": "its own"}, True),
+        ({"attempt_process": os.getppid(), "attempt_started": "of an earlier process of this number"}, False),
+        ({"attempt_process": os.getpid(), "attempt_started": "its own"}, False),
+        ({"attempt_host": "another machine"}, True),
+        ({"attempt_host": "another machine", "attempted": "2000-01-01T00:00:00.000Z"}, False),
+    ],
+)
+def test_two_processes_do_not_attempt_the_same_payments(
+    database: str, made_by: dict[str, Any], waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An attempt of a process that runs is waited for; one of a process that has ended, or is long past, is not."""
+    monkeypatch.setattr(settlement, "_PATIENCE", 0.0)
+    attempt = {"attempted": now(), "attempt_host": socket.gethostname(), **made_by}
+    if attempt.get("attempt_started") == "its own":
+        attempt["attempt_started"] = settlement._started(attempt["attempt_process"])
+    with opened(database) as store:
+        world = make_world(store)
+        world.report_all({"Ash": (3, 1), "Birch": (1, 3)})
+        with store.write() as tx:
+            tx.execute(update(rounds).values(state="closed", closed=now(), attempts=1, **attempt))
+        settlement.settle(store, world.campaign)
+        assert world.round().state == ("closed" if waits else "paid")
 
 
 def test_a_time_without_a_place_to_compute_in_is_no_attempt(database: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,12 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from troth.mechanisms.bonded import Bonded
+from troth.mechanisms.options import Flag, Option
 from troth.mechanisms.registry import DEFAULT_RULE, RULES, offered_rules
 
 if TYPE_CHECKING:
     from troth.core.contract import Model
     from troth.core.settings import Section
     from troth.mechanisms.rule import Rule
+
+BONDED = Flag("bonded", False, label="Bonded: hold back the empty share; payments can be negative")
+"""What any rule can be besides its own options."""
+
+
+def settings_of(rule: str) -> dict[str, Option]:
+    """Return everything that a ``[mechanism]`` table can say about a rule: its own options, and those of any rule.
+
+    Examples
+    --------
+    >>> list(settings_of("SyntheticPeers"))
+    ['draws', 'divergence', 'power', 'bonded']
+    """
+    return {**RULES[rule].settings(), BONDED.key: BONDED}
 
 
 def read_rule(section: Section, tasks_of: Model | None = None) -> Rule:
@@ -28,7 +43,7 @@ def read_rule(section: Section, tasks_of: Model | None = None) -> Rule:
         raise section.fail("rule", f"{name} {chosen.not_offered}; use {' or '.join(offered_rules())}")
     if tasks_of is not None:
         section.left.update({**chosen.task_defaults(tasks_of), **section.left})
-    bonded = section.flag("bonded")
+    bonded = BONDED.read(section)
     rule = chosen.from_settings(section)
-    section.done(("rule", "bonded", "commitment", *chosen.settings()))
+    section.done(("rule", "commitment", *settings_of(name)))
     return Bonded(rule) if bonded else rule

@@ -15,7 +15,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from troth import __version__
 from troth.service import accounts, api, confinement, heads, incoming, pages, settlement, upload_queue
-from troth.service.access import API, DOCUMENT, check_table
+from troth.service.access import API, DOCUMENT, HEALTH, check_table
 from troth.service.migrate import migrate
 from troth.service.openapi import describe
 from troth.service.request_limits import SizeLimit, TimeLimit
@@ -112,7 +112,7 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
         redoc_url=None,
     )
     app.state.store, app.state.settings = store, settings
-    app.state.access = {**API, **pages.ACCESS}
+    app.state.access, app.state.health = {**API, **pages.ACCESS}, HEALTH | pages.HEALTH
     app.router.routes.extend(api.mounted().routes)  # matched once; an included router is matched twice
     pages.add_to(app)
     describe(app)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import re
 
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from troth.operations import PREFIX
+from troth.operations import PREFIX, operation_at
 
 LARGEST_JSON, SMALL_JSON = 4 << 20, 1 << 16
-_LARGE = re.compile(rf"{PREFIX}/campaigns(/[^/]+/(terms|rounds/[^/]+/submissions/statistics))?")  # others are small
 _FORM = 1 << 20  # what a form has around a file
 IDLE_SECONDS, FIRST_SECONDS, SLOWEST = 20.0, 30.0, 8192
 """Between two parts of a body; for a body of any size; and bytes a second of a large one."""
@@ -55,8 +53,8 @@ class SizeLimit:
     Parameters
     ----------
     largest
-        The largest upload. Terms and statistics have at most `LARGEST_JSON` bytes, other requests to the API
-        `SMALL_JSON`: to parse them holds everybody up.
+        The largest upload. Operations say which requests are large, with at most `LARGEST_JSON` bytes; others to the
+        API have at most `SMALL_JSON`, because to parse them holds everybody up.
     """
 
     def __init__(self, app: ASGIApp, *, largest: int) -> None:
@@ -64,10 +62,11 @@ class SizeLimit:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, and count what is read of it."""
-        if scope["type"] != "http" or scope["path"].endswith("/submissions/file"):  # which counts by itself
+        most = self._most(scope) if scope["type"] == "http" else None
+        if most is None:
             await self.app(scope, receive, send)
             return
-        count, most = 0, self._most(scope["path"])
+        count = 0
         message = f"the request is larger than {most:,} bytes, the most that is accepted here"
         declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
         if not declared.isdigit() or len(declared) > 18 or int(declared) > most:
@@ -85,7 +84,10 @@ class SizeLimit:
 
         await self.app(scope, counted, send)
 
-    def _most(self, path: str) -> int:
-        if not path.startswith(PREFIX):
+    def _most(self, scope: Scope) -> int | None:
+        """Return how many bytes a request may have; None for an upload to the API, which is counted as it is stored."""
+        if not scope["path"].startswith(PREFIX):
             return self.largest + _FORM
-        return LARGEST_JSON if _LARGE.fullmatch(path) else SMALL_JSON
+        operation = operation_at(scope["method"], scope["path"])
+        size = "small" if operation is None else operation.size
+        return {"small": SMALL_JSON, "large": LARGEST_JSON, "upload": None}[size]

@@ -21,6 +21,8 @@ from pydantic import (
 )
 
 from troth.campaigns.money import to_text
+from troth.mechanisms import DEFAULT_RULE
+from troth.models import FAMILIES
 from troth.operations import Scope
 
 
@@ -142,8 +144,8 @@ class Promise(Shown):
     budget_per: Literal["campaign", "day"]
     daily: bool
     days: int | None
-    rule: str = Field(examples=["LineUp"])
-    family: str = Field(examples=["Bernoulli"])
+    rule: str = Field(examples=[DEFAULT_RULE])
+    family: str = Field(examples=[next(iter(FAMILIES))])
     columns: list[str]
     categories: list[str] | None
     most_rows: int | None

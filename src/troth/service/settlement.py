@@ -343,19 +343,26 @@ def _count_attempt(store: Store, waiting: list[Row[Any]]) -> int | None:
     mine = rounds.c.id.in_([row.id for row in waiting])
     with store.write() as tx:
         rows = tx.execute(select(rounds).where(mine).with_for_update()).all()
-        if any(row.attempts and _runs_elsewhere(row.attempted) for row in rows):
+        if any(row.attempts and _runs_elsewhere(row) for row in rows):
             return None
-        mark = f"{now()} {os.getpid()} {_started(os.getpid())} {socket.gethostname()}"
-        tx.execute(update(rounds).where(mine).values(attempts=rounds.c.attempts + 1, attempted=mark))
+        process = os.getpid()
+        made_by = {
+            "attempt_process": process,
+            "attempt_started": _started(process),
+            "attempt_host": socket.gethostname(),
+        }
+        tx.execute(update(rounds).where(mine).values(attempts=rounds.c.attempts + 1, attempted=now(), **made_by))
         return 1 + max(int(row.attempts) for row in rows)
 
 
-def _runs_elsewhere(mark: str | None) -> bool:
-    """Return whether another process may still be making the attempt of a mark: time, process, its start, machine."""
-    began, pid, started, host = (mark or "- 0 0 ").split(" ", 3)
-    if host != socket.gethostname():
-        return began > after(seconds=-LEASE)
-    return int(pid) != os.getpid() and started == _started(int(pid)) != ""
+def _runs_elsewhere(row: Row[Any]) -> bool:
+    """Return whether another process may still be making the last attempt to pay a round."""
+    if row.attempted is None:
+        return False
+    if row.attempt_host != socket.gethostname():
+        return bool(row.attempted > after(seconds=-LEASE))
+    process = row.attempt_process
+    return process != os.getpid() and row.attempt_started == _started(process) != ""
 
 
 def _started(pid: int) -> str:

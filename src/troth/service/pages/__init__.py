@@ -44,6 +44,11 @@ class Page(NamedTuple):
     again: Callable[..., Response] | None = None
     welcome: Callable[..., Any] | None = None
 
+    @property
+    def route(self) -> str:
+        """Its method and its path, as the table of access has them."""
+        return f"{self.method} {self.path}"
+
     def endpoint(self) -> Callable[..., Any]:
         """Return what FastAPI calls: the function, in a thread of its lane unless it is a coroutine."""
         function, again = self.function, self.again
@@ -142,7 +147,8 @@ PAGES: tuple[Page, ...] = (
     Page("POST", f"{_SUBMISSION}/confirm", _PROVIDER, provider.confirm, again=provider.submission_page),
     Page("GET", "/results", _PROVIDER, provider.results),
 )
-ACCESS = {"MOUNT /static": ANYONE} | {f"{page.method} {page.path}": page.access for page in PAGES}
+ACCESS = {"MOUNT /static": ANYONE} | {page.route: page.access for page in PAGES}
+HEALTH = {page.route for page in PAGES if page.slow == "health"}
 
 
 class Unchanged(StaticFiles):

@@ -46,7 +46,7 @@ def new_page(
         "families": {name: each.description for name, each in FAMILIES.items()},
         "rules": {name: rule.purpose for name, rule in offered_rules().items()},
         "options": terms_form.options_of(typed["rule"]),
-        "parameters": family.parameters(),
+        "parameters": terms_form.parameters_of(typed["family"]),
         "regression": family.explains_target,
         "labels": terms_form.reads_labels(typed["family"]),
         "fault": None if error is None or as_file else terms_form.field_of(error, typed),

@@ -8,8 +8,10 @@ from typing import Any
 from troth.core.errors import TrothError
 from troth.mechanisms import DEFAULT_RULE, RULES, offered_rules
 from troth.mechanisms.options import Option
+from troth.mechanisms.settings import settings_of
 from troth.models import FAMILIES
 from troth.models.first_guess import GuessesFromColumn
+from troth.models.parameters import Parameter
 from troth.service.errors import InvalidError
 from troth.service.pages.forms import Fields
 
@@ -21,18 +23,23 @@ DEFAULT_FAMILY = next(
 
 def options_of(rule: str) -> dict[str, Option]:
     """Return the options that the form asks for, by the names of their fields."""
-    return {f"option_{key}": option for key, option in RULES[rule].settings().items() if option.in_form}
+    return {f"option_{key}": option for key, option in settings_of(rule).items() if option.in_form}
+
+
+def parameters_of(family: str) -> dict[str, Parameter]:
+    """Return the parameters of a family by the names of their fields: of the prior, and known ones."""
+    return {f"{'known' if each.known else 'prior'}_{each.name}": each for each in FAMILIES[family].parameters()}
 
 
 def blank(family: str = DEFAULT_FAMILY, rule: str = DEFAULT_RULE) -> dict[str, str]:
     """Return what an untouched form says, by the names of its fields."""
-    empty = "name about days task price tasks intercept scales levels bonded rows values_low values_high toml"
+    empty = "name about days task price tasks intercept scales levels rows values_low values_high toml"
     typed = dict.fromkeys([*empty.split(), "publish_at_once", "share_ledger"], "")
     typed |= {"budget": "1000.00", "currency": "EUR", "decimals": "2", "budget_per": "campaign"}
     typed |= {"daily": "yes" if RULES[rule]().days > 1 else "", "family": family, "rule": rule}
     typed |= {"providers": "5", "expected": "50", **_columns_of(family)}
     typed |= {name: option.text for name, option in options_of(rule).items()}
-    return typed | {f"prior_{parameter.name}": parameter.text for parameter in FAMILIES[family].parameters()}
+    return typed | {name: parameter.text for name, parameter in parameters_of(family).items()}
 
 
 def _columns_of(family: str) -> dict[str, str]:
@@ -55,7 +62,7 @@ def typed_in(form: Fields) -> dict[str, str]:
     examples = {"family", "rule"}
     shown = form.text("shown")
     if shown != family:
-        examples |= {name for name in typed if name.startswith("prior_")}
+        examples |= {*parameters_of(family)}
         before = _columns_of(shown) if shown in FAMILIES else {}
         examples |= {name for name in _columns_of(family) if form.text(name) in ("", before.get(name))}
     if form.text("shown_rule") != rule:
@@ -83,7 +90,7 @@ def terms_of(typed: dict[str, str]) -> dict[str, Any]:
         campaign["price"] = typed["price"]
     limits: dict[str, Any] = {key: _whole("limits", key, typed[key]) for key in ("rows", "tasks") if typed[key]}
     if typed["values_low"] or typed["values_high"]:
-        limits["values"] = [_number("limits", "values", typed[name] or "-") for name in ("values_low", "values_high")]
+        limits["values"] = [_bound(name, typed[name]) for name in ("values_low", "values_high")]
     if limits:
         terms["limits"] = limits
     return terms
@@ -106,15 +113,29 @@ def _model(typed: dict[str, str]) -> dict[str, Any]:
             model["levels"] = levels
     if typed["categories"]:
         model["categories"] = _words(typed["categories"])
-    prior = {}
-    for parameter in family.parameters():
-        text = typed.get(f"prior_{parameter.name}", "")
+    return model | _parameters(typed)
+
+
+def _parameters(typed: dict[str, str]) -> dict[str, Any]:
+    """Return a model's parameters where `troth init` puts them: those of the prior in a table of their own.
+
+    If one of them is itself called prior, all are beside it. Defaults that nobody has touched are left out.
+    """
+    fields = {
+        name: parameter
+        for name, parameter in parameters_of(typed["family"]).items()
+        if typed[name] and (parameter.example is not None or typed[name] != parameter.text)
+    }
+    beside = any(parameter.name == "prior" for parameter in fields.values())
+    known: dict[str, Any] = {}
+    prior: dict[str, Any] = {}
+    for name, parameter in fields.items():
+        table, section = (known, "model") if beside or parameter.known else (prior, "model.prior")
         try:
-            if text:
-                prior[parameter.name] = parameter.kind.parse(text)
+            table[parameter.name] = parameter.kind.parse(typed[name])
         except ValueError as error:
-            raise InvalidError(f"[model.prior] {parameter.name}: {error}") from None
-    return {**model, "prior": prior}
+            raise InvalidError.in_terms(section, parameter.name, str(error)) from None
+    return {**known, "prior": prior} if prior else known
 
 
 def _by_column(key: str, typed: dict[str, str], columns: list[str]) -> dict[str, list[str]]:
@@ -133,14 +154,12 @@ def _by_column(key: str, typed: dict[str, str], columns: list[str]) -> dict[str,
 def _rule(typed: dict[str, str]) -> dict[str, Any]:
     table: dict[str, Any] = {"rule": typed["rule"]}
     for name, option in options_of(typed["rule"]).items():
-        untouched = typed["task"] and typed[name] == option.text  # tasks have other defaults
-        if (typed[name] or option.kind == "flag") and not untouched:
+        left_out = typed["task"] or option.kind == "flag"  # tasks have other defaults
+        if (typed[name] or option.kind == "flag") and not (left_out and typed[name] == option.text):
             try:
                 table[option.key] = option.parse(typed[name])
             except ValueError as error:
                 raise InvalidError.in_terms("mechanism", option.key, str(error)) from None
-    if typed["bonded"]:
-        table["bonded"] = True
     return table
 
 
@@ -161,7 +180,18 @@ def _number(section: str, key: str, text: str) -> int | float:
         raise InvalidError.in_terms(section, key, f"{text!r} is not a number") from None
 
 
+def _bound(field: str, text: str) -> int | float:
+    """Return one end of the values that are allowed; a mistake is in its own field, though a file has one key."""
+    if not text:
+        raise InvalidError("[limits] values: needs both ends", section="limits", key=field)
+    try:
+        return _number("limits", "values", text)
+    except InvalidError as error:
+        raise InvalidError(str(error), section="limits", key=field) from None
+
+
 _FIELDS = {"values": "values_low", "day": "daily", "column": "columns"}
+_PREFIXES = {"model": ("prior_", "known_"), "mechanism": ("option_",)}
 
 
 def field_of(error: TrothError, typed: dict[str, str]) -> str | None:
@@ -175,11 +205,11 @@ def field_of(error: TrothError, typed: dict[str, str]) -> str | None:
     'prior_alpha'
     """
     section, key = getattr(error, "section", None), getattr(error, "key", None)
-    table = str(section).rpartition(".")[2]  # of [model.scales] and [model.levels], which have columns as keys
-    candidates = (
-        table if table in ("scales", "levels") else _FIELDS.get(str(key), key),
-        f"prior_{key}",
-        f"option_{key}",
-        "family" if section == "model" else None,
-    )
-    return next((name for name in candidates if name in typed), None) if section is not None else None
+    if section is None:
+        return None
+    table, _, inner = str(section).partition(".")
+    if inner in ("scales", "levels"):  # whose keys are columns
+        return inner
+    fields = [f"{prefix}{key}" for prefix in _PREFIXES.get(table, ())]
+    fields += [_FIELDS.get(str(key), str(key)), "family" if table == "model" else ""]
+    return next((name for name in fields if name in typed), None)

@@ -1,0 +1,66 @@
+"""How large a request may be follows from its operation, wherever that is mounted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fastapi import FastAPI, Request
+from starlette.testclient import TestClient
+
+from service.world import one_app
+from troth import operations
+from troth.operations import OPERATIONS, PREFIX, Operation, operation_at
+from troth.service.request_limits import LARGEST_JSON, SMALL_JSON, SizeLimit
+
+MOST = {"small": SMALL_JSON, "large": LARGEST_JSON, "upload": None}
+LARGE = {"create_campaign", "change_terms", "submit_statistics"}
+
+
+def address(operation: Operation) -> str:
+    """Return an address of an operation."""
+    return PREFIX + operation.path.format_map(dict.fromkeys(operation.path_parameters, "1"))
+
+
+def refused(operation: Operation) -> dict[int, bool]:
+    """Return whether bodies just above each limit are refused."""
+    app = FastAPI()
+    app.add_middleware(SizeLimit, largest=1 << 26)
+
+    @app.api_route("/{path:path}", methods=[operation.method])
+    async def fine(path: str, request: Request) -> int:
+        return len(await request.body())
+
+    client = TestClient(app)
+    statuses: dict[int, Any] = {}
+    for most in (SMALL_JSON, LARGEST_JSON):
+        sent = client.request(operation.method, address(operation), content=b"x" * (most + 1))
+        statuses[most] = sent.status_code == 413
+    return statuses
+
+
+def test_what_may_be_large() -> None:
+    assert {each.name for each in OPERATIONS if each.size == "large"} == LARGE
+    assert {each.name for each in OPERATIONS if each.size == "upload"} == {"submit_file"}
+
+
+@pytest.mark.parametrize("operation", [each for each in OPERATIONS if each.input], ids=lambda each: each.name)
+@pytest.mark.parametrize("renamed", [False, True])
+def test_a_limit_belongs_to_its_operation(operation: Operation, renamed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if renamed:
+        operation = replace(operation, path=f"/elsewhere{operation.path}/renamed")
+        monkeypatch.setattr(operations, "OPERATIONS", (operation,))
+    most = MOST[operation.size]
+    expected = {limit: most is not None and limit >= most for limit in (SMALL_JSON, LARGEST_JSON)}
+    assert refused(operation) == expected
+
+
+def test_every_address_has_its_operation() -> None:
+    assert [operation_at(each.method, address(each)) for each in OPERATIONS] == [*OPERATIONS]
+    assert operation_at("POST", f"{PREFIX}/campaigns/1/terms") is None
+    assert operation_at("PUT", "/campaigns/1/terms") is None
+
+
+def test_health_is_asked_for_in_its_own_lane() -> None:
+    assert one_app().state.health == {f"GET {PREFIX}/health", "GET /health"}

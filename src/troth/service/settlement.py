@@ -362,7 +362,7 @@ def _runs_elsewhere(row: Row[Any]) -> bool:
     if row.attempt_host != socket.gethostname():
         return bool(row.attempted > after(seconds=-LEASE))
     process = row.attempt_process
-    return process != os.getpid() and row.attempt_started == _started(process) != ""
+    return bool(process != os.getpid() and row.attempt_started == _started(process) != "")
 
 
 def _started(pid: int) -> str:

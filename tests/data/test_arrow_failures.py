@@ -30,8 +30,8 @@ def test_arrow_still_words_its_errors_in_this_way(text: bytes, kind: pa.DataType
     assert arrow_failure(caught.value) == failure
 
 
-@pytest.mark.parametrize("text", [b"", b"\n\n", b"\r\n", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n"])
-def test_a_file_without_column_names_is_empty(text: bytes, tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", [b"", b"\n\n", b"\r\n", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n", b"a,b", b"\na"])
+def test_a_file_without_a_whole_line_of_column_names_is_empty(text: bytes, tmp_path: Path) -> None:
     (tmp_path / "own.csv").write_bytes(text)
     with pytest.raises(DataError, match=r"own.csv: the file is empty; it needs a line of column names and rows"):
         Fragment(str(tmp_path / "own.csv"), "csv").column_names()

@@ -119,7 +119,7 @@ def test_a_gain_in_one_round_is_said_to_be_chance() -> None:
         (troth.LineUp(), 0.0, "telling the truth pays best"),
         (troth.OneTime(troth.clipped_range(EVEN, [20] * 5, low=-0.05)), 0.1, "a lie may gain up to"),
         (troth.OneTime(troth.exact_range(EVEN, [20] * 5)), 0.0, "telling the truth pays best"),
-        (troth.OneTime(troth.exact_range(EVEN, [19] * 5)), None, "it is not proved that telling the truth pays best"),
+        (troth.OneTime(troth.exact_range(EVEN, [19] * 5)), None, "this rule is not proved truthful here"),
     ],
 )
 def test_that_the_truth_pays_best_is_said_where_it_is_proved(rule: Any, most: float | None, words: str) -> None:

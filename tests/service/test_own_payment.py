@@ -95,7 +95,7 @@ def test_another_share_with_cents_that_go_with_it_is_found(name: str) -> None:
         terms, view = shown(name, payment)
         share = payment.share - 0.01 if payment.share > 0.5 else payment.share + 0.01
         paid = f"{int(share * Fraction(view['exact_cap'])) / 100:.2f}"
-        with pytest.raises(PaymentError, match="from the numbers shown") as wrong:
+        with pytest.raises(PaymentError, match="the numbers shown give") as wrong:
             check_payment(terms, {**view, "share": round(share, 4), "payment": paid})
         assert wrong.value.field == "share"
 
@@ -106,10 +106,10 @@ def test_another_place_or_another_option_is_found(name: str) -> None:
     assert payment.share not in (0, 1)
     terms, view = shown(name, payment)
     better = {**view["terms"], "above": view["terms"]["above"] - 1}
-    with pytest.raises(PaymentError, match="from the numbers shown"):
+    with pytest.raises(PaymentError, match="the numbers shown give"):
         check_payment(terms, {**view, "terms": better})
     plain = {**terms.plain, "mechanism": {**terms.plain["mechanism"], "rivals": 6}}
-    with pytest.raises(PaymentError, match="from the numbers shown"):
+    with pytest.raises(PaymentError, match="the numbers shown give"):
         check_payment(Campaign.from_dict(plain), view)
     for impossible in ({"above": 2000.0}, {"above": -1.0}, {"above": 0.5}, {"decoys": 7.0}):
         with pytest.raises(DataError, match="has no place behind"):

@@ -108,7 +108,7 @@ def test_a_provider_checks_its_payment_offline(
         with pytest.raises(StatementError, match="not the one in the ledger"):
             check_paid_round(receipt, {**paid, "payments": more})
         alone = {**paid, "line": None}
-        with pytest.raises(StatementError, match="seed is not made"):
+        with pytest.raises(StatementError, match="seed does not derive"):
             check_paid_round(receipt, {**alone, "seed": paid["link"]})
         with pytest.raises(PaymentError, match="not the share"):
             check_paid_round(receipt, {**alone, "payments": more})
@@ -530,7 +530,7 @@ def test_a_round_that_waits_for_two_days_is_checked_with_their_roots(database: s
                 paid = get(world, name, f"/rounds/{day}/payments")
                 assert len(paid["next_roots"]) == 3 - day
                 assert len(check_paid_round(receipts[name, day], paid).done) == 5
-        with pytest.raises(StatementError, match="seed is not made"):
+        with pytest.raises(StatementError, match="seed does not derive"):
             paid = get(world, "Ash", "/rounds/1/payments")
             check_paid_round(receipts["Ash", 1], {**paid, "next_roots": paid["next_roots"][:1]})
         assert post(world, "Ana", "/verify")["valid"] is True

@@ -160,7 +160,9 @@ def check_payment(campaign: Campaign | None, payment: Mapping[str, Any]) -> Chec
     amounts = [_amount(payment[name]) for name in ("payment", "cap", "deposit")]
     paid, cap, deposit = (int(each.scaleb(-int(amounts[0].as_tuple().exponent))) for each in amounts)
     if abs(paid - payment["share"] * cap) > _ROUNDING * cap + 1:
-        raise PaymentError("payment", f"shown as {amount}, which is not {payment['share']:.4f} of {payment['cap']}")
+        raise PaymentError(
+            "payment", f"shown as {amount}, which is not the share shown, {payment['share']:.4f} of {payment['cap']}"
+        )
     if campaign is None or (campaign.task is not None and campaign.price is None):
         done = [f"the payment of {amount} is the share shown, of the cap shown"]
         return Checked(done, [f"that the share and the cap are what the rule makes of all reports: {_LEDGER}"], [])

@@ -297,7 +297,7 @@ def _csv_names(fragment: Fragment) -> list[str]:
 
 
 def _csv_header(fragment: Fragment, line: bytes) -> list[str]:
-    if not line.removeprefix(BOM_UTF8).strip(b"\r\n"):
+    if not _LINE_END.search(line.removeprefix(BOM_UTF8)):  # no line of names that ends, so no rows either
         place = file_name(fragment.path)
         raise DataError(f"{place}: the file is empty; it needs a line of column names and rows")
     memory = pa.BufferOutputStream()

@@ -115,7 +115,7 @@ class Verdict:
                 "from that is not proved: measure lies with troth audit"
             )
         if self.most_gained is None:
-            return "this rule is not proved truthful: measure lies with troth audit"
+            return "this rule is not proved truthful here: measure lies with troth audit"
         if self.most_gained > 0:
             return f"if it is right, a lie may gain up to {100 * self.most_gained:.2g}% of the cap in expectation"
         return "if it is right, telling the truth pays best"

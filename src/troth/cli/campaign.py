@@ -333,4 +333,4 @@ def refuse_same(*paths: Path) -> None:
     resolved = [path.resolve() for path in paths]
     for path in paths:
         if resolved.count(path.resolve()) > 1:
-            raise DataError(f"{path}: is named twice; one file would be written over the other")
+            raise DataError(f"{path}: two outputs have the same path")

@@ -361,8 +361,8 @@ def _runs_elsewhere(row: Row[Any]) -> bool:
         return False
     if row.attempt_host != socket.gethostname():
         return bool(row.attempted > after(seconds=-LEASE))
-    process = row.attempt_process
-    return process != os.getpid() and row.attempt_started == _started(process) != ""
+    process = int(row.attempt_process)
+    return process != os.getpid() and str(row.attempt_started) == _started(process) != ""
 
 
 def _started(pid: int) -> str:

@@ -159,7 +159,7 @@ def _init_for_data(
         f'wrote {path} for {data}: family = "{guessed.family}"\n'
         "next: read it, above all [model] and its prior, correct what does not match your data, and run\n"
         f"      troth pay {path} --dry-run\n"
-        "which pays nothing and says whether the model fits; then without --dry-run"
+        "This pays nothing and shows whether the model fits. To pay, leave out --dry-run."
     )
     notes = list(guessed.notes)
     if guessed.missing:
@@ -306,7 +306,7 @@ def _say_paid(result: Result, campaign: Path, book: Path, page: Path | None) -> 
     terms = result.campaign
     if not result.paid_now:
         waiting = "nothing is payable yet: a day is paid once the next one is in, or with --final"
-        typer.echo("\nnothing new to pay: all of it had been paid before" if result.rounds else f"\n{waiting}")
+        typer.echo("\nnothing to pay: everything has already been paid" if result.rounds else f"\n{waiting}")
     if terms.history is not None and terms.source is not None and terms.source == terms.history_source:
         warn("[history] and [data] name the same file: pay no days that the model was learnt from")
     if terms.draws and terms.commitment is None:

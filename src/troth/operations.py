@@ -124,7 +124,7 @@ _ACCOUNTS = (
         "Accept an invitation: the account of the token that is sent, or else a new one, becomes the provider.",
         input="Acceptance", output="Joined", status=201, refusals=(403, 404, 409), slow="passwords"),
     Operation("choose_password", "POST", "/passwords", ANYONE,
-        "Choose a password with a one-time sign-in link; the account's sessions and tokens end.",
+        "Choose a password with a one-time sign-in link; this signs out all sessions and revokes all tokens.",
         input="NewPassword", output="Joined", status=201, refusals=(404,), slow="passwords"),
 )  # fmt: skip
 _CAMPAIGNS = (
@@ -148,7 +148,7 @@ _CAMPAIGNS = (
         "Put a provider into a group of related ones, or take it out, until the first round opens.",
         input="Group", output="Provider", refusals=(409,)),
     Operation("invite_again", "POST", f"{_MEMBER}/invitation", _MANAGE,
-        "Return a new one-time invitation for a provider who has not joined; an earlier one ends.",
+        "Return a new one-time invitation for a provider who has not joined; any earlier link stops working.",
         output="Invited", status=201, refusals=(409,)),
     Operation("revoke_provider", "DELETE", _MEMBER, _MANAGE,
         "Let a provider send no more data; its reports to closed rounds stay.", status=204),

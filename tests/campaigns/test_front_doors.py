@@ -172,7 +172,7 @@ def test_words_for_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     path = write_campaign(tmp_path)
     for arguments, words in (
         (["pay", path], "Clinics: OneTime, budget 1,000.00 EUR"),
-        (["pay", path], "nothing new to pay"),
+        (["pay", path], "nothing to pay"),
         (["audit", path, "--simulations", "200"], "report nothing"),
         (["certify", path], "assumed, not proved"),
         (["verify", tmp_path / "ledger.jsonl"], ": valid. "),

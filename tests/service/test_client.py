@@ -294,7 +294,9 @@ def test_tasks_from_a_shell(analyst: Person, tmp_path: Path) -> None:
         files[name] = tmp_path / f"{name}.csv"
         files[name].write_text("item,label\n" + "".join(f"p{i},{(i * i + i // 7 * place) % 2}\n" for i in range(20)))
     analyst.run("round", "open", campaign)
-    assert "they have no tasks" in people["Ivy"].run("submit", campaign, files["Ivy"], "--statistics", "--yes", code=1)
+    assert "does not work for campaigns of tasks" in people["Ivy"].run(
+        "submit", campaign, files["Ivy"], "--statistics", "--yes", code=1
+    )
     (tmp_path / "twice.csv").write_text("item,label\np1,0\np1,0\n")
     assert "rows 1, 2); keep one row" in people["Ivy"].run("submit", campaign, tmp_path / "twice.csv", "--yes", code=1)
     for name, person in people.items():

@@ -187,7 +187,7 @@ def test_the_head_is_compared_with_the_one_that_was_seen(
         (None, 0, "that others see this head"),
         ({}, 0, "the head is the one that was seen"),
         ({"lines": head["lines"] - 4, "root": "ab" * 32}, 0, "that others see this head"),
-        ({"root": "ab" * 32}, 1, "two histories"),
+        ({"root": "ab" * 32}, 1, "two versions"),
         ({"epoch": 2}, 1, "another key or epoch"),
         ({"key": "ab" * 32}, 1, "another key or epoch"),
     ):

@@ -14,6 +14,7 @@ from troth.cli.output import print_result, progress, show, warn
 from troth.core.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
+    from troth.cli.output import Watch
     from troth.results.result import Result
 
 STOPPED = 3  # the exit code if the model does not fit
@@ -104,8 +105,6 @@ def init(
     as_json: AsJson = False,
 ) -> None:
     """Write a commented campaign file, with a small example dataset or for your own data."""
-    from troth.campaigns.money import minor_unit
-
     if task is not None:
         others = {"--rule": rule, "--target": target, "--day": day, "--daily": daily or None}
         unused = [option for option, value in others.items() if value is not None]
@@ -116,32 +115,51 @@ def init(
         return
     if price is not None:
         raise ParameterError("--price is for reports on tasks: name their column with --task")
-    from troth.campaigns.starter.examples import Terms, init_for
+    money: dict[str, Any] = {"budget": budget or "1000.00", "currency": currency, "budget_per": budget_per.value}
+    columns: dict[str, Any] = {"provider": provider, "column": column or None, "target": target, "day": day}
+    if data is None:
+        _init_example(directory, family, rule, as_json, daily=daily, **money, **columns)
+    else:
+        _init_for_data(directory, data, family, rule, as_json, money, columns)
+
+
+def _init_example(directory: Path, family: str | None, rule: str | None, as_json: bool, **settings: Any) -> None:
+    """Write a campaign with drawn data."""
     from troth.campaigns.starter.examples import init as write_example
-    from troth.campaigns.starter.guess import guess
     from troth.campaigns.terms import Campaign
 
-    budget = budget or "1000.00"
-    money: dict[str, Any] = {"budget": budget, "currency": currency, "budget_per": budget_per.value}
-    columns: dict[str, Any] = {"provider": provider, "column": column or None, "target": target, "day": day}
-    guessed = None if data is None else guess(data, family, **columns)
-    if data is None or guessed is None:
-        path = write_example(directory, family, rule, daily=daily, **money, **columns)
-        reveals = " and reveals the seed" if Campaign.load(path).draws else ""
-        text = (
-            f"wrote {path} and {path.parent / 'data'}, an example\n"
-            f"next: replace the files in {path.parent / 'data'} by yours, say in {path.name} what they hold, and run\n"
-            f"      troth pay {path}\n"
-            f"To try the example first, pay a copy: paying writes the ledger{reveals}."
-        )
-        show({"campaign": str(path)}, as_json, text)
-        return
-    path = init_for(directory, data, guessed, rule, Terms(**money, decimals=minor_unit(currency)))
+    path = write_example(directory, family, rule, **settings)
+    reveals = " and reveals the seed" if Campaign.load(path).draws else ""
+    text = (
+        f"wrote {path} and {path.parent / 'data'}, an example\n"
+        f"next: replace the files in {path.parent / 'data'} by yours, say in {path.name} what they hold, and run\n"
+        f"      troth pay {path}\n"
+        f"To try the example first, pay a copy: paying writes the ledger{reveals}."
+    )
+    show({"campaign": str(path)}, as_json, text)
+
+
+def _init_for_data(
+    directory: Path,
+    data: Path,
+    family: str | None,
+    rule: str | None,
+    as_json: bool,
+    money: dict[str, Any],
+    columns: dict[str, Any],
+) -> None:
+    """Write a campaign for data that are there, and say what was guessed from them."""
+    from troth.campaigns.money import minor_unit
+    from troth.campaigns.starter.examples import Terms, init_for
+    from troth.campaigns.starter.guess import guess
+
+    guessed = guess(data, family, **columns)
+    path = init_for(directory, data, guessed, rule, Terms(**money, decimals=minor_unit(money["currency"])))
     text = (
         f'wrote {path} for {data}: family = "{guessed.family}"\n'
         "next: read it, above all [model] and its prior, correct what does not match your data, and run\n"
         f"      troth pay {path} --dry-run\n"
-        "which pays nothing and says whether the model fits; then without --dry-run"
+        "This pays nothing and shows whether the model fits. To pay, leave out --dry-run."
     )
     notes = list(guessed.notes)
     if guessed.missing:
@@ -152,8 +170,9 @@ def init(
             f"the prior in {path} was guessed from the data: replace it by what you knew before anybody reported"
         )
     if guessed.day is not None:
-        each = f"for each of {guessed.days:,} days" if budget_per is BudgetPer.day else f"for all {guessed.days:,} days"
-        notes.append(f"the budget of {budget} {currency} is {each}; see --budget-per")
+        each = "for each of" if money["budget_per"] == BudgetPer.day else "for all"
+        amount = f"{money['budget']} {money['currency']}"
+        notes.append(f"the budget of {amount} is {each} {guessed.days:,} days; see --budget-per")
     if not as_json:
         for note in notes:
             warn(note)
@@ -232,8 +251,6 @@ def pay(
     as_json: AsJson = False,
 ) -> None:
     """Pay what has become payable. If the model does not fit, exit with code 3 instead, also in a dry run."""
-    from troth.campaigns.private_files import readable_by_others
-    from troth.campaigns.seed import secret_path
     from troth.campaigns.terms import Campaign
     from troth.results.pay import pay_campaign
 
@@ -252,16 +269,7 @@ def pay(
         written = not result.paid_now or approve(result)
         result.dry = not written
         if written:
-            try:
-                if result.rounds and not no_report:
-                    result.write_page(page, watch=watch)
-                if csv is not None:
-                    result.write_csv(csv)
-            except OSError as error:
-                raise DataError(
-                    f"{error.filename}: {error.strerror}. The payments are made and recorded in {book}; write the "
-                    f"page later with troth report {book}"
-                ) from None
+            _write_beside(book, result, page=None if no_report or not result.rounds else page, csv=csv, watch=watch)
     if as_json:
         verdict = {"verdict": result.verdict.to_dict()} if result.rounds else {}
         show({**result.to_dict(), **verdict, "written": written}, as_json)
@@ -272,11 +280,33 @@ def pay(
     if not written:
         _say_unpaid(result, campaign, stopped=not dry_run)
         raise typer.Exit(STOPPED if result.verdict.stops and not anyway else 0)
-    if as_json:
-        return
+    if not as_json:
+        _say_paid(result, campaign, book, None if no_report else page)
+
+
+def _write_beside(book: Path, result: Result, *, page: Path | None, csv: Path | None, watch: Watch | None) -> None:
+    """Write the page and the payments as CSV, once the ledger has them."""
+    try:
+        if page is not None:
+            result.write_page(page, watch=watch)
+        if csv is not None:
+            result.write_csv(csv)
+    except OSError as error:
+        raise DataError(
+            f"{error.filename}: {error.strerror}. The payments are made and recorded in {book}; write the page later "
+            f"with troth report {book}"
+        ) from None
+
+
+def _say_paid(result: Result, campaign: Path, book: Path, page: Path | None) -> None:
+    """Say what was written, and warn of what weakens it."""
+    from troth.campaigns.private_files import readable_by_others
+    from troth.campaigns.seed import secret_path
+
+    terms = result.campaign
     if not result.paid_now:
         waiting = "nothing is payable yet: a day is paid once the next one is in, or with --final"
-        typer.echo("\nnothing new to pay: all of it had been paid before" if result.rounds else f"\n{waiting}")
+        typer.echo("\nnothing to pay: everything has already been paid" if result.rounds else f"\n{waiting}")
     if terms.history is not None and terms.source is not None and terms.source == terms.history_source:
         warn("[history] and [data] name the same file: pay no days that the model was learnt from")
     if terms.draws and terms.commitment is None:
@@ -285,7 +315,7 @@ def pay(
         if readable_by_others(path):
             warn(f"others can read {path}: chmod 600 {path}")
     if result.rounds:
-        report_line = "" if no_report else f"\nreport   {page}"
+        report_line = "" if page is None else f"\nreport   {page}"
         typer.echo(f"\nledger   {book}   (head {result.ledger.head[:16]}…){report_line}")
 
 
@@ -333,4 +363,4 @@ def refuse_same(*paths: Path) -> None:
     resolved = [path.resolve() for path in paths]
     for path in paths:
         if resolved.count(path.resolve()) > 1:
-            raise DataError(f"{path}: is named twice; one file would be written over the other")
+            raise DataError(f"{path}: two files have the same path")

@@ -94,10 +94,10 @@ def join(
 
     server, kind, secret = read_link(link)
     if name is not None and kind != "join":
-        raise DataError("--name: works with an invitation; this is a sign-in link, of an account that has a name")
+        raise DataError("--name works only with an invitation; this link belongs to an existing account")
     if as_me:
         if kind != "join":
-            raise DataError("--as-me: works with an invitation; this is a sign-in link")
+            raise DataError("--as-me works only with an invitation; this is a sign-in link")
         accepted = connect(server).accept_invitation(invitation=secret)
         show_lines(accepted, as_json, [f"joined at {server}; see troth campaigns"])
         return

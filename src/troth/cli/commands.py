@@ -63,7 +63,7 @@ def main() -> None:
     except OSError as error:
         _fail(f"{error.filename or 'the system'}: {error.strerror or error}")
     except MemoryError:
-        _fail("this does not fit into memory")
+        _fail("out of memory")
     except KeyboardInterrupt:
         _fail("interrupted; nothing was left half-done", code=130)
     finally:

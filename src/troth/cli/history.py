@@ -16,6 +16,8 @@ from troth.core.errors import ParameterError
 
 if TYPE_CHECKING:
     from troth.campaigns.terms import Campaign
+    from troth.core.past import History
+    from troth.models.fitting.fitted import Fitted
 
 Types = Annotated[int | None, typer.Option(help="How many day types.", min=1, show_default="by held-out days")]
 Spread = Annotated[
@@ -80,9 +82,7 @@ def fit(
     as_json: AsJson = False,
 ) -> None:
     """Learn the prior and each provider's model from past days, or tasks, as a campaign file."""
-    from troth.campaigns.commit import commit
-    from troth.campaigns.ledger import write_whole
-    from troth.campaigns.past import fit_campaign, fitted_text, read_fit_options, read_history, refuse_paid
+    from troth.campaigns.past import read_fit_options, refuse_paid
     from troth.campaigns.terms import Campaign
 
     terms = Campaign.load(campaign)
@@ -103,18 +103,9 @@ def fit(
         return
     if gold is not None:
         raise ParameterError(f"--gold is for tasks, and {campaign} pays for days")
-    with progress() as watch:
-        past = read_history(terms, str(history), provider=provider, day=day, watch=watch, notice=warn)
-        used = past if recent is None else past.select(days=past.days[-recent:])
-        options: dict[str, Any] = {"seed": seed, "types": types, "spread": spread, "ahead": ahead}
-        if watch is not None:
-            options["watch"] = lambda share, words: watch("fitting", round(100 * share), 100)  # noqa: ARG005
-        options |= read_fit_options(terms, family, option or ())
-        learned = fit_campaign(terms, used, family, **options)
-    source = os.path.relpath(history, target.parent)
-    write_whole(target, fitted_text(terms, learned, past, source, provider=provider, day=day, recent=recent).encode())
-    if terms.draws:
-        commit(target, anew=True)
+    options: dict[str, Any] = {"seed": seed, "types": types, "spread": spread, "ahead": ahead}
+    options |= read_fit_options(terms, family, option or ())
+    learned, used = _fit_days(terms, history, family, target, options, provider=provider, day=day, recent=recent)
     if plot is not None:
         from troth.history.plots import plot_fit
 
@@ -126,6 +117,34 @@ def fit(
     again = _command(campaign, history, provider, day)
     advice = f"wrote {target}: see what lies would have earned with troth backtest {again}"
     show(plain, as_json, f"{learned}\n", advice)
+
+
+def _fit_days(
+    terms: Campaign,
+    history: Path,
+    family: str | None,
+    target: Path,
+    options: dict[str, Any],
+    *,
+    recent: int | None,
+    **columns: str | None,
+) -> tuple[Fitted, History]:
+    """Learn the model from past days, write the campaign file, and return both what was learned and the days used."""
+    from troth.campaigns.commit import commit
+    from troth.campaigns.ledger import write_whole
+    from troth.campaigns.past import fit_campaign, fitted_text, read_history
+
+    with progress() as watch:
+        past = read_history(terms, str(history), **columns, watch=watch, notice=warn)
+        used = past if recent is None else past.select(days=past.days[-recent:])
+        if watch is not None:
+            options["watch"] = lambda share, words: watch("fitting", round(100 * share), 100)  # noqa: ARG005
+        learned = fit_campaign(terms, used, family, **options)
+    source = os.path.relpath(history, target.parent)
+    write_whole(target, fitted_text(terms, learned, past, source, **columns, recent=recent).encode())
+    if terms.draws:
+        commit(target, anew=True)
+    return learned, used
 
 
 def _command(campaign: Path, history: Path, provider: str | None, day: str | None) -> str:

@@ -43,7 +43,7 @@ def verdict_lines(verdict: dict[str, Any] | None) -> list[str]:
     lines = [f"model {verdict['model']}: {verdict['meaning']}", *map(printable, verdict.get("notes", []))]
     less = {"less": verdict["better_with_less"]} if verdict["gain_of_less"] else {}
     if verdict["below_empty_report"] is None:
-        return [*lines, "who would have been better off with nothing or with less is not known either"]
+        return [*lines, "nor is it known who would have earned more with an empty or a smaller report"]
     scopes = {"nothing": "", "less": ""}
     if verdict.get("days", 0) > 1:
         scopes = {

@@ -58,7 +58,9 @@ def compare_with_seen(head: Mapping[str, Any]) -> bool:
         if (each["key"], each["epoch"]) != (head["key"], head["epoch"]):
             raise StatementError("the head is of another key or epoch than the one that was seen on this machine")
         if each["lines"] == head["lines"] and each["root"] != head["root"]:
-            raise StatementError("the head is not the one that was seen on this machine: there are two histories")
+            raise StatementError(
+                "the ledger's head differs from the one that this machine saw: the service shows two versions"
+            )
     return any(each["lines"] == head["lines"] for each in seen)
 
 

@@ -35,7 +35,7 @@ def prepare(
     if not statistics:
         return Package(file, file.name, _digest(file))
     if campaign["task"] is not None:
-        raise DataError("--statistics: they have no tasks; send the rows")
+        raise DataError("--statistics does not work for campaigns of tasks; send rows")
     from troth.campaigns.statistics_file import make_statistics
     from troth.campaigns.terms import Campaign
     from troth.data.files import stem

@@ -54,7 +54,7 @@ async def identify(request: Request) -> User | None:
     if user is None:
         raise SignInNeededError("sign in first: the session or token is missing, unknown, expired or revoked")
     if user.role not in access.roles:
-        raise ForbiddenError(f"not permitted: this is for {access.roles[0]}s, and you are signed in as {user.role}")
+        raise ForbiddenError(f"not permitted: only {access.roles[0]}s can do this; you are signed in as {user.role}")
     if access.scope is not None and access.scope not in user.scopes:
         raise ForbiddenError(f"the token lacks the scope {access.scope!r}; create one that has it")
     return user

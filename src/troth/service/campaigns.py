@@ -355,8 +355,8 @@ def _refuse_long_computation(campaign: Campaign) -> None:
     numbers = draws * len(campaign.providers) * width
     if numbers > _MOST_NUMBERS:
         raise InvalidError(
-            f"[mechanism]: {draws:,} draws for {len(campaign.providers):,} providers with {width:,} "
-            f"sums each are {numbers:,} numbers, and {_MOST_NUMBERS:,} are the most here; draw less often, "
+            f"[mechanism]: this needs {numbers:,} numbers ({draws:,} draws × {len(campaign.providers):,} providers × "
+            f"{width:,} of a summary), and the service allows {_MOST_NUMBERS:,}; lower the number of draws, "
             "or pay with troth pay",
             section="mechanism",
         )

@@ -65,7 +65,7 @@ def answer_once(store: Store, request: KeyedRequest | None, work: Callable[[Conn
         try:
             reply = work(tx)
         except IntegrityError:
-            raise ConflictError("somebody else changed this at the same moment; reload, and try again") from None
+            raise ConflictError("somebody else changed this; reload and try again") from None
         if request is not None:
             tx.execute(delete(replies).where(replies.c.created <= after(days=-KEPT_DAYS)))
             sizes = func.count(), func.coalesce(func.sum(func.length(replies.c.body)), 0)

@@ -105,7 +105,7 @@ class View:
             raise TooLargeError(f"more than the {self.most_rows:,} rows that [limits] {self.limit} allows")
         columns = max(1, len(self.request.named))
         if rows * columns > self.cells:
-            raise TooLargeError(f"more than {self.cells:,} values (rows times the {columns} columns that are read)")
+            raise TooLargeError(f"more than {self.cells:,} values: rows × {columns} columns")
 
     def __call__(self, batch: Any) -> None:
         """Look at a batch that is about to be added up."""

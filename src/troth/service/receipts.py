@@ -57,12 +57,12 @@ def check_receipts(keys: Keys, campaign: str, terms: Campaign, reports: Iterable
             check_signature(receipt or {}, RECEIPT, keys.public)
         except StatementError:
             raise DataError(
-                f"the report of {report.provider!r} is not the one that its receipt was signed for: the database was "
-                "changed. Reopen the round and let the provider report again"
+                f"the report of {report.provider!r} does not match its signed receipt: the database was edited. "
+                "Reopen the round and let the provider report again"
             ) from None
         if report.terms is not None and report.terms != digest_of_terms(terms, report.provider):
             raise DataError(
-                f"the terms are not those under which {report.provider!r} reported: the database was changed. Restore "
+                f"the terms are not those under which {report.provider!r} reported: the database was edited. Restore "
                 "the terms, or set the round aside"
             )
 

@@ -107,7 +107,7 @@ def _day(terms: Campaign, day: Any, before: Sequence[Day]) -> Day:
     if isinstance(chosen, int) and abs(chosen) > _LAST_NUMBER:
         raise InvalidError("day: the number is too large")
     if before and type(before[-1]) is not type(chosen):
-        raise InvalidError(f"day: earlier days look like {before[-1]}; use the same kind")
+        raise InvalidError(f"day: use the same format as earlier days ({before[-1]})")
     if before and day_order(chosen) <= day_order(before[-1]):
         raise InvalidError(f"day: must come after {before[-1]}")
     return chosen
@@ -166,7 +166,7 @@ def refuse_many(tx: Connection, round_id: str, member: str) -> None:
         raise TooManyError(f"you have sent {MOST_UPLOADS} files to this round; confirm one of them")
     size = select(func.sum(func.length(upload_tasks.c.content))).join(uploads, uploads.c.id == upload_tasks.c.upload)
     if (tx.scalar(size.where(uploads.c.round == round_id, uploads.c.member == member)) or 0) >= MOST_TASK_BYTES:
-        raise TooManyError("your files on this round's tasks have used up their space; confirm one of them")
+        raise TooManyError("you have reached the storage limit for this round; confirm one of your files")
 
 
 def new_nonce() -> str:

@@ -254,4 +254,4 @@ def _answer(received: bytes, bounds: Bounds) -> Any:
     if status in (-signal.SIGKILL, OUT_OF_MEMORY):
         raise OutOfMemoryError(f"it needs more than {bounds.memory:,} bytes")
     names = {-number: f"signal {number.name}" for number in signal.Signals}
-    raise BrokenOffError(f"it ended with {names.get(status, f'status {status}')}")
+    raise BrokenOffError(f"it crashed ({names.get(status, f'status {status}')})")

@@ -137,7 +137,7 @@ def reopen(tx: Connection, user: User, campaign: str, number: int, deadline: str
     if deadline is not None and deadline <= now():
         raise InvalidError("deadline: must lie in the future")
     if _used(tx, campaign, row):
-        raise ConflictError("its reports were used to pay the day before and cannot change")
+        raise ConflictError("this day's reports were used to pay the previous day, so they cannot change")
     values: dict[str, Any] = {"state": "open", "closed": None, "settled": None, "problem": None, "final": False}
     values |= {"beacon": None, "attempts": 0}
     tx.execute(update(rounds).where(rounds.c.id == row.id).values(deadline=deadline, **values))
@@ -157,7 +157,7 @@ def set_aside(store: Store, user: User, campaign: str, number: int) -> None:
         if row.state != "closed" or row.problem is None:
             raise ConflictError("only a round that was closed and could not be paid can be set aside")
         if _used(tx, campaign, row):
-            before = "its reports were used to pay the day before"
+            before = "this day's reports were used to pay the previous day"
             if any(other.number > number and other.state != "paid" for other in list_rounds(tx, campaign)):
                 raise ConflictError(f"{before}; set the day after it aside instead")
             if not row.final:
@@ -361,8 +361,8 @@ def _runs_elsewhere(row: Row[Any]) -> bool:
         return False
     if row.attempt_host != socket.gethostname():
         return bool(row.attempted > after(seconds=-LEASE))
-    process = row.attempt_process
-    return bool(process != os.getpid() and row.attempt_started == _started(process) != "")
+    process = int(row.attempt_process)
+    return process != os.getpid() and str(row.attempt_started) == _started(process) != ""
 
 
 def _started(pid: int) -> str:

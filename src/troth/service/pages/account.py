@@ -119,7 +119,7 @@ def settings_page(
 
 
 def change_password(request: Request, user: SignedIn, form: Sent) -> Response:
-    """Change the password; all sessions and tokens end, and a new session starts."""
+    """Change the password: sign out all sessions, revoke all tokens and start a new session."""
     store, device = store_of(request), request.cookies.get(forms.DEVICE, "")
     try:
         accounts.check_password(store, user.name, form.secret("current"), _source(request), device)

@@ -125,7 +125,7 @@ def invite(request: Request, campaign: Identifier, user: SignedIn, form: Sent) -
 
 
 def invite_again(request: Request, campaign: Identifier, member: Identifier, user: SignedIn) -> Response:
-    """Show a new one-time link, this once; the earlier one ends."""
+    """Show a new one-time link, this once; any earlier link stops working."""
     with store_of(request).write() as tx:
         secret = campaigns.invite(tx, user, campaign, member)
         name = campaigns.find_member(tx, campaign, member).name

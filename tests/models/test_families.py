@@ -177,7 +177,7 @@ def test_posteriors_price_like_the_likelihoods_they_come_from() -> None:
             float(troth.log_pmi(known, known.statistics(a), known.statistics(b))), abs=1e-12
         )
         if not paper.normalised:
-            with pytest.raises(troth.MissingCapabilityError, match="leave p\\(d\\|θ\\) open"):
+            with pytest.raises(troth.MissingCapabilityError, match="do not determine p\\(d\\|θ\\)"):
                 paper.draw_data(rng, paper.draw_parameters(rng), 3)
 
 

@@ -311,6 +311,13 @@ def test_a_worker_sees_its_pay_and_the_reasons_on_a_sample_of_its_own_items(data
         shown = client.get(where, headers=world.headers("Ann")).json()
         assert shown == client.get(where, headers=world.headers("Ann")).json()
         assert client.get(where, headers=world.headers("Ana")).status_code == 403
+        for path, user in (("payment", world.providers["Ann"]), (f"payments/{world.members['Ann']}", world.analyst)):
+            with store.write() as tx:
+                client.cookies.set(COOKIE, start_session(tx, user.account))
+            page = client.get(f"/campaigns/{world.campaign}/rounds/1/{path}")
+            assert page.status_code == 200, page.text
+            assert re.search(r"<dt>Empty share</dt>\s*<dd>20%</dd>", page.text)
+            assert shown["pay_per_task"] in page.text
     assert file is not None
     table = pq.read_table(pa.BufferReader(file)).to_pylist()
     mine = {row["task"]: row for row in table if row["provider"] == "Ann"}

@@ -25,6 +25,7 @@ from troth.service.sandbox import COMPUTING, Sandbox
 from troth.service.worker_processes import Bounds
 
 MOST_PROVIDERS, MOST_ROWS, SIMULATIONS = 8, 60, 600
+FALSE_ALARM = 0.01  # of a lie's verdict, with few simulations
 _BOUNDS = Bounds(memory=1 << 30, seconds=8.0)
 _FAILURES = (TrothError, ArithmeticError, ValueError, TypeError, LookupError)
 
@@ -103,10 +104,11 @@ def _lies(campaign: Campaign, setting: Setting) -> dict[str, Any]:
     """Return what truth and lies would earn, simulated for a smaller campaign."""
     small = _smaller(setting)
     if campaign.task is None:
-        audit = audit_campaign(campaign, small, simulations=SIMULATIONS)
+        audit = audit_campaign(campaign, small, simulations=SIMULATIONS, false_alarm=FALSE_ALARM)
     else:
         tasks, rule = planned_tasks(campaign, small.names), rule_on_tasks(campaign, small.names)
-        audit = audit_tasks(tasks, rule, public=likelihood_of_guess(campaign), simulations=4 * SIMULATIONS)
+        guess = likelihood_of_guess(campaign)
+        audit = audit_tasks(tasks, rule, public=guess, simulations=4 * SIMULATIONS, false_alarm=FALSE_ALARM)
     return {
         "providers": len(small.names),
         "rows": small.rows[0],

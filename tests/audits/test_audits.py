@@ -88,6 +88,8 @@ def test_a_planted_profitable_lie_is_detected() -> None:
     audit = troth.audit(MODEL, PaysForRows(), [strategies.Replicate(3)], ROWS, simulations=SIMULATIONS)
     assert audit.gaining()[0].lie == "replicate 3 times"
     assert audit.findings[0].verdict == "gains"
+    assert "GAINS" in str(audit)
+    assert "loses" not in str(audit)
 
 
 def test_what_people_do_today_pays_liars() -> None:

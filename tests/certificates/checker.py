@@ -225,8 +225,8 @@ def violations(world: World, certificate: troth.Certificate) -> list[str]:
     claims = {claim.name: claim for claim in certificate.claims}
     if not payable(world):
         return [] if list(claims) == ["payable"] else ["payable"]
-    if "payable" in claims:
-        return ["payable"]
+    if "payable" in claims:  # a rule that cannot pay a model still pays the empty share where nobody has peers
+        return ["payable"] * any(world.peers_of(provider) for provider in range(len(world.models)))
     needed = [claim.least_rows for claim in claims.values() if claim.least_rows is not None]
     fewest = world.least or [min(n, *needed) if needed else n for n in world.most]
     views = [

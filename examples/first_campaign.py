@@ -185,6 +185,9 @@ class Finding:
         How many of the providers were paid less than an empty report.
     gains
         Of each lie: the mean over providers, and the most that one provider gained.
+    guess_nearer
+        The part of the providers whose own mean, or frequencies of labels, is farther from that of their peers than an
+        even guess is; not computed where a target is explained.
     """
 
     family: str
@@ -194,6 +197,7 @@ class Finding:
     empty: float
     below: int
     gains: dict[str, tuple[float, float]]
+    guess_nearer: float = float("nan")
 
     @property
     def passes(self) -> bool:
@@ -235,6 +239,13 @@ def print_averages(findings: list[Finding]) -> None:
         gains = 100 * np.array([each.gains[lie][0] for each in findings])
         error, many = gains.std(ddof=1) / np.sqrt(len(gains)), int((gains > 1).sum())
         print(f"{lie:>10}: {gains.mean():+6.1f} ± {error:.1f}% of the cap, above 1% on {many} tables".replace("-", "−"))
+    for gains_more in (True, False):
+        nearer = [each.guess_nearer for each in findings if (each.gains["made up"][0] > 0.01) is gains_more]
+        where = "above 1%" if gains_more else "at most 1%"
+        if np.isfinite(nearer).any():
+            print(
+                f"made up {where}: an even guess is nearer to the peers than {np.nanmean(nearer):.0%} of providers are"
+            )
 
 
 def print_finding(table: Table, finding: Finding) -> None:
@@ -277,7 +288,29 @@ def try_table(table: Table, panels: int | None = None) -> Finding:
             empty,
             int((honest < empty).sum()),
             gains,
+            guess_nearer(campaign, rows, table),
         )
+
+
+def guess_nearer(campaign: troth.Campaign, rows: Any, table: Table) -> float:
+    """Return for how many providers an even guess is nearer to the peers than their own rows are.
+
+    It is the middle of the range of values, or labels that are equally frequent.
+    """
+    if table.target is not None:
+        return float("nan")
+    rows = rows.dropna(subset=[table.provider, table.paid])
+    labels = sorted(rows[table.paid].unique())
+    if campaign.categories is not None or len(labels) == 2:
+        values = np.stack([rows[table.paid] == label for label in labels], axis=-1).astype(np.float64)
+        guess = np.full(len(labels), 1 / len(labels))
+    else:
+        values = rows[table.paid].to_numpy(np.float64)[:, None]
+        guess = (values.min(axis=0) + values.max(axis=0)) / 2
+    by_provider = pd.DataFrame(values).groupby(rows[table.provider].to_numpy())
+    sums, counts = by_provider.sum().to_numpy(), by_provider.size().to_numpy()[:, None]
+    own, peers = sums / counts, (sums.sum(axis=0) - sums) / (counts.sum() - counts)
+    return float(np.mean(np.abs(guess - peers).sum(axis=-1) < np.abs(own - peers).sum(axis=-1)))
 
 
 def judge(path: Path) -> str:

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from troth.core.contract import Array
+from troth.core.reductions.checks import SLACK as SLACK
 
-SLACK = 1e-9
-"""How far, relatively, rounding may push honest sums beyond what data can have."""
 _SEEN = 1e-6  # an eigenvalue of a matrix with a diagonal of 1 above which it counts for the rank
 
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from troth.core.errors import DataError
-from troth.core.reductions.checks import SLACK, check_products, checked_rows, within_limits
-from troth.core.reductions.normal_equations import solved
 from troth.core.reductions.reduction import SummaryWords
 from troth.core.reductions.sorted_columns import sorted_blocks
+from troth.core.reductions.sums import SLACK, check_products, checked_rows, solved, within_limits
 from troth.core.support import Array, Bounds, Support
 
 if TYPE_CHECKING:
@@ -79,9 +78,10 @@ class AddsAnswers(ABC):
         """How many matrices of curvature are added up: one for each pair of predictors."""
         return len(self._pairs) or 1
 
-    @property
+    @cached_property
     def _upper(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        return _upper_half(self.features)
+        """Rows and columns of the upper half of a matrix."""
+        return np.triu_indices(self.features)
 
     @property
     def labels(self) -> int | None:
@@ -319,12 +319,6 @@ class Expansion(AddsAnswers):
         if wanted != self:
             raise DataError("the history was expanded at another point, or for other answers: read its rows again")
         return np.asarray(summary, dtype=np.float64)
-
-
-@lru_cache(maxsize=4)
-def _upper_half(size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return rows and columns of the upper half of a matrix."""
-    return np.triu_indices(size)
 
 
 def _linear(weights: Sequence[float], columns: Sequence[Any]) -> Any:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.errors import DataError
-from troth.core.reductions.checks import SLACK
 from troth.core.reductions.expansion import AddsAnswers, Expansion
 from troth.core.reductions.reduction import SummaryWords
+from troth.core.reductions.sums import SLACK
 from troth.core.support import Array, Bounds, Support
 
 if TYPE_CHECKING:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.errors import DataError
-from troth.core.reductions.checks import SLACK, check_products, checked_rows, within_limits
-from troth.core.reductions.normal_equations import solved
 from troth.core.reductions.reduction import SummaryWords, few_digits
 from troth.core.reductions.sorted_columns import sorted_blocks
+from troth.core.reductions.sums import SLACK, check_products, checked_rows, solved, within_limits
 from troth.core.support import Array, Bounds, Support
 
 if TYPE_CHECKING:

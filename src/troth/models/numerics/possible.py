@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from troth.core.contract import Array
-from troth.core.reductions.checks import SLACK as SLACK
+from troth.core.reductions.sums import SLACK as SLACK
 
 _SEEN = 1e-6  # an eigenvalue of a matrix with a diagonal of 1 above which it counts for the rank
 

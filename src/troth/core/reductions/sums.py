@@ -1,4 +1,4 @@
-"""What all sums of rows have in common, whatever they are sums of: refuse those that no data can have."""
+"""What all sums over rows have in common: which of them no data can have, and which coefficients products say."""
 
 from __future__ import annotations
 
@@ -52,3 +52,17 @@ def within_limits(summary: Array) -> Array:
     if not (np.abs(summary) <= LARGEST_SUM).all():
         raise DataError(f"the values are too large to add up: a sum exceeds {LARGEST_SUM:g}; rescale them")
     return summary
+
+
+def solved(matrix: Array, product: Array) -> Array:
+    """Solve the normal equations; NaN where rows do not tell all coefficients.
+
+    Examples
+    --------
+    >>> solved(np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([1.0, 2.0])), solved(np.zeros((1, 1)), np.zeros(1))
+    (array([0.5, 0.5]), array([nan]))
+    """
+    scale = np.sqrt(np.maximum(np.diagonal(matrix), 0.0))
+    if not scale.all() or np.linalg.matrix_rank(matrix / np.outer(scale, scale), hermitian=True) < len(matrix):
+        return np.full(len(matrix), np.nan)
+    return np.asarray(np.linalg.solve(matrix / np.outer(scale, scale), product / scale) / scale)

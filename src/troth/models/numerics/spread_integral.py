@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from troth.core.blocks import for_each_chunk
 from troth.core.contract import Array, Generator
 from troth.models.numerics.spread_grid import ALIKE
-from troth.models.numerics.unimodal_integral import Peaks, draw_points, find_peaks, find_tails, log_integral
+from troth.models.numerics.unimodal_integral import Peaks, Slopes, draw_points, find_peaks, find_tails, log_integral
 
 _COARSE = 10
 _NEGLIGIBLE = 17.0  # nats below the best spread
@@ -135,10 +135,7 @@ def evidence_by_spread(location: Location, low: float, high: float) -> list[BySp
     step = (np.log(high**2 + location.resolution) - first) / (_COARSE - 1)
     steps = np.tile(np.arange(_COARSE), reports)
     delta = np.exp(first[everyone] + step[everyone] * steps) - location.resolution[everyone]
-
-    def slopes(x: Array, which: Indices) -> tuple[Array, Array, Array]:
-        return location.slopes(x, delta[which], everyone[which])
-
+    slopes = _slopes_at(location, delta, everyone)
     coarse = find_tails(slopes, *find_peaks(slopes, location.start[everyone], 0.3))
     rough = (coarse.value + np.log(coarse.width) + location.constant(delta, everyone)).reshape(reports, _COARSE)
     best = rough > rough.max(axis=1, keepdims=True) - _NEGLIGIBLE
@@ -156,16 +153,12 @@ def evidence_by_spread(location: Location, low: float, high: float) -> list[BySp
     position = left[report] + (right - left)[report] * u
     before = np.minimum(position.astype(np.intp), _COARSE - 2)
     part = position - before
-
     before += _COARSE * report
 
     def between(values: Array) -> Array:
         return np.asarray((1 - part) * values[before] + part * values[before + 1])
 
-    def slopes_given(x: Array, which: Indices) -> tuple[Array, Array, Array]:
-        return location.slopes(x, given[which], report[which])
-
-    peak, value, width = find_peaks(slopes_given, between(coarse.mode), 0.15)
+    peak, value, width = find_peaks(_slopes_at(location, given, report), between(coarse.mode), 0.15)
     tails = (1.05 * width * between(tail / coarse.width) for tail in (coarse.left, coarse.right))
     evidence = log_integral(
         lambda x, function: location.values(x, given[function], report[function]), Peaks(peak, value, width, *tails)
@@ -177,6 +170,11 @@ def evidence_by_spread(location: Location, low: float, high: float) -> list[BySp
         of_report = (ends[0], ends[1], location.resolution, location.alike, location.providers)
         groups.append(BySpread(rows, values, *(each[rows] for each in of_report)))
     return groups
+
+
+def _slopes_at(location: Location, delta: Array, report: Indices) -> Slopes:
+    """Return slopes of many functions, each of one report at one δ."""
+    return lambda x, which: location.slopes(x, delta[which], report[which])
 
 
 def integrate(statistics: Array, location: Callable[[Array], Location], low: float, high: float) -> Array:
@@ -223,10 +221,7 @@ def draw(
 
 def _draw_location(location: Location, report: Indices, spread: Array, uniform: Array, low: float) -> Array:
     delta = np.where(spread > 0, spread, low) ** 2
-
-    def slopes(x: Array, some: Indices) -> tuple[Array, Array, Array]:
-        return location.slopes(x, delta[some], report[some])
-
+    slopes = _slopes_at(location, delta, report)
     peaks = find_tails(slopes, *find_peaks(slopes, location.start[report], 0.1))
     return draw_points(uniform, lambda x: location.values(x, delta[:, None], report[:, None]), peaks)
 

@@ -153,7 +153,6 @@ def choose_types(
         best = max(scores, key=lambda k: float(scores[k].mean()))
         if types >= best + 2:
             break
-    best = max(scores, key=lambda k: float(scores[k].mean()))
     held_out = {}
     for types, score in scores.items():
         short = scores[best] - score

@@ -52,7 +52,6 @@ class LabelData:
         self.rows = history.rows
         total = self.counts.sum(axis=(0, 1))
         self.overall = (total + 0.5) / (total + 0.5).sum()
-        self.unit = 1.0
 
     @property
     def averages(self) -> Array:
@@ -151,7 +150,6 @@ class CountData(SumData):
     def __init__(self, history: History) -> None:
         super().__init__(history)
         self.overall = np.asarray((self.total.sum() + 0.5) / (self.rows.sum() + 0.5))
-        self.unit = 1.0
         seen = self.rows > 0
         varied = float(np.var((self.total / np.maximum(self.rows, 1.0))[seen])) if seen.any() else 0.0
         self.worth = float(1 / (1 + varied / self.overall))  # of a row, where days vary more than its own noise

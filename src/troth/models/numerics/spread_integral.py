@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from troth.core.blocks import for_each_chunk
-from troth.core.contract import Array, Generator
+from troth.core.contract import Array, Generator, Indexes
 from troth.models.numerics.spread_grid import ALIKE
 from troth.models.numerics.unimodal_integral import Peaks, Slopes, draw_points, find_peaks, find_tails, log_integral
 
@@ -27,8 +26,6 @@ _MOST = 64  # Chebyshev points
 _CELLS = 256  # from one of which a spread is drawn
 _CHUNK = 256
 _DRAWS = 1024
-
-Indices: TypeAlias = NDArray[np.intp]
 
 
 class Location(Protocol):
@@ -46,20 +43,20 @@ class Location(Protocol):
     providers: Array
     """How many providers each report sums up."""
 
-    def constant(self, delta: Array, report: Indices) -> Array:
+    def constant(self, delta: Array, report: Indexes) -> Array:
         """Return what does not depend on the location."""
 
-    def slopes(self, x: Array, delta: Array, report: Indices) -> tuple[Array, Array, Array]:
+    def slopes(self, x: Array, delta: Array, report: Indexes) -> tuple[Array, Array, Array]:
         """Return the function, but for what is constant, and its first and second derivative."""
 
-    def values(self, x: Array, delta: Array, report: Indices) -> Array:
+    def values(self, x: Array, delta: Array, report: Indexes) -> Array:
         """Return the function alone; points are on the last axis."""
 
 
 class BySpread(NamedTuple):
     """L at Chebyshev points of an interval of w, ``(report, point)``, for reports that need as many points."""
 
-    report: Indices
+    report: Indexes
     evidence: Array
     low: Array
     high: Array
@@ -95,7 +92,7 @@ class BySpread(NamedTuple):
             total[rows] = np.log(mixed) + top[:, 0]
         return total
 
-    def draw(self, which: Indices, uniform: Array, low: float, high: float) -> Array:
+    def draw(self, which: Indexes, uniform: Array, low: float, high: float) -> Array:
         """Turn two uniform numbers for each draw, ``(2, draw)``, into a spread of the report ``which``; 0 is none."""
         first, last = (np.log(np.exp(end) - self.resolution)[:, None] for end in (self.low, self.high))
         step = (last - first) / _CELLS
@@ -172,7 +169,7 @@ def evidence_by_spread(location: Location, low: float, high: float) -> list[BySp
     return groups
 
 
-def _slopes_at(location: Location, delta: Array, report: Indices) -> Slopes:
+def _slopes_at(location: Location, delta: Array, report: Indexes) -> Slopes:
     """Return slopes of many functions, each of one report at one δ."""
     return lambda x, which: location.slopes(x, delta[which], report[which])
 
@@ -219,14 +216,14 @@ def draw(
     return samples[0], samples[1]
 
 
-def _draw_location(location: Location, report: Indices, spread: Array, uniform: Array, low: float) -> Array:
+def _draw_location(location: Location, report: Indexes, spread: Array, uniform: Array, low: float) -> Array:
     delta = np.where(spread > 0, spread, low) ** 2
     slopes = _slopes_at(location, delta, report)
     peaks = find_tails(slopes, *find_peaks(slopes, location.start[report], 0.1))
     return draw_points(uniform, lambda x: location.values(x, delta[:, None], report[:, None]), peaks)
 
 
-def _distinct(statistics: Array) -> tuple[Array, Indices]:
+def _distinct(statistics: Array) -> tuple[Array, Indexes]:
     """Return the different rows of a table, and which of them each row is."""
     flat = np.ascontiguousarray(statistics) + 0.0
     _, first, which = np.unique(flat.view(np.dtype((np.void, flat.itemsize * flat.shape[1]))), True, True)

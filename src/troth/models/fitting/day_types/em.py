@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from troth.core.contract import Array
+from troth.core.contract import Array, Indexes
 from troth.models.fitting.day_types.outcomes import OutcomeData, Who
 
 _PRIOR_DAYS = 0.5  # days that every type has before any is seen
@@ -39,7 +38,7 @@ class State:
         """How many day types there are."""
         return len(self.log_prior)
 
-    def sorted(self, order: NDArray[np.intp]) -> State:
+    def sorted(self, order: Indexes) -> State:
         """Return the same state with types in another order."""
         return replace(
             self, log_prior=self.log_prior[order], means=self.means[:, order], population=self.population[order]

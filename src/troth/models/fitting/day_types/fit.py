@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from troth.core.contract import Array
+from troth.core.contract import Array, Indexes
 from troth.core.errors import DataError, ParameterError
 from troth.core.past import History
 from troth.core.reductions import Moments
@@ -177,7 +176,7 @@ def _shrinkage(data: OutcomeData, state: State) -> float:
     return float(np.clip(1 / max(between, 1 / _STRONG), _WEAK, _STRONG))
 
 
-def _order(data: OutcomeData, state: State) -> NDArray[np.intp]:
+def _order(data: OutcomeData, state: State) -> Indexes:
     """Sort types by the population's mean."""
     p = state.population
     value = p @ np.arange(p.shape[-1]) if isinstance(data, LabelData) else p

@@ -11,10 +11,9 @@ from __future__ import annotations
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import digamma, xlogy
 
-from troth.core.contract import Array
+from troth.core.contract import Array, Indexes
 from troth.core.errors import DataError, ParameterError
 from troth.core.past import History
 from troth.core.reductions import Counts, Moments, Reduction
@@ -29,7 +28,7 @@ from troth.models.numerics.dispersed import (
 _ANCHOR = 0.5
 _REACH = 1.0  # the longest step of a logarithm
 
-Who: TypeAlias = slice | NDArray[np.intp]
+Who: TypeAlias = slice | Indexes
 """A selection of providers."""
 
 _OF_THE_UNEXPLAINED = 3.0  # the part of it that is taken for spread, where there is one row a day

@@ -142,8 +142,8 @@ class Expansion(AddsAnswers):
     point: tuple[float, ...]
     support: Support = field(default_factory=Support)
 
-    @cached_property
-    def points(self) -> tuple[tuple[float, ...], ...]:
+    @property
+    def points(self) -> tuple[tuple[float, ...], ...]:  # type: ignore[override]
         """The one point."""
         return (self.point,)
 

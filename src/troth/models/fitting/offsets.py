@@ -32,12 +32,10 @@ _ATTEMPTS = (1.0, 0.25, 0.05, 0.0)
 class FittedOffsets(FittedProviders["ProviderNormal"]):
     """A prior, offsets and dispersions learnt from a history.
 
+    An unknown provider has no offset, and a dispersion that includes how much offsets vary.
+
     Attributes
     ----------
-    models
-        Each provider's model; that of a provider who reported too little is the population's.
-    population
-        The model of an unknown provider: no offset, and a dispersion that includes how much offsets vary.
     errors
         Standard errors: ``"mean"`` and ``"scale"`` of the prior, and for each of ``"providers"`` those of its
         ``"offset"`` and ``"dispersion"``.
@@ -47,11 +45,8 @@ class FittedOffsets(FittedProviders["ProviderNormal"]):
         The penalised log-likelihood after each step of the last climb; it never falls.
     """
 
-    models: Mapping[str, ProviderNormal]
-    population: ProviderNormal
     errors: Mapping[str, Any]
     offsets: float
-    log_likelihood: float
     trace: tuple[float, ...] = field(repr=False)
     notes: tuple[str, ...] = ()
 
@@ -267,6 +262,5 @@ def _result(
         of_dispersion = root_error(state.variance[i], errors[2 + people + i])
         standard_errors["providers"][name] = {"offset": float(errors[2 + i]), "dispersion": float(of_dispersion)}
     models = {name: own.get(name, population) for name in history.providers}
-    return FittedOffsets(
-        models, population, standard_errors, float(np.sqrt(between)), float(evidence.mean()), tuple(trace), tuple(notes)
-    )
+    how = (standard_errors, float(np.sqrt(between)), tuple(trace), tuple(notes))
+    return FittedOffsets(models, population, float(evidence.mean()), *how)

@@ -15,7 +15,7 @@ likelihood of a fifth of the tasks, which are held out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -37,32 +37,23 @@ _DIGITS = 9  # of probabilities in a campaign file
 
 @dataclass(frozen=True)
 class FittedWorkers(FittedProviders[Finite]):
-    """Confusion matrices of workers that were learnt from past tasks.
+    """Confusion matrices of workers that were learnt from past tasks: a model is p(class), and one of them.
 
     Attributes
     ----------
-    models
-        Each worker's model: p(class), and its own confusion matrix.
-    population
-        The model of a worker without a past.
     pooling
         κ: how many tasks of a class the population is worth to each worker.
     tasks, known
         How many past tasks there were, and for how many of them a gold answer was given.
-    log_likelihood
-        Of the past labels, in nats per task.
     posterior
         The probability of each class, ``(task, class)``.
     seen
         Which labels were answered or are a gold answer; other classes are taken to be answered like these.
     """
 
-    models: Mapping[str, Finite]
-    population: Finite
     pooling: float
     tasks: int
     known: int
-    log_likelihood: float
     posterior: Array = field(repr=False)
     seen: tuple[bool, ...] = ()
 

@@ -84,8 +84,8 @@ def fit_day_types(
     report(1.0, f"{types} day types")
     models, population = _models(family, history, part, outcome, data, state, posterior)
     errors = standard_errors(data, state, part.providers)
-    fit = (float(evidence.mean()), held_out, tuple(trace), posterior, tuple(notes))
-    return FittedDayTypes(outcome, models, population, errors, state.shrinkage, *fit)
+    how = (outcome, errors, state.shrinkage, held_out, tuple(trace), posterior, tuple(notes))
+    return FittedDayTypes(models, population, float(evidence.mean()), *how)
 
 
 def usable_providers(history: History, outcome: str) -> tuple[list[str], list[str]]:

@@ -45,9 +45,9 @@ class State:
         )
 
 
-def day_log_likelihoods(data: OutcomeData, state: State, unordered: Array | None = None) -> tuple[Array, Array]:
+def day_log_likelihoods(data: OutcomeData, state: State, parts: Array | None = None) -> tuple[Array, Array]:
     """Return ln p(day) and the posterior of the day's type, ``(day,)`` and ``(day, type)``."""
-    parts = data.log_likelihood(state.means, state.dispersion) if unordered is None else unordered
+    parts = data.log_likelihood(state.means, state.dispersion) if parts is None else parts
     joint = state.log_prior + parts.sum(axis=1)
     evidence = logsumexp(joint, axis=1)
     return evidence, np.exp(joint - evidence[:, None])

@@ -344,13 +344,14 @@ def _unexplained(n: Array, total: Array) -> float:
     present = n > 0
     x = np.where(present, total, 0.0)
     day, provider = np.zeros((len(x), 1)), np.zeros((1, x.shape[1]))
+
+    def mean(values: Array, axis: int) -> Array:
+        total = np.where(present, values, 0.0).sum(axis=axis, keepdims=True)
+        return np.asarray(total / np.maximum(present.sum(axis=axis, keepdims=True), 1))
+
     for _ in range(20):
-        day = np.where(present, x - provider, 0.0).sum(axis=1, keepdims=True) / np.maximum(
-            present.sum(1, keepdims=True), 1
-        )
-        provider = np.where(present, x - day, 0.0).sum(axis=0, keepdims=True) / np.maximum(
-            present.sum(0, keepdims=True), 1
-        )
+        day = mean(x - provider, axis=1)
+        provider = mean(x - day, axis=0)
     left = np.where(present, x - day - provider, 0.0)
     freedom = max(1, int(present.sum()) - sum(x.shape) + 1)
     spread = float(np.sqrt((left**2).sum() / freedom))

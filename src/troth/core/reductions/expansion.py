@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -78,10 +78,9 @@ class AddsAnswers(ABC):
         """How many matrices of curvature are added up: one for each pair of predictors."""
         return len(self._pairs) or 1
 
-    @cached_property
+    @property
     def _upper(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Rows and columns of the upper half of a matrix."""
-        return np.triu_indices(self.features)
+        return _upper_half(self.features)
 
     @property
     def labels(self) -> int | None:
@@ -319,6 +318,12 @@ class Expansion(AddsAnswers):
         if wanted != self:
             raise DataError("the history was expanded at another point, or for other answers: read its rows again")
         return np.asarray(summary, dtype=np.float64)
+
+
+@lru_cache(maxsize=4)
+def _upper_half(size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return rows and columns of the upper half of a matrix."""
+    return np.triu_indices(size)
 
 
 def _linear(weights: Sequence[float], columns: Sequence[Any]) -> Any:

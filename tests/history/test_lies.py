@@ -14,7 +14,7 @@ from troth.audits import audit
 from troth.audits.strategies import Knowledge, lies_for_reduction, lies_left_out
 from troth.core.errors import MissingCapabilityError, ParameterError
 from troth.core.reductions import Counts, Moments, Reduction
-from troth.core.reductions.whole_rows import whole_counts
+from troth.core.reductions.counts import whole_counts
 from troth.core.support import Support
 from troth.history import backtest, from_summaries
 from troth.mechanisms import MultiDay

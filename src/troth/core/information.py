@@ -211,16 +211,8 @@ def add_exactly(statistics: Array, add: Callable[[Array], Array]) -> Array:
            [3.]])
     """
     excluded = np.isneginf(statistics)
-    rest = np.where(excluded, 0.0, statistics)
-    parts = [add(np.zeros_like(rest))]
-    while rest.any():
-        exponent = np.frexp(np.abs(rest).max(axis=-2, keepdims=True))[1] + rest.shape[-2].bit_length() + 1
-        if exponent.max() > 1023:
-            raise DataError("statistics are too large: sums overflow; rescale the values")
-        sigma = np.ldexp(1.0, exponent)
-        cut = (rest + sigma) - sigma
-        rest = rest - cut
-        parts.append(add(cut))
+    finite = np.where(excluded, 0.0, statistics)
+    parts = [add(np.zeros_like(finite)), *(add(cut) for cut in _cuts(finite, axis=-2))]
     total = parts.pop()
     while parts:
         total = total + parts.pop()
@@ -389,33 +381,38 @@ def _exact_sums(t: Array, labels: Indexes | None) -> tuple[Array, Array]:
 
 
 def _exact_block(t: Array, labels: Indexes | None, axis: int) -> tuple[Array, Array]:
-    """Sum a block along an axis, without each provider's group, and in all.
-
-    Each pass cuts the leading bits off every number, few enough that a sum of all the cuts fits a double. Sums and
-    differences of such cuts are exact in any order, so what remains to be rounded is the addition of a few parts.
-    """
+    """Sum a block along an axis, without each provider's group, and in all."""
     parts: list[tuple[Array, Array]] = []
-    rest = t
-    while True:
-        peak = np.maximum(rest.max(axis=axis, keepdims=True), -rest.min(axis=axis, keepdims=True))
-        if not peak.any():
-            break
-        exponent = np.frexp(peak)[1] + t.shape[axis].bit_length() + 1
-        if exponent.max() > 1023:
-            raise DataError("statistics are too large: sums overflow; rescale the values")
-        sigma = np.ldexp(1.0, exponent)
-        cut = rest + sigma
-        cut -= sigma
-        rest = rest - cut
+    for cut in _cuts(t, axis):
         total = cut.sum(axis=axis, keepdims=True)
         parts.append((total - (cut if labels is None else _sum_of_group(cut, labels, axis)), total))
     if not parts:
-        return np.zeros_like(t), np.zeros_like(peak)
+        return np.zeros_like(t), np.zeros_like(t.take([0], axis=axis))
     peers, everyone = parts.pop()
     for part_of_peers, part_of_everyone in reversed(parts):
         peers += part_of_peers
         everyone += part_of_everyone
     return peers, everyone
+
+
+def _cuts(rest: Array, axis: int) -> Iterator[Array]:
+    """Cut numbers into parts, the leading bits first, whose sums along an axis are exact in any order.
+
+    Each pass cuts few enough bits off every number that a sum of all the cuts fits a double. So what remains to be
+    rounded is the addition of a few parts.
+    """
+    while rest.size:
+        peak = np.maximum(rest.max(axis=axis, keepdims=True), -rest.min(axis=axis, keepdims=True))
+        if not peak.any():
+            break
+        exponent = np.frexp(peak)[1] + rest.shape[axis].bit_length() + 1
+        if exponent.max() > 1023:
+            raise DataError("statistics are too large: sums overflow; rescale the values")
+        sigma = np.ldexp(1.0, exponent)
+        cut = rest + sigma
+        cut -= sigma
+        yield cut
+        rest = rest - cut
 
 
 def _sum_of_group(t: Array, labels: Indexes, axis: int) -> Array:

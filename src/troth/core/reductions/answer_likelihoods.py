@@ -1,14 +1,17 @@
-"""How an answer depends on a linear predictor: labels yes and no, labels of several classes, counts.
+"""How an answer depends on linear predictors: labels yes and no, labels of several classes, counts.
 
-Each says, for rows with predictors η and answers y, the log-likelihood, its slope y − μ, and its curvature W, of
-arrays and of Ibis columns alike.
+Each kind of `Answer` expands, for rows with predictors η and answers y, the log-likelihood, its slope y − μ, and its
+curvature W, of arrays and of Ibis columns alike. Arrays of predictors are ``(predictor, ...)``. Each also says how many
+linear ``predictors``, with coefficients of their own, a row has; how many ``labels`` there are, or None if answers are
+numbers; the largest curvature of one row for one predictor (``most_weight``) and the largest log-likelihood of a row
+(``best``); and what a linear predictor ``predicts``, with {} for the answer's name, or nothing if there are several.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -28,49 +31,6 @@ class Expanded(NamedTuple):
     log_likelihood: Any
     slopes: Sequence[Any]
     weights: Sequence[Any]
-
-
-class Answer(Protocol):
-    """The likelihood of an answer given its linear predictors."""
-
-    @property
-    def predictors(self) -> int:
-        """How many linear predictors, with coefficients of their own, a row has."""
-
-    @property
-    def labels(self) -> int | None:
-        """How many labels there are, or None if answers are numbers."""
-
-    @property
-    def support(self) -> Support:
-        """The values of an answer."""
-
-    @property
-    def most_weight(self) -> float:
-        """The largest curvature of one row for one predictor."""
-
-    @property
-    def best(self) -> float:
-        """The largest log-likelihood of a row."""
-
-    @property
-    def predicts(self) -> str:
-        """What a linear predictor is, with {} for the answer's name; empty if there are several."""
-
-    def expand(self, eta: Array, y: Array, /) -> Expanded:
-        """Expand the log-likelihood of answers ``(row,)`` at predictors ``(predictor, row)``, or one of all rows."""
-
-    def expand_columns(self, eta: Sequence[Any], y: Any, labels: Sequence[Any] | None, /) -> Expanded:
-        """Do the same with Ibis expressions; ``labels`` are what the codes 0, 1, … are called in the table."""
-
-    def means(self, eta: Array, /) -> Array:
-        """Return the expected answer, or for several classes their probabilities, of ``(predictor, ...)``."""
-
-    def draw(self, rng: np.random.Generator, eta: Array, /) -> Array:
-        """Draw answers at predictors ``(predictor, ...)``."""
-
-    def draw_sums(self, rng: np.random.Generator, eta: Array, counts: Array | None, /) -> Array:
-        """Draw ``counts`` answers, or one, at each predictor and add them up, ``(predictor, ...)``: labels by class."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +53,7 @@ class YesNo:
         return np.asarray(0.5 * (1 + np.tanh(0.5 * eta)))
 
     def expand(self, eta: Array, y: Array, /) -> Expanded:
-        """Return yη − ln(1 + e^η), y − μ and μ(1 − μ), without overflow."""
+        """Return yη − ln(1 + e^η), y − μ and μ(1 − μ), without overflow; the predictor may be one for all rows."""
         x = eta[0]
         small = np.exp(-np.abs(x))
         mean = np.where(x > 0, 1.0, small) / (1 + small)
@@ -101,7 +61,7 @@ class YesNo:
         return Expanded(log_likelihood, (y - mean,), (small / (1 + small) ** 2,))
 
     def expand_columns(self, eta: Sequence[Any], y: Any, labels: Sequence[Any] | None, /) -> Expanded:
-        """Return the same of columns."""
+        """Return the same of columns; ``labels`` are what the codes 0, 1, … are called in the table."""
         x = eta[0]
         one = y.cast("float64") if labels is None else (y == labels[1]).ifelse(1.0, 0.0)
         small = (-x.abs()).exp()
@@ -114,7 +74,7 @@ class YesNo:
         return (rng.random(eta.shape[1:]) < self.means(eta[0])).astype(np.float64)
 
     def draw_sums(self, rng: np.random.Generator, eta: Array, counts: Array | None, /) -> Array:
-        """Draw how many labels are 1."""
+        """Draw how many of ``counts`` labels, or of one, are 1."""
         drawn = self.draw(rng, eta) if counts is None else rng.binomial(counts.astype(np.int64), self.means(eta[0]))
         return np.asarray(drawn, dtype=np.float64)[None]
 
@@ -230,3 +190,5 @@ class CountAnswers:
 
 
 _LARGEST_LOG_MEAN = 40.0  # e^40 is the largest mean that is drawn
+
+Answer: TypeAlias = YesNo | Classes | CountAnswers

@@ -9,7 +9,6 @@ import numpy as np
 
 from troth.core.errors import DataError
 from troth.core.reductions.reduction import SummaryWords
-from troth.core.reductions.whole_rows import draw_rows, move_to_last, whole_counts
 from troth.core.support import Array, Bounds, Support
 
 if TYPE_CHECKING:
@@ -108,17 +107,34 @@ class Counts:
         return whole_counts(np.maximum(wanted, 0.0), self.rows(summaries))
 
     def shifted(self, summaries: Array, by: Array, rng: np.random.Generator, /) -> Array:
-        """Change the share of the last code by the last of ``by``."""
-        return move_to_last(rng, summaries, by[-1])
+        """Change the share of the last code by the last of ``by``: above 0 rows get it, below 0 rows lose it.
+
+        Whole rows change: where the share is not a whole number of them, one more changes by lot.
+        """
+        n, last, others = self.rows(summaries), summaries[:, -1], summaries[:, :-1]
+        wanted = np.floor(abs(by[-1]) * n + rng.random(len(n)))
+        if by[-1] >= 0:
+            moved = np.minimum(wanted, n - last)
+            return np.column_stack([others - self.thinned(others, moved, rng), last + moved])
+        moved = np.minimum(wanted, last)
+        weights = np.where(others.sum(axis=-1, keepdims=True) > 0, others, 1.0)
+        return np.column_stack([others + whole_counts(weights, moved), last - moved])
 
     def relabelled(self, summaries: Array, rows: Array, rng: np.random.Generator, /) -> Array:
         """Give ``rows`` rows, drawn without replacement, the next code; after the last comes the first."""
-        moved = draw_rows(rng, summaries, rows)
+        moved = self.thinned(summaries, rows, rng)
         return np.asarray(summaries - moved + np.roll(moved, 1, axis=-1))
 
     def thinned(self, summaries: Array, rows: Array, rng: np.random.Generator, /) -> Array:
         """Draw ``rows`` rows of each summary without replacement."""
-        return draw_rows(rng, summaries, rows)
+        left, missing = summaries.astype(np.int64), rows.astype(np.int64)
+        drawn = np.zeros_like(left)
+        remaining = left.sum(axis=-1)
+        for code in range(left.shape[-1]):
+            later_codes: NDArray[np.int64] = remaining - left[:, code]
+            drawn[:, code] = rng.hypergeometric(left[:, code], later_codes, missing)
+            missing, remaining = missing - drawn[:, code], later_codes
+        return drawn.astype(np.float64)
 
     def check(
         self,
@@ -150,3 +166,19 @@ class Counts:
         if wanted != self:
             raise DataError(f"the history has counts of {self.size} codes, but the model wants {wanted!r}")
         return np.asarray(summary, dtype=np.float64)
+
+
+def whole_counts(weights: Array, rows: Array) -> Array:
+    """Share rows out over codes by weight, in whole numbers, largest remainders first.
+
+    Examples
+    --------
+    >>> whole_counts(np.array([[0.25, 0.75]]), np.array([5.0]))
+    array([[1., 4.]])
+    """
+    total = weights.sum(axis=-1, keepdims=True)
+    exact = np.where(total > 0, weights / np.where(total > 0, total, 1.0), 1 / weights.shape[-1]) * rows[:, None]
+    counts = np.floor(exact + 1e-9)
+    left = np.round(rows - counts.sum(axis=-1))
+    rank = np.argsort(np.argsort(counts - exact, axis=-1, kind="stable"), axis=-1, kind="stable")
+    return np.asarray(counts + (rank < left[:, None]))

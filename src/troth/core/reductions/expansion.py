@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.errors import DataError
-from troth.core.limits import LARGEST_SUM
-from troth.core.reductions.normal_equations import solved
 from troth.core.reductions.reduction import SummaryWords
 from troth.core.reductions.sorted_columns import sorted_blocks
+from troth.core.reductions.sums import SLACK, check_products, checked_rows, solved, within_limits
 from troth.core.support import Array, Bounds, Support
 
 if TYPE_CHECKING:
@@ -27,37 +26,61 @@ if TYPE_CHECKING:
     from troth.core.reductions.sorted_columns import Block
 
 _LEAST_WEIGHT = 1e-280  # below which curvature is nothing, and its root still has an inverse
-_SLACK = 1e-9  # how far, relatively, rounding may push honest sums beyond what data can have
 
 
 class AddsAnswers(ABC):
     """What expansions at one point and at several have in common: rows are features and an answer."""
 
     answer: Answer
-
-    @property
-    @abstractmethod
-    def features(self) -> int:
-        """How many features a row has."""
-
-    @property
-    @abstractmethod
-    def width(self) -> int:
-        """How many numbers a summary has."""
-
-    @property
-    @abstractmethod
-    def spare(self) -> int:
-        """How many more rows than columns are multiplied."""
+    points: tuple[tuple[float, ...], ...]
 
     @abstractmethod
     def sums(self, block: Block) -> Array:
         """Return the summary of each code; the numbers of the block are overwritten."""
 
     @property
+    def features(self) -> int:
+        """How many features a row has."""
+        return len(self.points[0]) // self.answer.predictors
+
+    @property
     def columns(self) -> int:
         """The features, and the answer."""
         return self.features + 1
+
+    @property
+    def batch_columns(self) -> int:
+        """The features, the slopes, and perhaps zeros, for every point."""
+        return (self.columns + self.spare) * len(self.points)
+
+    @property
+    def spare(self) -> int:
+        """How many more rows than columns are multiplied: an even number of rows takes less time than one fewer."""
+        rows = self.features + self._slopes
+        return rows + rows % 2 - self.columns
+
+    @property
+    def _slopes(self) -> int:
+        """How many slopes are added up: with several predictors the last one follows from the others."""
+        return max(1, self.answer.predictors - 1)
+
+    @property
+    def width(self) -> int:
+        """N and, for each point, ℓ, a slope for each coefficient, and the halves of matrices of curvature."""
+        return 1 + len(self.points) * (1 + len(self.points[0]) + self._blocks * len(self._upper[0]))
+
+    @cached_property
+    def _pairs(self) -> list[tuple[int, int]]:
+        return list(combinations(range(self.answer.predictors), 2))
+
+    @property
+    def _blocks(self) -> int:
+        """How many matrices of curvature are added up: one for each pair of predictors."""
+        return len(self._pairs) or 1
+
+    @property
+    def _upper(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        return _upper_half(self.features)
 
     @property
     def labels(self) -> int | None:
@@ -119,39 +142,9 @@ class Expansion(AddsAnswers):
     support: Support = field(default_factory=Support)
 
     @property
-    def features(self) -> int:
-        """How many features a row has."""
-        return len(self.point) // self.answer.predictors
-
-    @property
-    def batch_columns(self) -> int:
-        """The features, the slopes, and perhaps zeros."""
-        return self.columns + self.spare
-
-    @property
-    def spare(self) -> int:
-        """How many more rows than columns are multiplied: an even number of rows takes less time than one fewer."""
-        rows = self.features + self._slopes
-        return rows + rows % 2 - self.columns
-
-    @property
-    def _slopes(self) -> int:
-        """How many slopes are added up: with several predictors the last one follows from the others."""
-        return max(1, self.answer.predictors - 1)
-
-    @property
-    def width(self) -> int:
-        """N, ℓ, a slope for each coefficient, and the halves of matrices of curvature."""
-        return 2 + len(self.point) + self._blocks * len(self._upper[0])
-
-    @property
-    def _blocks(self) -> int:
-        """How many matrices of curvature are added up: one for each pair of predictors."""
-        return len(self._pairs) or 1
-
-    @property
-    def _upper(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        return _upper_half(self.features)
+    def points(self) -> tuple[tuple[float, ...], ...]:  # type: ignore[override]
+        """The one point."""
+        return (self.point,)
 
     def in_words(self, summary: Array, labels: Sequence[str] | None = None, /) -> SummaryWords | None:
         """Return how well the public point predicts the answers."""
@@ -167,8 +160,8 @@ class Expansion(AddsAnswers):
 
     def coefficients(self, summary: Array, /) -> Array:
         """Take one step of Newton's method from the public point."""
-        slope = np.asarray(summary[2 : 2 + len(self.point)], dtype=np.float64)
-        return np.array(self.point) + solved(self.curvature(np.asarray(summary, dtype=np.float64)), slope)
+        s = np.asarray(summary, dtype=np.float64)
+        return np.array(self.point) + solved(self.curvature(s), self.slope(s))
 
     def curvature(self, summary: Array, /) -> Array:
         """Return H, ``(..., coefficient, coefficient)``."""
@@ -227,10 +220,6 @@ class Expansion(AddsAnswers):
             half[...] = ((turned * np.reshape(weight, y.shape)[..., None, :]) @ z)[..., rows, columns]
         return out
 
-    @cached_property
-    def _pairs(self) -> list[tuple[int, int]]:
-        return list(combinations(range(self.answer.predictors), 2))
-
     def _halves(self, summaries: Array) -> list[Array]:
         """Return the places of a summary that hold each matrix of curvature."""
         return np.split(summaries[..., 2 + len(self.point) :], self._blocks, axis=-1)
@@ -287,34 +276,18 @@ class Expansion(AddsAnswers):
 
     def check(self, summary: Array, values: Bounds | None = None, constant: Collection[int] = (), /) -> None:  # noqa: ARG002
         """Refuse a summary that no data can have."""
-        n = float(summary[0])
-        if n < 0 or n != np.floor(n):
-            raise DataError(f"the number of rows is {n:.12g}, not a whole number of at least 0")
+        n = checked_rows(summary)
         if n == 0:
-            if np.any(summary):
-                raise DataError("there are sums but no rows")
             return
         if summary[1] > self.answer.best:
             raise DataError(f"the log-likelihood of labels is {summary[1]:.9g}, above 0")
         blocks = self.blocks(summary[2 + len(self.point) :])
-        squares = np.diagonal(blocks, axis1=-2, axis2=-1)
-        if (squares < 0).any():
-            raise DataError(f"a sum of squares is {squares.min():.9g}, below 0")
         curvatures = np.diagonal(self.curvature(summary))
         for column in constant:
-            most = self.answer.most_weight * n * (1 + _SLACK)
+            most = self.answer.most_weight * n * (1 + SLACK)
             if column < self.features and (curvatures[column :: self.features] > most).any():
                 raise DataError(f"the intercept, a constant 1, has a curvature above {most:g} over {n:.0f} rows")
-        scale = np.sqrt(np.where(squares > 0, squares, 1.0))
-        eigenvalues = np.linalg.eigvalsh(blocks / scale[:, :, None] / scale[:, None, :])
-        if eigenvalues.min() < -_SLACK * self.features:
-            raise DataError(
-                "the matrix of curvatures is not positive semi-definite: no data have such sums "
-                f"(least eigenvalue {eigenvalues.min():.3g})"
-            )
-        rank = int((eigenvalues > 1e-6).sum(axis=-1).max())
-        if rank > n:
-            raise DataError(f"{n:.0f} rows cannot have curvatures of rank {rank}")
+        check_products(blocks, n, "curvatures")
         if (np.abs(self.slope(summary)) > 0)[curvatures == 0].any():
             raise DataError("a feature without curvature has a slope: no data have such sums")
 
@@ -338,10 +311,7 @@ class Expansion(AddsAnswers):
         slopes = [float(aggregates[f"slope_{k}"]) for k in range(len(self.point))]
         upper = list(zip(*self._upper, strict=True))
         halves = [float(aggregates[f"curvature_{place}_{i}_{j}"]) for place in range(self._blocks) for i, j in upper]
-        summary = np.array([rows, float(aggregates["log_likelihood"]), *slopes, *halves])
-        if not (np.abs(summary) <= LARGEST_SUM).all():
-            raise DataError(f"the values are too large to add up: a sum exceeds {LARGEST_SUM:g}; rescale them")
-        return summary
+        return within_limits(np.array([rows, float(aggregates["log_likelihood"]), *slopes, *halves]))
 
     def convert(self, summary: Array, wanted: Reduction, /) -> Array:
         """Return the summary, if it was taken at the point that is wanted."""

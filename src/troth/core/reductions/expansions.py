@@ -11,6 +11,7 @@ import numpy as np
 from troth.core.errors import DataError
 from troth.core.reductions.expansion import AddsAnswers, Expansion
 from troth.core.reductions.reduction import SummaryWords
+from troth.core.reductions.sums import SLACK
 from troth.core.support import Array, Bounds, Support
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from troth.core.reductions.answer_likelihoods import Answer
     from troth.core.reductions.reduction import Reduction
     from troth.core.reductions.sorted_columns import Block
-
-_SLACK = 1e-9  # how far, relatively, rounding may push honest sums beyond what data can have
 
 
 @dataclass(frozen=True)
@@ -49,26 +48,6 @@ class Expansions(AddsAnswers):
     def each(self) -> tuple[Expansion, ...]:
         """The expansion at each point."""
         return tuple(Expansion(self.answer, point, self.support) for point in self.points)
-
-    @property
-    def features(self) -> int:
-        """How many features a row has."""
-        return self.each[0].features
-
-    @property
-    def spare(self) -> int:
-        """As each expansion has them."""
-        return self.each[0].spare
-
-    @property
-    def batch_columns(self) -> int:
-        """All of them, for every point."""
-        return self.each[0].batch_columns * len(self.points)
-
-    @property
-    def width(self) -> int:
-        """N, and what an expansion has beside it for each point."""
-        return 1 + len(self.points) * (self.each[0].width - 1)
 
     def in_words(self, summary: Array, labels: Sequence[str] | None = None, /) -> SummaryWords | None:
         """Return the candidate that explains the rows best, and how probable it makes their labels."""
@@ -115,7 +94,7 @@ class Expansions(AddsAnswers):
         likelihood, points = self.by_point(summary), np.array(self.points)
         t, slope = likelihood[:, 0], likelihood[:, 1 : 1 + points.shape[1]]
         above = t[None] - (t[:, None] + slope @ points.T - (slope * points).sum(axis=1)[:, None])
-        slack = _SLACK * (1 + np.abs(t).max() + np.abs(slope).max() * np.abs(points).max())
+        slack = SLACK * (1 + np.abs(t).max() + np.abs(slope).max() * np.abs(points).max())
         if above.max() > slack:
             of, other = np.unravel_index(int(above.argmax()), above.shape)[::-1]
             raise DataError(

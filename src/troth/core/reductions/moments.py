@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.errors import DataError
-from troth.core.limits import LARGEST_SUM
-from troth.core.reductions.normal_equations import solved
 from troth.core.reductions.reduction import SummaryWords, few_digits
 from troth.core.reductions.sorted_columns import sorted_blocks
+from troth.core.reductions.sums import SLACK, check_products, checked_rows, solved, within_limits
 from troth.core.support import Array, Bounds, Support
 
 if TYPE_CHECKING:
@@ -21,9 +20,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from troth.core.reductions.reduction import Reduction
+    from troth.core.reductions.sorted_columns import Block
 
 _SHOWN = 6  # columns whose means are said in words
-_SLACK = 1e-9  # how far, relatively, rounding may push honest sums beyond what data can have
 
 
 @dataclass(frozen=True)
@@ -124,14 +123,8 @@ class Moments:
     def add(self, columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], size: int, /) -> Array:
         """Add up a batch by code."""
         total = np.zeros((size, self.width))
-        if self.squares:
-            for present, sums in self._squares_in_parts(columns, codes, size):
-                total[present] += sums
-            return total
-        total[:, 0] = np.bincount(codes, minlength=size)
-        for place, (column, centre) in enumerate(zip(columns, self.centre, strict=True), 1):
-            values = column.astype(np.float64, copy=False)
-            total[:, place] = np.bincount(codes, weights=values - centre if centre else values, minlength=size)
+        for present, sums in self.add_in_parts(columns, codes, size):
+            total[present] += sums
         return total
 
     def add_in_parts(
@@ -139,30 +132,31 @@ class Moments:
     ) -> Iterator[tuple[NDArray[np.intp], Array]]:
         """Yield codes that have rows, and their sums: sums alone at once, products a few codes at a time."""
         if self.squares:
-            yield from self._squares_in_parts(columns, codes, size)
+            for block in sorted_blocks(columns, codes, size, self.width):
+                yield block.codes, self._products(block)
             return
-        total = self.add(columns, codes, size)
+        total = np.empty((size, self.width))
+        total[:, 0] = np.bincount(codes, minlength=size)
+        for place, (column, centre) in enumerate(zip(columns, self.centre, strict=True), 1):
+            values = column.astype(np.float64, copy=False)
+            total[:, place] = np.bincount(codes, weights=values - centre if centre else values, minlength=size)
         present = np.flatnonzero(total[:, 0])
         yield present, total if len(present) == size else total[present]
 
-    def _squares_in_parts(
-        self, columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], size: int
-    ) -> Iterator[tuple[NDArray[np.intp], Array]]:
-        """Sort the columns by code into one buffer, and multiply each code's part with itself."""
-        d, start, centres = self.columns, self._before_squares, np.array(self.centre)[:, None]
-        for block in sorted_blocks(columns, codes, size, self.width):
-            z = block.z
-            if self.residual:
-                z[-1] -= (np.array(self.prediction) + 0.0) @ z[:-1]
-            if centres.any():
-                z -= centres
-            sums = np.empty((len(block.codes), self.width))
-            sums[:, 0] = block.sizes
-            if self.linear:
-                sums[:, 1:start] = np.add.reduceat(z, np.cumsum(block.sizes) - block.sizes, axis=1).T
-            for out, rows in zip(sums[:, start:].reshape(-1, d, d), block.parts, strict=True):
-                np.matmul(z[:, rows], z[:, rows].T, out=out)
-            yield block.codes, sums
+    def _products(self, block: Block) -> Array:
+        """Centre the numbers of a block, and multiply each code's part with itself."""
+        z, d, start, centres = block.z, self.columns, self._before_squares, np.array(self.centre)[:, None]
+        if self.residual:
+            z[-1] -= (np.array(self.prediction) + 0.0) @ z[:-1]
+        if centres.any():
+            z -= centres
+        sums = np.empty((len(block.codes), self.width))
+        sums[:, 0] = block.sizes
+        if self.linear:
+            sums[:, 1:start] = np.add.reduceat(z, np.cumsum(block.sizes) - block.sizes, axis=1).T
+        for out, rows in zip(sums[:, start:].reshape(-1, d, d), block.parts, strict=True):
+            np.matmul(z[:, rows], z[:, rows].T, out=out)
+        return sums
 
     def fewer(self, summary: Array, rows: int, rng: np.random.Generator, /) -> Array:
         """Return the sums of fewer rows with the same means; sums of whole numbers are rounded up or down at random.
@@ -247,15 +241,15 @@ class Moments:
 
     def check(self, summary: Array, values: Bounds | None = None, constant: Collection[int] = (), /) -> None:
         """Refuse a summary that no data can have; declared values bound all columns but constant ones."""
-        n = float(summary[0])
-        if n < 0 or n != np.floor(n):
-            raise DataError(f"the number of rows is {n:.12g}, not a whole number of at least 0")
-        if n == 0 and np.any(summary):
-            raise DataError("there are sums but no rows")
+        n = checked_rows(summary)
         if self.linear and not self.residual:
             self._check_sums(n, np.asarray(summary[1 : 1 + self.columns]), values)
         if self.squares and n:
-            self._check_squares(n, self.matrix(summary))
+            matrix = self.matrix(summary)
+            if not np.allclose(matrix, matrix.T, rtol=SLACK, atol=SLACK * np.abs(matrix).max()):
+                raise DataError("the matrix of squares and products is not symmetric")
+            problem = "the sum of squares is too small for the sum" if self.linear and self.columns == 1 else ""
+            check_products(matrix, n, "squares and products", problem)
             self._check_reach(n, self.magnitudes(summary), values, constant)
 
     def _check_sums(self, n: float, totals: Array, values: Bounds | None) -> None:
@@ -263,7 +257,7 @@ class Moments:
         if values is not None:
             low, high = max(low, values[0]), min(high, values[1])
         for column, (total, centre) in enumerate(zip(totals, self.centre, strict=True)):
-            slack = _SLACK * max(abs(total), n * max(1.0, abs(centre)))
+            slack = SLACK * max(abs(total), n * max(1.0, abs(centre)))
             least, most = (n * (low - centre) if n else 0.0), (n * (high - centre) if n else 0.0)
             strict = self.support.open and low == self.support.low
             if total < least - slack or total > most + slack or (strict and n and total <= least):
@@ -282,30 +276,11 @@ class Moments:
             if values is None or column in constant or (self.residual and column == self.columns - 1):
                 continue
             most = n * max(abs(values[0] - centre), abs(values[1] - centre)) ** 2
-            if square > most * (1 + _SLACK):
+            if square > most * (1 + SLACK):
                 raise DataError(
                     f"the squares of column {column} add up to {square:.9g}, which {n:.0f} values from "
                     f"{values[0]:g} to {values[1]:g} cannot have"
                 )
-
-    def _check_squares(self, n: float, matrix: Array) -> None:
-        if not np.allclose(matrix, matrix.T, rtol=_SLACK, atol=_SLACK * np.abs(matrix).max()):
-            raise DataError("the matrix of squares and products is not symmetric")
-        scale = np.sqrt(np.maximum(np.diagonal(matrix), 0))
-        if (np.diagonal(matrix) < 0).any():
-            raise DataError(f"a sum of squares is {np.diagonal(matrix).min():.9g}, below 0")
-        scale[scale == 0] = 1.0
-        values = np.linalg.eigvalsh(matrix / np.outer(scale, scale))
-        if values[0] < -_SLACK * len(values):
-            what = (
-                "the sum of squares is too small for the sum"
-                if self.linear and self.columns == 1
-                else "the matrix of squares and products is not positive semi-definite"
-            )
-            raise DataError(f"{what}: no data have such sums (least eigenvalue {values[0]:.3g})")
-        rank = int((values > 1e-6).sum())
-        if rank > n:
-            raise DataError(f"{n:.0f} rows cannot have sums of squares and products of rank {rank}")
 
     def expressions(self, columns: Sequence[Any], labels: Sequence[Any] | None = None, /) -> dict[str, Any]:  # noqa: ARG002
         """Sum each column and each product."""
@@ -326,10 +301,7 @@ class Moments:
         if self.squares:
             pairs = ((i, j) for i in range(self.columns) for j in range(self.columns))
             names += [f"product_{min(pair)}_{max(pair)}" for pair in pairs]
-        summary = np.array([rows, *(float(aggregates[name]) for name in names)])
-        if not (np.abs(summary) <= LARGEST_SUM).all():
-            raise DataError(f"the values are too large to add up: a sum exceeds {LARGEST_SUM:g}; rescale them")
-        return summary
+        return within_limits(np.array([rows, *(float(aggregates[name]) for name in names)]))
 
     def convert(self, summary: Array, wanted: Reduction, /) -> Array:
         """Return moments around another centre or prediction, without the rows.

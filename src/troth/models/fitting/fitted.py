@@ -113,11 +113,23 @@ class FittedPrior(Fitted):
         }
 
 
+@dataclass(frozen=True)
 class FittedProviders(Fitted, Generic[M]):
-    """A model of each provider, and one of the population for a provider without history."""
+    """A model of each provider, and one of the population for a provider without history.
+
+    Attributes
+    ----------
+    models
+        Each provider's model; that of a provider who reported too little is the population's.
+    population
+        The model of an unknown provider.
+    log_likelihood
+        Of the history, in nats per day or task, up to terms that depend on no parameter.
+    """
 
     models: Mapping[str, M]
     population: M
+    log_likelihood: float
 
     def model_of(self, provider: str) -> M:
         """Return a provider's own model, or the population's for one without history."""

@@ -32,12 +32,10 @@ _ATTEMPTS = (1.0, 0.25, 0.05, 0.0)
 class FittedOffsets(FittedProviders["ProviderNormal"]):
     """A prior, offsets and dispersions learnt from a history.
 
+    An unknown provider has no offset, and a dispersion that includes how much offsets vary.
+
     Attributes
     ----------
-    models
-        Each provider's model; that of a provider who reported too little is the population's.
-    population
-        The model of an unknown provider: no offset, and a dispersion that includes how much offsets vary.
     errors
         Standard errors: ``"mean"`` and ``"scale"`` of the prior, and for each of ``"providers"`` those of its
         ``"offset"`` and ``"dispersion"``.
@@ -47,11 +45,8 @@ class FittedOffsets(FittedProviders["ProviderNormal"]):
         The penalised log-likelihood after each step of the last climb; it never falls.
     """
 
-    models: Mapping[str, ProviderNormal]
-    population: ProviderNormal
     errors: Mapping[str, Any]
     offsets: float
-    log_likelihood: float
     trace: tuple[float, ...] = field(repr=False)
     notes: tuple[str, ...] = ()
 
@@ -157,10 +152,15 @@ def _posterior(data: _Days, state: _State) -> tuple[Array, Array, Array]:
     return state.mean + shift, 1 / precision, evidence
 
 
+def _unlikeness(variance: Array, centre: float) -> Array:
+    """Return the squares of how far logarithms of τ² are from the others', in units of what is usual."""
+    return np.asarray(((np.log(variance) - centre) / _ALIKE) ** 2)
+
+
 def _objective(state: _State, evidence: Array) -> float:
     """Return the penalised log-likelihood."""
-    unlike = ((np.log(state.variance) - state.centre) / _ALIKE) ** 2
-    return float(evidence.sum() + (-0.5 * (state.shrinkage * state.offset**2 + unlike)).sum())
+    penalties = state.shrinkage * state.offset**2 + _unlikeness(state.variance, state.centre)
+    return float(evidence.sum() + (-0.5 * penalties).sum())
 
 
 def _maximise(data: _Days, state: _State) -> tuple[_State, list[float]]:
@@ -175,11 +175,10 @@ def _maximise(data: _Days, state: _State) -> tuple[_State, list[float]]:
     return state, trace
 
 
-def _expected(data: _Days, state: _State, variance: Array, squares: Array) -> Array:
-    """Return each provider's expected log-likelihood given squares (ȳ − b − θ)², with its penalties."""
+def _expected(data: _Days, variance: Array, squares: Array) -> Array:
+    """Return each provider's expected log-likelihood given squares (ȳ − b − θ)²."""
     w = data.weight(variance)
-    parts = 0.5 * (np.log(np.where(data.rows > 0, w, 1.0)) - w * squares).sum(axis=0)
-    return np.asarray(parts - 0.5 * ((np.log(variance) - state.centre) / _ALIKE) ** 2)
+    return np.asarray(0.5 * (np.log(np.where(data.rows > 0, w, 1.0)) - w * squares).sum(axis=0))
 
 
 def _step(data: _Days, state: _State, mean: Array, spare: Array) -> _State:
@@ -191,12 +190,16 @@ def _step(data: _Days, state: _State, mean: Array, spare: Array) -> _State:
     log = np.log(state.variance)
     up = slope.sum(axis=0) - (log - state.centre) / _ALIKE**2
     step = np.clip(up / ((slope**2).sum(axis=0) + _ALIKE**-2), -1.0, 1.0)
-    before = _expected(data, state, state.variance, squares)
+
+    def height(variance: Array) -> Array:
+        return np.asarray(_expected(data, variance, squares) - 0.5 * _unlikeness(variance, state.centre))
+
+    before = height(state.variance)
     variance, waiting = state.variance, np.ones(len(log), dtype=bool)
     for share in _ATTEMPTS:
         moved = np.maximum(np.exp(log + share * step), data.low) if share else state.variance
         variance = np.where(waiting, moved, variance)
-        waiting &= ~(_expected(data, state, variance, squares) >= before)
+        waiting &= ~(height(variance) >= before)
         if not waiting.any():
             break
     middle = float(mean.mean())
@@ -229,15 +232,13 @@ def _result(
         [(mean - state.mean) / state.scale**2, ((spare + (mean - state.mean) ** 2) / state.scale**2 - 1) / state.scale],
         axis=1,
     )
-    by_variance = 0.5 * ((away**2 + spare[:, None]) * w - 1) * w
+    squares = away**2 + spare[:, None]
+    by_variance = 0.5 * (squares * w - 1) * w
     scores = np.concatenate([prior, w * away, by_variance], axis=1)
     people = len(part.providers)
     extra = np.concatenate([np.zeros(2), np.full(people, state.shrinkage), np.zeros(people)])
     errors = np.sqrt(np.maximum(np.diagonal(inverse(scores.T @ scores + np.diag(extra))), 0.0))
-    without = _expected(data, state, np.full(people, data.low), away**2 + spare[:, None])
-    fitted = _expected(data, state, state.variance, away**2 + spare[:, None])
-    alike = 0.5 * ((np.log(data.low) - state.centre) / _ALIKE) ** 2
-    gain = fitted - without - alike + 0.5 * ((np.log(state.variance) - state.centre) / _ALIKE) ** 2
+    gain = _expected(data, state.variance, squares) - _expected(data, np.full(people, data.low), squares)
     offset, dispersion = state.offset, np.where(gain > 0, np.sqrt(state.variance), 0.0)
     if ahead is not None:
         residual = np.where(data.rows > 0, data.average - mean[:, None], np.nan)
@@ -261,6 +262,5 @@ def _result(
         of_dispersion = root_error(state.variance[i], errors[2 + people + i])
         standard_errors["providers"][name] = {"offset": float(errors[2 + i]), "dispersion": float(of_dispersion)}
     models = {name: own.get(name, population) for name in history.providers}
-    return FittedOffsets(
-        models, population, standard_errors, float(np.sqrt(between)), float(evidence.mean()), tuple(trace), tuple(notes)
-    )
+    how = (standard_errors, float(np.sqrt(between)), tuple(trace), tuple(notes))
+    return FittedOffsets(models, population, float(evidence.mean()), *how)

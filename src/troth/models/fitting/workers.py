@@ -15,20 +15,17 @@ likelihood of a fifth of the tasks, which are held out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import digamma, logsumexp
 
-from troth.core.contract import Array
+from troth.core.contract import Array, Indexes, Mask
 from troth.core.errors import DataError
 from troth.models.finite import Finite
 from troth.models.fitting.fitted import FittedProviders
-
-Indices: TypeAlias = NDArray[np.intp]
 
 _PRIOR_TASKS = 0.5  # tasks that every class has before any is seen
 _POOLINGS, _GUESS = (2.0, 5.0, 10.0, 20.0, 50.0, 200.0), 10.0  # κ that are tried, and where tasks are few
@@ -40,32 +37,23 @@ _DIGITS = 9  # of probabilities in a campaign file
 
 @dataclass(frozen=True)
 class FittedWorkers(FittedProviders[Finite]):
-    """Confusion matrices of workers that were learnt from past tasks.
+    """Confusion matrices of workers that were learnt from past tasks: a model is p(class), and one of them.
 
     Attributes
     ----------
-    models
-        Each worker's model: p(class), and its own confusion matrix.
-    population
-        The model of a worker without a past.
     pooling
         κ: how many tasks of a class the population is worth to each worker.
     tasks, known
         How many past tasks there were, and for how many of them a gold answer was given.
-    log_likelihood
-        Of the past labels, in nats per task.
     posterior
         The probability of each class, ``(task, class)``.
     seen
         Which labels were answered or are a gold answer; other classes are taken to be answered like these.
     """
 
-    models: Mapping[str, Finite]
-    population: Finite
     pooling: float
     tasks: int
     known: int
-    log_likelihood: float
     posterior: Array = field(repr=False)
     seen: tuple[bool, ...] = ()
 
@@ -97,11 +85,11 @@ class FittedWorkers(FittedProviders[Finite]):
 
 
 def fit_workers(
-    task: Indices,
-    worker: Indices,
+    task: Indexes,
+    worker: Indexes,
     counts: Array,
     names: Sequence[str],
-    gold: Indices | None = None,
+    gold: Indexes | None = None,
     *,
     pooling: float | None = None,
 ) -> FittedWorkers:
@@ -155,10 +143,10 @@ def fit_workers(
 class _Answers(NamedTuple):
     """Past answers: task, worker, counts of labels, the class of each task or −1, and how many workers there are."""
 
-    task: Indices
-    worker: Indices
+    task: Indexes
+    worker: Indexes
     counts: Array
-    classes: Indices
+    classes: Indexes
     workers: int
 
     def log_joint(self, estimate: _Estimate) -> Array:
@@ -172,12 +160,12 @@ class _Answers(NamedTuple):
         return np.stack([_sums(self.worker, self.counts * each[:, None], self.workers) for each in weights], axis=1)
 
     @property
-    def seen(self) -> NDArray[np.bool_]:
+    def seen(self) -> Mask:
         """Which labels were answered, or are a gold answer: a class without either cannot be told from the others."""
         gold = np.bincount(self.classes[self.classes >= 0], minlength=self.counts.shape[1])
         return np.asarray((self.counts.sum(axis=0) > 0) | (gold > 0))
 
-    def without(self, tasks: NDArray[np.bool_]) -> _Answers:
+    def without(self, tasks: Mask) -> _Answers:
         """Leave out the answers to some tasks."""
         stay = ~tasks[self.task]
         return self._replace(task=self.task[stay], worker=self.worker[stay], counts=self.counts[stay])
@@ -216,7 +204,7 @@ def _climb(answers: _Answers, pooling: float, steps: int, close: float) -> tuple
     return estimate, posterior, now
 
 
-def _like_the_others(tables: Array, seen: NDArray[np.bool_]) -> Array:
+def _like_the_others(tables: Array, seen: Mask) -> Array:
     """Let classes that were never seen be answered rightly as often as the others are on average."""
     labels = tables.shape[-1]
     if seen.all() or labels < 2:
@@ -239,7 +227,7 @@ def _choose_pooling(answers: _Answers) -> float:
     return chosen
 
 
-def _sums(groups: Indices, entries: Array, size: int) -> Array:
+def _sums(groups: Indexes, entries: Array, size: int) -> Array:
     return np.stack([np.bincount(groups, column, size) for column in entries.T], axis=1)
 
 

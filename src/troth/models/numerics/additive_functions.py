@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from troth.core.contract import Array
+from troth.core.contract import Array, Indexes
 
 _SPACING = 0.2
 _STENCIL = 14
@@ -75,7 +74,7 @@ class Tables:
     def __init__(self, coefficients: Array, cells: int, functions: int) -> None:
         self._coefficients, self._cells, self._functions = coefficients, cells, functions
 
-    def _local(self, which: NDArray[np.intp], at: Array) -> tuple[NDArray[np.intp], Array]:
+    def _local(self, which: Indexes, at: Array) -> tuple[Indexes, Array]:
         """Return the cells, and the position in them from −1 to 1 or beyond the last."""
         cell = np.clip(at, 0.0, self._cells - 1.0).astype(np.intp)
         u = at - cell
@@ -85,7 +84,7 @@ class Tables:
         cell += which
         return cell, u
 
-    def value(self, which: NDArray[np.intp], at: Array) -> Array:
+    def value(self, which: Indexes, at: Array) -> Array:
         """Evaluate functions ``which`` at positions in cells."""
         cell, u = self._local(which, at)
         beyond = np.maximum(u - 1.0, 0.0) if u.max(initial=0.0) > 1.0 else None
@@ -100,7 +99,7 @@ class Tables:
             value += power.take(cell, mode="clip", out=part)
         return np.asarray(value if beyond is None else value + beyond * slope)
 
-    def value_and_slopes(self, which: NDArray[np.intp], at: Array) -> tuple[Array, Array, Array]:
+    def value_and_slopes(self, which: Indexes, at: Array) -> tuple[Array, Array, Array]:
         """Evaluate functions, and first and second derivatives with respect to ln(origin + a)."""
         cell, u = self._local(which, at)
         beyond = np.maximum(u - 1.0, 0.0)

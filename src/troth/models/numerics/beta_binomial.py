@@ -12,9 +12,9 @@ from functools import lru_cache, partial
 import numpy as np
 from scipy.special import betaln, expit, logit
 
-from troth.core.contract import Array, Generator
+from troth.core.contract import Array, Generator, Indexes
 from troth.models.numerics.additive_functions import LogScale, by_count
-from troth.models.numerics.spread_integral import Indices, draw, integrate
+from troth.models.numerics.spread_integral import draw, integrate
 
 _COUNTS = 7  # ones, zeros, providers with rows, with ones, with zeros, squared rows, orders of rows
 
@@ -62,12 +62,12 @@ class _Rate:
         self.start = logit((alpha + t[:, 0]) / (alpha + beta + t[:, 0] + t[:, 1]))
         self.resolution, self.providers = 1 / np.sqrt(1 + t[:, 5]), t[:, 2]
 
-    def constant(self, delta: Array, report: Indices) -> Array:
+    def constant(self, delta: Array, report: Indexes) -> Array:
         """Return what does not depend on m."""
         of_rows = self._rows.value(report, self._scale.position(np.log1p(1 / delta)))
         return np.asarray(self._orders[report] - self._powers[report] * np.log(delta) - of_rows)
 
-    def slopes(self, x: Array, delta: Array, report: Indices) -> tuple[Array, Array, Array]:
+    def slopes(self, x: Array, delta: Array, report: Indexes) -> tuple[Array, Array, Array]:
         """Return the log-likelihood and its first two derivatives; d ln(1 + a)/dm = s/(1 + a)."""
         odds, a, b, s = np.exp(x), self._a[report], self._b[report], 1 / delta
         both = 1 + odds
@@ -83,7 +83,7 @@ class _Rate:
             value, first, second = value + of_rate, first + v * once, second + v * v * twice + v * (w - m) * once
         return value, first, second
 
-    def values(self, x: Array, delta: Array, report: Indices) -> Array:
+    def values(self, x: Array, delta: Array, report: Indexes) -> Array:
         """Return the log-likelihood plus the log prior of x."""
         odds, s = np.exp(x), 1 / delta
         both = 1 + odds

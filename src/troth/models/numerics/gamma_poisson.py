@@ -12,10 +12,10 @@ from functools import lru_cache, partial
 import numpy as np
 from scipy.special import gammaln
 
-from troth.core.contract import Array, Generator
+from troth.core.contract import Array, Generator, Indexes
 from troth.models.numerics.additive_functions import LogScale, by_count
 from troth.models.numerics.dispersed import log_rising
-from troth.models.numerics.spread_integral import Indices, draw, integrate
+from troth.models.numerics.spread_integral import draw, integrate
 
 _COUNTS = 4  # rows, their sum, providers with rows, squared sums
 _ORIGIN = 1e-6  # 1/rows of the largest report
@@ -70,11 +70,11 @@ class _LogMean:
         self.start = np.log(self._shape / (rate + t[:, 0]))
         self.resolution, self.providers = 1 / np.sqrt(1 + t[:, 3]), t[:, 2]
 
-    def constant(self, delta: Array, report: Indices) -> Array:
+    def constant(self, delta: Array, report: Indexes) -> Array:
         """Return what does not depend on λ."""
         return np.asarray(self._prior + self._rising.value(report, self._scale_of_delta.position(np.log(delta))))
 
-    def slopes(self, x: Array, delta: Array, report: Indices) -> tuple[Array, Array, Array]:
+    def slopes(self, x: Array, delta: Array, report: Indexes) -> tuple[Array, Array, Array]:
         """Return the log-likelihood and its first two derivatives; d ln(origin + v)/dx = v/(origin + v)."""
         mean = np.exp(x)
         v = mean * delta
@@ -91,7 +91,7 @@ class _LogMean:
         second = -(log_bend * chain**2 + log_slope * bent) - mean * (share + 2 * share_slope + share_bend)
         return value, first, second
 
-    def values(self, x: Array, delta: Array, report: Indices) -> Array:
+    def values(self, x: Array, delta: Array, report: Indexes) -> Array:
         """Return the log-likelihood plus the log prior of x."""
         mean = np.exp(x)
         position = self._scale.position(np.log(_ORIGIN + mean * delta))

@@ -13,9 +13,8 @@ from math import prod
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from troth.core.contract import Array
+from troth.core.contract import Array, Indexes
 from troth.models.numerics.extremes import around, coarse
 
 _ALL_PAIRS = 1 << 18  # combinations of precisions up to this many are all tried
@@ -109,5 +108,5 @@ def _envelope(peers: Sequence[Side], v: Array) -> tuple[Array, Array]:
     return ends[0], ends[1]
 
 
-def _orders(peers: Sequence[Side]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _orders(peers: Sequence[Side]) -> tuple[Indexes, Indexes]:
     return np.argsort([side.low for side in peers]), np.argsort([-side.high for side in peers])

@@ -5,21 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from troth.core.contract import Array
+from troth.core.contract import Array, Mask
+from troth.core.reductions.sums import SLACK as SLACK
 
-SLACK = 1e-9
-"""How far, relatively, rounding may push honest sums beyond what data can have."""
 _SEEN = 1e-6  # an eigenvalue of a matrix with a diagonal of 1 above which it counts for the rank
 
 
-def everywhere(statistics: Array) -> NDArray[np.bool_]:
+def everywhere(statistics: Array) -> Mask:
     """Return that every statistic is possible."""
     return np.ones(statistics.shape[:-1], dtype=bool)
 
 
-def none_negative(counts: Array) -> NDArray[np.bool_]:
+def none_negative(counts: Array) -> Mask:
     """Return where no count is below 0; fractions are weights of rows.
 
     Examples
@@ -32,7 +30,7 @@ def none_negative(counts: Array) -> NDArray[np.bool_]:
     return np.asarray((counts >= 0).all(axis=-1))
 
 
-def are_products(matrix: Array, rows: Array) -> NDArray[np.bool_]:
+def are_products(matrix: Array, rows: Array) -> Mask:
     """Return where XᵀX = ``matrix`` for some X with ``rows`` rows: it is symmetric, without negative eigenvalues.
 
     Its rank is at most the number of rows. Columns are scaled to length 1, so those of all sizes are compared alike.
@@ -61,14 +59,14 @@ def are_products(matrix: Array, rows: Array) -> NDArray[np.bool_]:
     return valid
 
 
-def agree(statistics: Array, recomputed: Array) -> NDArray[np.bool_]:
+def agree(statistics: Array, recomputed: Array) -> Mask:
     """Return where a statistic agrees with one computed anew, up to rounding beside the largest entry of that."""
     largest = np.abs(recomputed).max(axis=-1, keepdims=True, initial=0.0)
     slack = SLACK * (1 + largest) + (1e-3 * SLACK * largest) ** 2
     return np.asarray((np.abs(statistics - recomputed) <= slack).all(axis=-1))
 
 
-def none_above(statistics: Array, most: Any = 0.0) -> NDArray[np.bool_]:
+def none_above(statistics: Array, most: Any = 0.0) -> Mask:
     """Return where no entry exceeds its bound; entries may be −∞."""
     finite = np.where(np.isneginf(statistics), 0.0, statistics)
     slack = SLACK * (1 + np.abs(finite).max(axis=-1, keepdims=True, initial=0.0))

@@ -12,10 +12,9 @@ from functools import cached_property, lru_cache
 from math import ceil, comb, log
 
 import numpy as np
-from numpy.typing import NDArray
 
 from troth.core.blocks import for_each_chunk
-from troth.core.contract import Array, Generator
+from troth.core.contract import Array, Generator, Indexes
 from troth.models.numerics.log_sum_exp import log_sum_exp
 
 ALIKE = 0.1
@@ -83,7 +82,7 @@ class SpreadGrid:
         for each in dict.fromkeys(quadratures.values()):
             rows = np.flatnonzero(np.isin(counts, [n for n, other in quadratures.items() if other is each]))
 
-            def work(chunk: slice, each: _Quadrature = each, rows: NDArray[np.intp] = rows) -> None:
+            def work(chunk: slice, each: _Quadrature = each, rows: Indexes = rows) -> None:
                 total[rows[chunk]] = log_sum_exp(each.posterior(values[rows[chunk]]))
 
             for_each_chunk(len(rows), max(1, _CHUNK // len(each.spreads)), work)

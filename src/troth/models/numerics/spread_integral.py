@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from troth.core.blocks import for_each_chunk
-from troth.core.contract import Array, Generator
+from troth.core.contract import Array, Generator, Indexes
 from troth.models.numerics.spread_grid import ALIKE
-from troth.models.numerics.unimodal_integral import Peaks, draw_points, find_peaks, find_tails, log_integral
+from troth.models.numerics.unimodal_integral import Peaks, Slopes, draw_points, find_peaks, find_tails, log_integral
 
 _COARSE = 10
 _NEGLIGIBLE = 17.0  # nats below the best spread
@@ -27,8 +26,6 @@ _MOST = 64  # Chebyshev points
 _CELLS = 256  # from one of which a spread is drawn
 _CHUNK = 256
 _DRAWS = 1024
-
-Indices: TypeAlias = NDArray[np.intp]
 
 
 class Location(Protocol):
@@ -46,20 +43,20 @@ class Location(Protocol):
     providers: Array
     """How many providers each report sums up."""
 
-    def constant(self, delta: Array, report: Indices) -> Array:
+    def constant(self, delta: Array, report: Indexes) -> Array:
         """Return what does not depend on the location."""
 
-    def slopes(self, x: Array, delta: Array, report: Indices) -> tuple[Array, Array, Array]:
+    def slopes(self, x: Array, delta: Array, report: Indexes) -> tuple[Array, Array, Array]:
         """Return the function, but for what is constant, and its first and second derivative."""
 
-    def values(self, x: Array, delta: Array, report: Indices) -> Array:
+    def values(self, x: Array, delta: Array, report: Indexes) -> Array:
         """Return the function alone; points are on the last axis."""
 
 
 class BySpread(NamedTuple):
     """L at Chebyshev points of an interval of w, ``(report, point)``, for reports that need as many points."""
 
-    report: Indices
+    report: Indexes
     evidence: Array
     low: Array
     high: Array
@@ -95,7 +92,7 @@ class BySpread(NamedTuple):
             total[rows] = np.log(mixed) + top[:, 0]
         return total
 
-    def draw(self, which: Indices, uniform: Array, low: float, high: float) -> Array:
+    def draw(self, which: Indexes, uniform: Array, low: float, high: float) -> Array:
         """Turn two uniform numbers for each draw, ``(2, draw)``, into a spread of the report ``which``; 0 is none."""
         first, last = (np.log(np.exp(end) - self.resolution)[:, None] for end in (self.low, self.high))
         step = (last - first) / _CELLS
@@ -135,10 +132,7 @@ def evidence_by_spread(location: Location, low: float, high: float) -> list[BySp
     step = (np.log(high**2 + location.resolution) - first) / (_COARSE - 1)
     steps = np.tile(np.arange(_COARSE), reports)
     delta = np.exp(first[everyone] + step[everyone] * steps) - location.resolution[everyone]
-
-    def slopes(x: Array, which: Indices) -> tuple[Array, Array, Array]:
-        return location.slopes(x, delta[which], everyone[which])
-
+    slopes = _slopes_at(location, delta, everyone)
     coarse = find_tails(slopes, *find_peaks(slopes, location.start[everyone], 0.3))
     rough = (coarse.value + np.log(coarse.width) + location.constant(delta, everyone)).reshape(reports, _COARSE)
     best = rough > rough.max(axis=1, keepdims=True) - _NEGLIGIBLE
@@ -156,16 +150,12 @@ def evidence_by_spread(location: Location, low: float, high: float) -> list[BySp
     position = left[report] + (right - left)[report] * u
     before = np.minimum(position.astype(np.intp), _COARSE - 2)
     part = position - before
-
     before += _COARSE * report
 
     def between(values: Array) -> Array:
         return np.asarray((1 - part) * values[before] + part * values[before + 1])
 
-    def slopes_given(x: Array, which: Indices) -> tuple[Array, Array, Array]:
-        return location.slopes(x, given[which], report[which])
-
-    peak, value, width = find_peaks(slopes_given, between(coarse.mode), 0.15)
+    peak, value, width = find_peaks(_slopes_at(location, given, report), between(coarse.mode), 0.15)
     tails = (1.05 * width * between(tail / coarse.width) for tail in (coarse.left, coarse.right))
     evidence = log_integral(
         lambda x, function: location.values(x, given[function], report[function]), Peaks(peak, value, width, *tails)
@@ -177,6 +167,11 @@ def evidence_by_spread(location: Location, low: float, high: float) -> list[BySp
         of_report = (ends[0], ends[1], location.resolution, location.alike, location.providers)
         groups.append(BySpread(rows, values, *(each[rows] for each in of_report)))
     return groups
+
+
+def _slopes_at(location: Location, delta: Array, report: Indexes) -> Slopes:
+    """Return slopes of many functions, each of one report at one δ."""
+    return lambda x, which: location.slopes(x, delta[which], report[which])
 
 
 def integrate(statistics: Array, location: Callable[[Array], Location], low: float, high: float) -> Array:
@@ -221,17 +216,14 @@ def draw(
     return samples[0], samples[1]
 
 
-def _draw_location(location: Location, report: Indices, spread: Array, uniform: Array, low: float) -> Array:
+def _draw_location(location: Location, report: Indexes, spread: Array, uniform: Array, low: float) -> Array:
     delta = np.where(spread > 0, spread, low) ** 2
-
-    def slopes(x: Array, some: Indices) -> tuple[Array, Array, Array]:
-        return location.slopes(x, delta[some], report[some])
-
+    slopes = _slopes_at(location, delta, report)
     peaks = find_tails(slopes, *find_peaks(slopes, location.start[report], 0.1))
     return draw_points(uniform, lambda x: location.values(x, delta[:, None], report[:, None]), peaks)
 
 
-def _distinct(statistics: Array) -> tuple[Array, Indices]:
+def _distinct(statistics: Array) -> tuple[Array, Indexes]:
     """Return the different rows of a table, and which of them each row is."""
     flat = np.ascontiguousarray(statistics) + 0.0
     _, first, which = np.unique(flat.view(np.dtype((np.void, flat.itemsize * flat.shape[1]))), True, True)

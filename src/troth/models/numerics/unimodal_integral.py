@@ -10,11 +10,10 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from troth.core.contract import Array
+from troth.core.contract import Array, Indexes
 
-Slopes: TypeAlias = Callable[[Array, NDArray[np.intp]], tuple[Array, Array, Array]]
+Slopes: TypeAlias = Callable[[Array, Indexes], tuple[Array, Array, Array]]
 
 _ITERATIONS = 100
 _DROP = 16.0
@@ -69,7 +68,7 @@ def find_tails(slopes: Slopes, mode: Array, value: Array, width: Array) -> Peaks
     return Peaks(mode, value, width, *ends)
 
 
-def log_integral(values: Callable[[Array, NDArray[np.intp]], Array], peaks: Peaks) -> Array:
+def log_integral(values: Callable[[Array, Indexes], Array], peaks: Peaks) -> Array:
     """Ln ∫ exp f dx for ``values`` of points, each of one function."""
     integral = np.empty(len(peaks.mode))
     step = np.minimum(peaks.width / (1 + peaks.width), _LONGEST_STEP)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from troth.core.contract import Array
+from troth.core.contract import Array, Indexes
 from troth.models.fitting.day_types.outcomes import OutcomeData, Who
 
 _PRIOR_DAYS = 0.5  # days that every type has before any is seen
@@ -39,16 +38,16 @@ class State:
         """How many day types there are."""
         return len(self.log_prior)
 
-    def sorted(self, order: NDArray[np.intp]) -> State:
+    def sorted(self, order: Indexes) -> State:
         """Return the same state with types in another order."""
         return replace(
             self, log_prior=self.log_prior[order], means=self.means[:, order], population=self.population[order]
         )
 
 
-def day_log_likelihoods(data: OutcomeData, state: State, unordered: Array | None = None) -> tuple[Array, Array]:
+def day_log_likelihoods(data: OutcomeData, state: State, parts: Array | None = None) -> tuple[Array, Array]:
     """Return ln p(day) and the posterior of the day's type, ``(day,)`` and ``(day, type)``."""
-    parts = data.log_likelihood(state.means, state.dispersion) if unordered is None else unordered
+    parts = data.log_likelihood(state.means, state.dispersion) if parts is None else parts
     joint = state.log_prior + parts.sum(axis=1)
     evidence = logsumexp(joint, axis=1)
     return evidence, np.exp(joint - evidence[:, None])

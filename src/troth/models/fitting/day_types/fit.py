@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from troth.core.contract import Array
+from troth.core.contract import Array, Indexes
 from troth.core.errors import DataError, ParameterError
 from troth.core.past import History
 from troth.core.reductions import Moments
@@ -85,8 +84,8 @@ def fit_day_types(
     report(1.0, f"{types} day types")
     models, population = _models(family, history, part, outcome, data, state, posterior)
     errors = standard_errors(data, state, part.providers)
-    fit = (float(evidence.mean()), held_out, tuple(trace), posterior, tuple(notes))
-    return FittedDayTypes(outcome, models, population, errors, state.shrinkage, *fit)
+    how = (outcome, errors, state.shrinkage, held_out, tuple(trace), posterior, tuple(notes))
+    return FittedDayTypes(models, population, float(evidence.mean()), *how)
 
 
 def usable_providers(history: History, outcome: str) -> tuple[list[str], list[str]]:
@@ -153,7 +152,6 @@ def choose_types(
         best = max(scores, key=lambda k: float(scores[k].mean()))
         if types >= best + 2:
             break
-    best = max(scores, key=lambda k: float(scores[k].mean()))
     held_out = {}
     for types, score in scores.items():
         short = scores[best] - score
@@ -178,7 +176,7 @@ def _shrinkage(data: OutcomeData, state: State) -> float:
     return float(np.clip(1 / max(between, 1 / _STRONG), _WEAK, _STRONG))
 
 
-def _order(data: OutcomeData, state: State) -> NDArray[np.intp]:
+def _order(data: OutcomeData, state: State) -> Indexes:
     """Sort types by the population's mean."""
     p = state.population
     value = p @ np.arange(p.shape[-1]) if isinstance(data, LabelData) else p

@@ -15,26 +15,21 @@ from troth.models.fitting.day_types.standard_errors import Errors
 from troth.models.fitting.fitted import BLUE, MOST_PROVIDERS, FittedProviders, name_rows
 
 if TYPE_CHECKING:
-    from troth.models.latent_class import LatentClass
+    from troth.models.latent_class import LatentClass  # noqa: F401 (the parameter of the base class)
 
 
 @dataclass(frozen=True)
 class FittedDayTypes(FittedProviders["LatentClass"]):
     """Day types learnt from a history.
 
+    An unknown provider has the population's means, and a dispersion that includes how much providers differ.
+
     Attributes
     ----------
     outcome
         The kind of outcome: ``"binary"``, ``"categorical"``, ``"count"`` or ``"real"``.
-    models
-        Each provider's model; that of a provider who reported too little is the population's.
-    population
-        The model of an unknown provider: the population's means, and a dispersion that includes how much providers
-        differ.
     shrinkage
         How many rows the population's means are worth to each provider.
-    log_likelihood
-        Of the history, in nats per day, up to terms that depend on no parameter.
     held_out
         For each number of types that was tried, the log-likelihood per day of days that were held out, and the
         standard error of its shortfall from the best.
@@ -47,11 +42,8 @@ class FittedDayTypes(FittedProviders["LatentClass"]):
     """
 
     outcome: str
-    models: Mapping[str, LatentClass]
-    population: LatentClass
     errors: Errors
     shrinkage: float
-    log_likelihood: float
     held_out: Mapping[int, tuple[float, float]]
     trace: tuple[float, ...]
     posterior: Array = field(repr=False)

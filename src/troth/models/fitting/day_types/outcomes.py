@@ -11,10 +11,9 @@ from __future__ import annotations
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import digamma, xlogy
 
-from troth.core.contract import Array
+from troth.core.contract import Array, Indexes
 from troth.core.errors import DataError, ParameterError
 from troth.core.past import History
 from troth.core.reductions import Counts, Moments, Reduction
@@ -29,7 +28,7 @@ from troth.models.numerics.dispersed import (
 _ANCHOR = 0.5
 _REACH = 1.0  # the longest step of a logarithm
 
-Who: TypeAlias = slice | NDArray[np.intp]
+Who: TypeAlias = slice | Indexes
 """A selection of providers."""
 
 _OF_THE_UNEXPLAINED = 3.0  # the part of it that is taken for spread, where there is one row a day
@@ -52,7 +51,6 @@ class LabelData:
         self.rows = history.rows
         total = self.counts.sum(axis=(0, 1))
         self.overall = (total + 0.5) / (total + 0.5).sum()
-        self.unit = 1.0
 
     @property
     def averages(self) -> Array:
@@ -151,7 +149,6 @@ class CountData(SumData):
     def __init__(self, history: History) -> None:
         super().__init__(history)
         self.overall = np.asarray((self.total.sum() + 0.5) / (self.rows.sum() + 0.5))
-        self.unit = 1.0
         seen = self.rows > 0
         varied = float(np.var((self.total / np.maximum(self.rows, 1.0))[seen])) if seen.any() else 0.0
         self.worth = float(1 / (1 + varied / self.overall))  # of a row, where days vary more than its own noise
@@ -347,13 +344,14 @@ def _unexplained(n: Array, total: Array) -> float:
     present = n > 0
     x = np.where(present, total, 0.0)
     day, provider = np.zeros((len(x), 1)), np.zeros((1, x.shape[1]))
+
+    def mean(values: Array, axis: int) -> Array:
+        total = np.where(present, values, 0.0).sum(axis=axis, keepdims=True)
+        return np.asarray(total / np.maximum(present.sum(axis=axis, keepdims=True), 1))
+
     for _ in range(20):
-        day = np.where(present, x - provider, 0.0).sum(axis=1, keepdims=True) / np.maximum(
-            present.sum(1, keepdims=True), 1
-        )
-        provider = np.where(present, x - day, 0.0).sum(axis=0, keepdims=True) / np.maximum(
-            present.sum(0, keepdims=True), 1
-        )
+        day = mean(x - provider, axis=1)
+        provider = mean(x - day, axis=0)
     left = np.where(present, x - day - provider, 0.0)
     freedom = max(1, int(present.sum()) - sum(x.shape) + 1)
     spread = float(np.sqrt((left**2).sum() / freedom))

@@ -96,32 +96,31 @@ def _halves(points: Array) -> tuple[Array, float]:
     centred = points - points.mean(axis=0)
     direction = np.linalg.svd(centred, full_matrices=False)[2][0]
     second = centred @ direction > 0
-    for _ in range(10):
-        if second.all() or not second.any():
-            break
-        one, two = points[~second].mean(axis=0), points[second].mean(axis=0)
-        second = ((points - two) ** 2).sum(axis=1) < ((points - one) ** 2).sum(axis=1)
     if second.all() or not second.any():
         return second, 0.0
-    inside = sum(float(((part - part.mean(axis=0)) ** 2).sum()) for part in (points[second], points[~second]))
-    return second, float((centred**2).sum()) - inside
+    labels, inside = _refined(points, np.stack([points[~second].mean(axis=0), points[second].mean(axis=0)]), 10)
+    return labels == 1, float((centred**2).sum()) - inside
 
 
 def _clusters(points: Array, count: int, rng: Generator) -> tuple[Array, float]:
     """K-means from centres that are drawn far from each other: labels and squares within clusters."""
-
-    def squares(centres: Array) -> Array:
-        return np.asarray((points**2).sum(axis=1)[:, None] - 2 * points @ centres.T + (centres**2).sum(axis=1))
-
     centres = points[[int(rng.integers(len(points)))]]
     for _ in range(count - 1):
-        gap = np.maximum(squares(centres).min(axis=1), 0.0)
+        gap = np.maximum(_squares(points, centres).min(axis=1), 0.0)
         chance = gap / gap.sum() if gap.sum() > 0 else None
         centres = np.concatenate([centres, points[[int(rng.choice(len(points), p=chance))]]])
-    for _ in range(15):
-        labels = squares(centres).argmin(axis=1)
-        for k in range(count):
-            if (labels == k).any():
-                centres[k] = points[labels == k].mean(axis=0)
-    distances = squares(centres)
+    return _refined(points, centres, 15)
+
+
+def _refined(points: Array, centres: Array, rounds: int) -> tuple[Array, float]:
+    """Move centres to the means of the points nearest to them; return labels and squares within clusters."""
+    for _ in range(rounds):
+        labels = _squares(points, centres).argmin(axis=1)
+        for k in np.unique(labels):
+            centres[k] = points[labels == k].mean(axis=0)
+    distances = _squares(points, centres)
     return distances.argmin(axis=1), float(distances.min(axis=1).sum())
+
+
+def _squares(points: Array, centres: Array) -> Array:
+    return np.asarray((points**2).sum(axis=1)[:, None] - 2 * points @ centres.T + (centres**2).sum(axis=1))

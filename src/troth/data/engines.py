@@ -14,18 +14,16 @@ from threadpoolctl import threadpool_limits
 from troth.core.errors import DataError, MissingCapabilityError, TrothError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from troth.data.request import Part, Request
-
-    Look = Callable[[Any], None]
 
 
 class Summarising(Protocol):
     """A fragment of any kind."""
 
-    def summarise(self, request: Request, /, look: Look | None = None) -> Part:
-        """Read it and add it up; ``look`` is called with each batch of rows before that."""
+    def summarise(self, request: Request, /) -> Part:
+        """Read it and add it up."""
         ...
 
 
@@ -42,11 +40,11 @@ def in_threads(fragments: Sequence[Summarising], request: Request) -> Iterator[P
             yield waiting.popleft().result()
 
 
-def in_order(fragments: Sequence[Summarising], request: Request, look: Look) -> Iterator[Part]:
+def in_order(fragments: Sequence[Summarising], request: Request) -> Iterator[Part]:
     """Yield parts in plan order, made one after the other in this thread, where each batch is looked at first."""
     with threadpool_limits(1):
         for fragment in fragments:
-            yield fragment.summarise(request, look)
+            yield fragment.summarise(request)
 
 
 def in_spark(fragments: Sequence[Summarising], request: Request) -> Iterator[Part]:

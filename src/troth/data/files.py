@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -20,9 +20,6 @@ from troth.data.arrow_failures import arrow_failure
 from troth.data.kernel import Adder, is_text
 from troth.data.request import Part, Request, file_name
 from troth.data.sheets import read_sheet
-
-if TYPE_CHECKING:
-    from troth.data.engines import Look
 
 _BATCH_ROWS = 1 << 17  # that stay in a processor's cache
 _BATCH_VALUES = 1 << 24  # that are multiplied together
@@ -79,15 +76,15 @@ class Fragment:
     provider: str = ""
     text: tuple[str, ...] = ()
 
-    def summarise(self, request: Request, look: Look | None = None) -> Part:
-        """Read the fragment and add it up; ``look`` is called with each batch before that."""
+    def summarise(self, request: Request) -> Part:
+        """Read the fragment and add it up."""
         place = file_name(self.path)
         try:
-            return Adder(request, place, self.provider).add_all(self.batches(request), self.first_row, look)
+            return Adder(request, place, self.provider).add_all(self.batches(request), self.first_row)
         except TextAmongNumbersError as error:
             # read once more without converting anything, so that the values that are not numbers can be named
             adder = Adder(request, place, self.provider, text=True)
-            part = adder.add_all(self.batches(request, text=True), self.first_row, look)
+            part = adder.add_all(self.batches(request, text=True), self.first_row)
             if not part.problems:
                 raise self.unreadable(error) from None
             return part

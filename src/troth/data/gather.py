@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from troth.core.contract import Model
-    from troth.data.engines import Look
     from troth.data.files import Fragment
 
 MOST_LOOKED_AT = 100_000
@@ -113,22 +112,16 @@ class Located(NamedTuple):
         return "the data", row
 
 
-def requested_rows(
-    data: Any,
-    request: Request,
-    *,
-    format: str | None = None,  # noqa: A002
-    look: Look | None = None,
-) -> Located:
-    """Return the requested columns of any table, and where its rows stand; ``look`` is called with files' batches."""
+def requested_rows(data: Any, request: Request, *, format: str | None = None) -> Located:  # noqa: A002
+    """Return the requested columns of any table, and where its rows stand."""
     if is_paths(data):
         fragments, _ = plan(data, request, format)
 
         def read(fragment: Fragment, text: bool) -> list[Any]:
             batches = []
             for batch in fragment.batches(request, text=text):
-                if look is not None:
-                    look(batch)
+                if request.look is not None:
+                    request.look(batch)
                 batches.append(batch)
             return batches
 

@@ -128,8 +128,7 @@ def _fetch(table: Any, request: Request) -> Part:
     batches = table.select(*request.named).to_pyarrow_batches(chunk_size=batch_rows(request))
     part = Adder(request, _PLACE).add_all(batches)
     order = sorted(range(len(part.keys)), key=lambda place: str(part.keys[place]))
-    keys, places = [part.keys[i] for i in order], [part.places[i] for i in order]
-    return Part(keys, part.summaries[order], part.problems, places, part.dropped, part.samples)
+    return replace(part, keys=[part.keys[i] for i in order], summaries=part.summaries[order])
 
 
 def _aggregate(table: Any, request: Request, *, finite: bool) -> Part:
@@ -153,7 +152,7 @@ def _aggregate(table: Any, request: Request, *, finite: bool) -> Part:
             raise DataError(f"{_PLACE}, provider {row['troth_provider']!r}: {error}") from None
         totals[key] = totals[key] + summary if key in totals else summary
     summaries = np.array(list(totals.values())).reshape(-1, request.reduction.width)
-    return Part(list(totals), summaries, places=[_PLACE] * len(totals))
+    return Part(list(totals), summaries, place=_PLACE)
 
 
 def _keys(table: Any, request: Request) -> dict[str, Any]:

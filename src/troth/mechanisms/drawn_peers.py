@@ -84,7 +84,7 @@ def _peer_designs(
     designs = []
     for model, members in classes.items():
         own = designs_of(model, this_round, members)
-        designs.append((model, *_distinct(leave_one_out(this_round.among_all(own, members), this_round.groups))))
+        designs.append((model, *distinct_designs(leave_one_out(this_round.among_all(own, members), this_round.groups))))
     return designs
 
 
@@ -95,13 +95,12 @@ def designs_of(model: SamplesStatistics, this_round: Round, members: list[int]) 
     return design_of(model, statistics, None if this_round.rows is None else this_round.count_rows()[..., members])
 
 
-def _distinct(designs: Array) -> tuple[Array, Indexes]:
+def distinct_designs(designs: Array) -> tuple[Array, Indexes]:
     """Sort the distinct designs of each leading index, and return them with each provider's place among them."""
     which = design_ranks(designs)
-    count = int(which.max(initial=0)) + 1
-    # where a round has fewer designs than another, the first stands for the rest, whoever has it
-    sample = np.repeat(which.argmin(axis=-1)[..., None], count, axis=-1)
+    sample = np.full((*which.shape[:-1], int(which.max(initial=-1)) + 1), -1)
     np.put_along_axis(sample, which, np.broadcast_to(np.arange(designs.shape[-2]), which.shape), axis=-1)
+    sample = np.where(sample < 0, sample[..., :1], sample)  # where a round has fewer designs, the first stands for all
     return np.take_along_axis(designs, sample[..., None], axis=-2) + 0.0, which  # −0 and 0 are one design
 
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from troth.core.errors import DataError
 from troth.core.reductions import Moments
-from troth.data.files import TextAmongNumbersError, find_files, format_of, plan
+from troth.data.files import Fragment, TextAmongNumbersError, find_files, format_of, plan
 from troth.data.frames import as_arrow
 from troth.data.kernel import as_numbers, encode
 from troth.data.read import canonical_name, is_paths, is_pushed_down, refuse_alike
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from troth.core.contract import Model
-    from troth.data.files import Fragment
 
 MOST_LOOKED_AT = 100_000
 """How many rows of a file are looked at before a campaign is written."""

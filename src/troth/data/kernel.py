@@ -6,7 +6,7 @@ and only a batch that is spoiled is searched for the rows at fault.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,15 +17,12 @@ from troth.core.errors import DataError
 from troth.core.limits import LARGEST_SUM
 from troth.core.reductions.reduction import AddsInParts
 from troth.data.features import Keeper
-from troth.data.request import NO_VALUE, Day, Part, Problem, listed, parse_day
+from troth.data.request import NO_VALUE, Day, Key, Part, Problem, Request, listed, parse_day
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     from numpy.typing import NDArray
 
     from troth.core.support import Array, Support
-    from troth.data.request import Key, Request
 
     Codes: TypeAlias = NDArray[np.intp]
 

@@ -17,11 +17,10 @@ from troth.core.errors import DataError, MissingCapabilityError, TrothError
 from troth.data.features import MOST_IN_ALL
 from troth.data.files import batch_rows
 from troth.data.kernel import INFINITE, MISSING, NOT_A_NUMBER, Adder
-from troth.data.request import NO_VALUE, Part, Problem, Request, parse_day
+from troth.data.request import NO_VALUE, Day, Key, Part, Problem, Request, parse_day
 
 if TYPE_CHECKING:
     from troth.core.support import Array
-    from troth.data.request import Day, Key
 
 _MOST_SUMS = 100
 _PLACE = "the table"

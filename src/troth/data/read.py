@@ -13,7 +13,7 @@ import numpy as np
 
 from troth.core.errors import DataError, ParameterError
 from troth.data.engines import ENGINES, Summarising, in_order
-from troth.data.features import join_samples, kept_features
+from troth.data.features import Sample, join_samples, kept_features
 from troth.data.files import plan
 from troth.data.frames import is_frame, plan_frame
 from troth.data.kernel import add_at
@@ -21,8 +21,6 @@ from troth.data.request import Day, Key, Part, Problem, Report, Request, day_ord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
-    from troth.data.features import Sample
 
 
 _WHOLE_NUMBER = re.compile(r"([+-]?)([0-9]+)(?:\.0*)?")

@@ -14,12 +14,10 @@ from troth.data.gather import requested_rows
 from troth.data.own_tasks import LONGEST_NAME, OwnTasks
 from troth.data.read import canonical_name, read_reports, task_name
 from troth.data.request import Day, Report, Request, listed, shown
-from troth.data.tasks import in_order, read_rows
+from troth.data.tasks import TaskRows, in_order, read_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from troth.data.tasks import TaskRows
 
 
 def read_own(

@@ -9,10 +9,10 @@ import numpy as np
 
 from troth.core.errors import DataError
 from troth.core.limits import LARGEST_SUM
-from troth.data.gather import requested_rows
-from troth.data.kernel import Adder, encode
+from troth.data.gather import Located, requested_rows
+from troth.data.kernel import Adder, Rows, encode
 from troth.data.read import canonical_name, refuse_alike, task_name
-from troth.data.request import refuse, shown
+from troth.data.request import Request, refuse, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from troth.core.support import Array
-    from troth.data.gather import Located
-    from troth.data.kernel import Rows
-    from troth.data.request import Request
 
     Places = NDArray[np.intp]
 

@@ -13,8 +13,10 @@ import numpy as np
 
 from troth.core.contract import (
     Array,
+    Generator,
     HasAnswerPart,
     Indexes,
+    Mask,
     SamplesStatistics,
     TakesFeatures,
     design_of,
@@ -26,7 +28,6 @@ from troth.core.information import leave_one_out
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from troth.core.contract import Generator, Indexes, Mask
     from troth.mechanisms.round import Round
 
 BLOCK = 1 << 22  # numbers drawn at a time

@@ -20,14 +20,13 @@ from troth.core.errors import ParameterError, ScoreOutOfRangeError
 from troth.mechanisms.description import RuleDescription
 from troth.mechanisms.guilty import blame, is_blamable, refuse_oversized
 from troth.mechanisms.round import Round, empty_round
-from troth.mechanisms.tasks import share_by_stacks
+from troth.mechanisms.tasks import Tasks, TaskShares, share_by_stacks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from troth.core.contract import Array, Bounds, Generator, Model, Models
     from troth.mechanisms.breakdown import Breakdown
-    from troth.mechanisms.tasks import Tasks, TaskShares
 
     Amount: TypeAlias = float | Sequence[float] | Array
     Shares: TypeAlias = Sequence[float] | Array

@@ -23,14 +23,12 @@ from troth.core.contract import Array, HasFiniteStates, HasReduction, Indexes, h
 from troth.core.errors import DataError, ReportError
 from troth.core.reductions.reduction import counted_labels
 from troth.mechanisms.line import limit_share, whole_line_score
-from troth.mechanisms.tasks import TaskShares, count_peers
+from troth.mechanisms.tasks import Tasks, TaskShares, count_peers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
-
-    from troth.mechanisms.tasks import Tasks
 
 
 MOST_OUTCOMES = 1024

@@ -14,6 +14,8 @@ from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import csv, json
 
 from troth.core.errors import DataError, first_line
 from troth.data.arrow_failures import arrow_failure
@@ -125,8 +127,6 @@ class Fragment:
         """Return the names and types of the columns that are stored in the file."""
         with self._errors_named():
             if self.format == "parquet":
-                import pyarrow.parquet as pq
-
                 return pq.read_schema(self.path)
             if self.format == "arrow":
                 with pa.memory_map(self.path) as source:
@@ -230,8 +230,6 @@ def _partitions(root: Path, path: Path) -> tuple[tuple[str, str | None], ...]:
 
 
 def _row_groups(fragment: Fragment, request: Request) -> list[Fragment]:
-    import pyarrow.parquet as pq
-
     try:
         with pq.ParquetFile(fragment.path) as file:
             fragment.refuse_missing(request, file.schema_arrow.names)
@@ -260,8 +258,6 @@ def batch_rows(request: Request) -> int:
 
 
 def _read_parquet(fragment: Fragment, request: Request, wanted: list[str]) -> Iterator[Any]:
-    import pyarrow.parquet as pq
-
     with pq.ParquetFile(fragment.path, read_dictionary=list(fragment.text), memory_map=True) as file:
         groups = list(fragment.groups)
         yield from file.iter_batches(batch_rows(request), row_groups=groups, columns=wanted, use_threads=False)
@@ -304,8 +300,6 @@ def _csv_header(fragment: Fragment, line: bytes) -> list[str]:
 
 
 def _open_csv(fragment: Fragment, columns: list[str] | None, types: dict[str, Any], source: Any = None) -> Any:
-    from pyarrow import csv
-
     return csv.open_csv(
         fragment.path if source is None else source,
         read_options=csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
@@ -323,8 +317,6 @@ def _delimiter(path: Path) -> str:
 
 
 def _read_jsonl(fragment: Fragment, request: Request, wanted: list[str]) -> Iterator[Any]:
-    from pyarrow import json
-
     with _open_jsonl(fragment) as reader:
         fragment.refuse_missing(request, reader.schema.names)
         fields = [reader.schema.field(name) for name in wanted]
@@ -343,8 +335,6 @@ def _jsonl_type(field: Any, request: Request) -> Any:
 
 
 def _open_jsonl(fragment: Fragment, options: Any = None) -> Any:
-    from pyarrow import json
-
     if Path(fragment.path).stat().st_size == 0:
         raise DataError(f"{file_name(fragment.path)}: the file is empty")
     read = json.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False)

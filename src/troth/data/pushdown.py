@@ -17,7 +17,7 @@ from troth.core.errors import DataError, MissingCapabilityError, TrothError
 from troth.data.features import MOST_IN_ALL
 from troth.data.files import batch_rows
 from troth.data.kernel import INFINITE, MISSING, NOT_A_NUMBER, Adder
-from troth.data.request import NO_VALUE, Day, Key, Part, Problem, Request, parse_day
+from troth.data.request import NO_VALUE, Day, Key, Part, Problem, Request, listed, parse_day
 
 if TYPE_CHECKING:
     from troth.core.support import Array
@@ -234,8 +234,7 @@ def _faults_of_values(table: Any, request: Request, name: str, finite: bool) -> 
     if (labels := request.labels_of(name)) is not None:
         if kind.is_floating():
             faults.append(("fractions, which are not labels", (table[name] % 1) != 0))
-        among = ", ".join(repr(label) for label in labels[:8])
-        return [*faults, (f"not among the categories {among}", x.notin(list(labels)))]
+        return [*faults, (f"not among the categories {listed(labels, 8)}", x.notin(list(labels)))]
     usable = x.notnull()
     if kind.is_floating() and not finite:
         faults += [(NOT_A_NUMBER, x.isnan()), (INFINITE, x.isinf())]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.errors import DataError, ParameterError
-from troth.data.engines import ENGINES, Summarising, in_order
+from troth.data.engines import ENGINES, in_order
 from troth.data.features import Sample, join_samples, kept_features
 from troth.data.files import plan
 from troth.data.frames import is_frame, plan_frame
@@ -70,7 +70,7 @@ def read_reports(
 
         parts = iter(push_down(data, request))
     elif is_frame(data):
-        slices: Sequence[Summarising] = plan_frame(data, request)
+        slices = plan_frame(data, request)
         parts = _watched(ENGINES["threads"](slices, request), len(slices), watch)
     else:
         raise DataError(

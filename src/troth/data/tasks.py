@@ -167,21 +167,14 @@ class TaskRows:
         listed = f"column {self.request.day!r}, {'; '.join(rows)}"
         others = "1 other report has" if len(many) == 2 else f"{len(many) - 1:,} other reports have"
         more = f" {others} too many rows as well." if len(many) > 1 else ""
-        remedy = ""
-        if may_allow:
-            needed = counts.max()
-            remedy = (
-                f", or, if several rows are one report, allow them with [limits] rows = {needed} "
-                f'(in Python terms={{"limits": {{"rows": {needed}}}}})'
-            )
-        if most == 1:
-            raise DataError(
-                f"{spell(first)} occurs {counts[first]:,} times ({listed}); keep one row for each task{remedy}.{more}"
-            )
-        raise DataError(
-            f"{spell(first)} has {counts[first]:,} rows ({listed}, …), and [limits] rows allows {most:,} for each "
-            f"task; remove the others{remedy}.{more}"
-        )
+        needed = counts.max()
+        terms = f'[limits] rows = {needed} (in Python terms={{"limits": {{"rows": {needed}}}}})'
+        remedy = f", or, if several rows are one report, allow them with {terms}" if may_allow else ""
+        problem = f"occurs {counts[first]:,} times ({listed}); keep one row for each task"
+        if most > 1:
+            allowed = f"[limits] rows allows {most:,} for each task"
+            problem = f"has {counts[first]:,} rows ({listed}, …), and {allowed}; remove the others"
+        raise DataError(f"{spell(first)} {problem}{remedy}.{more}")
 
 
 def read_rows(located: Located, request: Request, *, own: bool = False) -> TaskRows:

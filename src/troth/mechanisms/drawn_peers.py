@@ -168,13 +168,10 @@ class SeparatePeers:
             ranks = np.broadcast_to(design_ranks(designs), (*leading, len(members)))
             order = np.argsort(ranks, axis=-1, kind="stable")
             ordered = np.take_along_axis(ranks, order, axis=-1)
-            last = np.ones(ordered.shape, dtype=bool)
-            last[..., :-1] = ordered[..., 1:] != ordered[..., :-1]
-            last_ones = np.where(last, np.arange(len(members)), len(members))
-            ends = start + np.flip(np.minimum.accumulate(np.flip(last_ones, axis=-1), axis=-1), axis=-1)
-            end_of_kind = np.empty(ends.shape, dtype=np.intp)
-            np.put_along_axis(end_of_kind, order, ends, axis=-1)
-            self._ends[..., members] = end_of_kind
+            draws = np.broadcast_to(start + np.arange(len(members)), ranks.shape)
+            end_of_kind = np.zeros((*leading, int(ranks.max(initial=-1)) + 1), dtype=np.intp)
+            np.put_along_axis(end_of_kind, ordered, draws, axis=-1)  # of several of a kind the last stays
+            self._ends[..., members] = np.take_along_axis(end_of_kind, ranks, axis=-1)
             spread = np.broadcast_to(designs, (*leading, *designs.shape[-2:]))
             self._designs.append((model, np.take_along_axis(spread, order[..., None], axis=-2)))
             start += len(members)

@@ -12,13 +12,12 @@ that order, so that the work grows with the number of reports also if everybody 
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from math import log
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from troth.core.blocks import for_each_chunk
 from troth.core.contract import Array, HasFiniteStates, HasReduction, Indexes, has_independent_rows
 from troth.core.errors import DataError, ReportError
 from troth.core.reductions.reduction import counted_labels
@@ -185,12 +184,10 @@ def _scored(own: Array, prior: Array, peers: Indexes, tables: Array, rivals: int
     step = max(1, _BLOCK // max(states * size, size ** peers.shape[1]))
     share, log_pmi = np.zeros((2, len(own)))
 
-    def score(start: int) -> None:
-        part = slice(start, start + step)
+    def score(part: slice) -> None:
         share[part], log_pmi[part] = _score(own[part], prior[part], peers[part], tables, rivals, strict)
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(score, range(0, len(own), step)))
+    for_each_chunk(len(own), step, score)
     return share, log_pmi
 
 

@@ -92,17 +92,11 @@ class Adder:
         rows = batch.num_rows
         if rows == 0:
             return
-        self._row_numbers, problems_before = numbers, len(self.problems)
-        names, codes = self._owners = self._named(batch)
-        if codes.min() < 0:
-            self._report("without a provider's name", str(self.request.provider), codes < 0)
-        days, day_codes = self._days(batch)
-        columns = self._read(batch)
+        problems_before = len(self.problems)
+        names, days, codes, columns = self.code(batch, numbers)
         if len(self.problems) > problems_before:
             return
         size = len(names) * len(days)
-        if len(days) > 1:
-            codes = codes * len(days) + day_codes
         keys: Codes | None = None
         if size > max(rows, 1 << 12):
             keys, codes = np.unique(codes, return_inverse=True)
@@ -122,6 +116,15 @@ class Adder:
             report_of_code = np.zeros(size, dtype=np.intp)
             report_of_code[present] = self._places(names, days, present if keys is None else keys[present])
             self._keeper.add(report_of_code[codes], columns[: self.request.kept_columns], numbers)
+
+    def code(self, batch: Any, numbers: Codes) -> tuple[Sequence[str], list[Day], Codes, list[NDArray[Any]]]:
+        """Return names, days, the code of each row (name times days plus day) and the columns that the model reads."""
+        self._row_numbers = numbers
+        names, codes = self._owners = self._named(batch)
+        if codes.min() < 0:
+            self._report("without a provider's name", str(self.request.provider), codes < 0)
+        days, day_codes = self._days(batch)
+        return names, days, codes * len(days) + day_codes if len(days) > 1 else codes, self._read(batch)
 
     def _summaries(self, columns: list[NDArray[Any]], codes: Codes, size: int) -> Iterator[tuple[Codes, Array]]:
         """Yield codes that have rows with their summaries, all at once or a few at a time."""

@@ -288,7 +288,7 @@ class Adder:
         if not is_text(array.type):
             remedy = "; write every entry of a list to a column of its own" if pa.types.is_nested(array.type) else ""
             raise DataError(f"{self.place}: column {name!r} has type {array.type}, not numbers{remedy}")
-        wrong = _no_numbers(array)
+        wrong = np.array([not _reads_as_number(entry) for entry in array.cast(pa.large_string()).to_pylist()])
         if wrong.any():
             labels = self.request.reduction.labels is not None and not self.request.columns[1:]
             named = "; name the labels, in the order of the model's codes, as [model] categories" if labels else ""
@@ -469,11 +469,6 @@ def is_text(kind: Any) -> bool:
     if pa.types.is_dictionary(kind):
         return is_text(kind.value_type)
     return any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view))
-
-
-def _no_numbers(array: Any) -> NDArray[np.bool_]:
-    entries = array.cast(pa.large_string()).to_pylist()
-    return np.array([not _reads_as_number(entry) for entry in entries], dtype=bool)
 
 
 def numbers_of_text(array: Any) -> Array:

@@ -163,7 +163,7 @@ class Rule(RuleDescription):
 
     def evaluate_empty(self, this_round: Round, /) -> Array:
         """Return everybody's empty share in a round."""
-        return self.breakdown(this_round.with_empty_reports()).share
+        return self.breakdown(this_round.with_own(np.zeros_like(this_round.statistics))).share
 
     def deposit_shares(self, this_round: Round, /) -> Any:
         """Return the most that each provider can lose, as exact fractions of its cap."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from troth.data.files import Fragment, TextAmongNumbersError, find_files, format
 from troth.data.frames import as_arrow
 from troth.data.kernel import Adder
 from troth.data.read import canonical_name, is_paths, is_pushed_down, refuse_alike
-from troth.data.request import Report, Request, day_order, file_name, refuse
+from troth.data.request import Problem, Report, Request, day_order, file_name, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,12 +67,12 @@ def first_rows(
 
 def gather_reports(model: Model, data: Any, request: Request) -> list[Report]:
     """Compute each provider's statistics of each day with the model's ``statistics``."""
-    table, adder = requested_rows(data, request).table, Adder(request, "the data")
-    if table.num_rows == 0:
+    located, adder = requested_rows(data, request), Adder(request, "the data")
+    if located.table.num_rows == 0:
         return []
-    (batch,) = table.combine_chunks().to_batches()
+    (batch,) = located.table.combine_chunks().to_batches()
     names, days, codes, columns = adder.code(batch, np.arange(batch.num_rows))
-    refuse(adder.problems)
+    located.refuse(adder.problems)
     refuse_alike({name: canonical_name(name) for name in names})
     values = np.column_stack(columns).astype(np.float64)
     order = np.argsort(codes, kind="stable")
@@ -100,6 +101,14 @@ class Located(NamedTuple):
                 return name, first + row
             row -= rows
         return "the data", row
+
+    def refuse(self, problems: Sequence[Problem]) -> None:
+        """Raise one error with all problems of the table, if there are any, each in the file where it stands."""
+        placed = []
+        for problem in problems:
+            file, row = self.place((problem.row or 1) - 1)
+            placed.append(replace(problem, place=file, row=row + 1))
+        refuse(placed)
 
 
 def requested_rows(data: Any, request: Request, *, format: str | None = None) -> Located:  # noqa: A002

@@ -12,7 +12,7 @@ from troth.core.limits import LARGEST_SUM
 from troth.data.gather import Located, requested_rows
 from troth.data.kernel import Adder, Rows, encode
 from troth.data.read import canonical_name, refuse_alike, task_name
-from troth.data.request import Request, refuse, shown
+from troth.data.request import Request, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -183,11 +183,7 @@ def read_rows(located: Located, request: Request, *, own: bool = False) -> TaskR
         raise DataError("there are no reports: the data have no rows")
     adder = Adder(request, "", text=True)
     rows = adder.read(located.table.combine_chunks().to_batches()[0])
-    problems = []
-    for problem in adder.problems:
-        file, row = located.place((problem.row or 1) - 1)
-        problems.append(replace(problem, place=file, row=row + 1))
-    refuse(problems)
+    located.refuse(adder.problems)
     if len(rows.numbers) == 0:
         raise DataError("there are no reports: no row has a value")
     return TaskRows(request, located, rows, own)

@@ -20,7 +20,9 @@ import troth
 from campaigns.shop import families, frame_of, reductions, value_columns
 from registry import EXAMPLES, SOAK
 from troth.core.errors import DataError
+from troth.core.reductions import Moments
 from troth.data import Request, read_reports
+from troth.data.gather import gather_reports
 
 SEED = 20201206
 
@@ -296,3 +298,28 @@ def test_many_providers_and_days_in_one_table() -> None:
 def test_data_of_no_known_kind() -> None:
     with pytest.raises(DataError, match="data of type int cannot be read"):
         read_reports(7, Request(EXAMPLES["normal"].reduction, ("x",), "who"))
+
+
+@pytest.mark.parametrize(
+    ("column", "entry", "problem"),
+    [
+        ("day", "soon", "provider 'elm', column 'day': 1 value not a date"),
+        ("who", "", "column 'who': 1 value without a provider's name"),
+    ],
+)
+def test_a_model_without_a_reduction_has_its_rows_checked(
+    column: str, entry: str, problem: str, tmp_path: Path
+) -> None:
+    rows = [{"who": who, "day": f"2026-05-0{k}", "x": k % 2} for who in ("ash", "elm") for k in (1, 2)]
+    request = Request(Moments(), ("x",), "who", "day")
+    reports = gather_reports(EXAMPLES["bernoulli"], pd.DataFrame(rows), request)
+    assert [(report.key, report.rows, report.summary.tolist()) for report in reports] == [
+        ((who, day), 1, counts)
+        for day, counts in (("2026-05-01", [1.0, 0.0]), ("2026-05-02", [0.0, 1.0]))
+        for who in ("ash", "elm")
+    ]
+    rows[-1][column] = entry
+    for number, part in enumerate((rows[:2], rows[2:])):
+        pd.DataFrame(part).to_csv(tmp_path / f"{number}.csv", index=False)
+    with pytest.raises(DataError, match=rf"{problem}.*row 2 of 1\.csv"):
+        gather_reports(EXAMPLES["bernoulli"], tmp_path, request)

@@ -7,29 +7,23 @@ import sys
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from threadpoolctl import threadpool_limits
 
 from troth.core.errors import DataError, MissingCapabilityError, TrothError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
+    from troth.data.files import Fragment
+    from troth.data.frames import Slice
     from troth.data.request import Part, Request
 
-    Look = Callable[[Any], None]
+    Fragments = Sequence[Fragment] | Sequence[Slice]
 
 
-class Summarising(Protocol):
-    """A fragment of any kind."""
-
-    def summarise(self, request: Request, /, look: Look | None = None) -> Part:
-        """Read it and add it up; ``look`` is called with each batch of rows before that."""
-        ...
-
-
-def in_threads(fragments: Sequence[Summarising], request: Request) -> Iterator[Part]:
+def in_threads(fragments: Fragments, request: Request) -> Iterator[Part]:
     """Yield parts in plan order, with only a few of them in memory at a time; each worker has one BLAS thread."""
     workers = os.cpu_count() or 1
     with threadpool_limits(1), ThreadPoolExecutor(workers) as pool:
@@ -42,14 +36,14 @@ def in_threads(fragments: Sequence[Summarising], request: Request) -> Iterator[P
             yield waiting.popleft().result()
 
 
-def in_order(fragments: Sequence[Summarising], request: Request, look: Look) -> Iterator[Part]:
+def in_order(fragments: Fragments, request: Request) -> Iterator[Part]:
     """Yield parts in plan order, made one after the other in this thread, where each batch is looked at first."""
     with threadpool_limits(1):
         for fragment in fragments:
-            yield fragment.summarise(request, look)
+            yield fragment.summarise(request)
 
 
-def in_spark(fragments: Sequence[Summarising], request: Request) -> Iterator[Part]:
+def in_spark(fragments: Fragments, request: Request) -> Iterator[Part]:
     """Yield parts in plan order, made by Spark tasks that read the fragments themselves: rows never pass the JVM."""
     context = spark_session().sparkContext
     tasks = context.parallelize(list(fragments), max(1, len(fragments)))
@@ -63,7 +57,7 @@ def in_spark(fragments: Sequence[Summarising], request: Request) -> Iterator[Par
         yield part
 
 
-def _summarise(request: Request, fragment: Summarising) -> Part | TrothError:
+def _summarise(request: Request, fragment: Fragment) -> Part | TrothError:
     try:
         with threadpool_limits(1):
             return fragment.summarise(request)

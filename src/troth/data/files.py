@@ -10,19 +10,18 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import csv, json
 
 from troth.core.errors import DataError, first_line
 from troth.data.arrow_failures import arrow_failure
 from troth.data.kernel import Adder, is_text
 from troth.data.request import Part, Request, file_name
 from troth.data.sheets import read_sheet
-
-if TYPE_CHECKING:
-    from troth.data.engines import Look
 
 _BATCH_ROWS = 1 << 17  # that stay in a processor's cache
 _BATCH_VALUES = 1 << 24  # that are multiplied together
@@ -79,15 +78,15 @@ class Fragment:
     provider: str = ""
     text: tuple[str, ...] = ()
 
-    def summarise(self, request: Request, look: Look | None = None) -> Part:
-        """Read the fragment and add it up; ``look`` is called with each batch before that."""
+    def summarise(self, request: Request) -> Part:
+        """Read the fragment and add it up."""
         place = file_name(self.path)
         try:
-            return Adder(request, place, self.provider).add_all(self.batches(request), self.first_row, look)
+            return Adder(request, place, self.provider).add_all(self.batches(request), self.first_row)
         except TextAmongNumbersError as error:
             # read once more without converting anything, so that the values that are not numbers can be named
             adder = Adder(request, place, self.provider, text=True)
-            part = adder.add_all(self.batches(request, text=True), self.first_row, look)
+            part = adder.add_all(self.batches(request, text=True), self.first_row)
             if not part.problems:
                 raise self.unreadable(error) from None
             return part
@@ -128,8 +127,6 @@ class Fragment:
         """Return the names and types of the columns that are stored in the file."""
         with self._errors_named():
             if self.format == "parquet":
-                import pyarrow.parquet as pq
-
                 return pq.read_schema(self.path)
             if self.format == "arrow":
                 with pa.memory_map(self.path) as source:
@@ -233,8 +230,6 @@ def _partitions(root: Path, path: Path) -> tuple[tuple[str, str | None], ...]:
 
 
 def _row_groups(fragment: Fragment, request: Request) -> list[Fragment]:
-    import pyarrow.parquet as pq
-
     try:
         with pq.ParquetFile(fragment.path) as file:
             fragment.refuse_missing(request, file.schema_arrow.names)
@@ -263,8 +258,6 @@ def batch_rows(request: Request) -> int:
 
 
 def _read_parquet(fragment: Fragment, request: Request, wanted: list[str]) -> Iterator[Any]:
-    import pyarrow.parquet as pq
-
     with pq.ParquetFile(fragment.path, read_dictionary=list(fragment.text), memory_map=True) as file:
         groups = list(fragment.groups)
         yield from file.iter_batches(batch_rows(request), row_groups=groups, columns=wanted, use_threads=False)
@@ -307,8 +300,6 @@ def _csv_header(fragment: Fragment, line: bytes) -> list[str]:
 
 
 def _open_csv(fragment: Fragment, columns: list[str] | None, types: dict[str, Any], source: Any = None) -> Any:
-    from pyarrow import csv
-
     return csv.open_csv(
         fragment.path if source is None else source,
         read_options=csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
@@ -326,8 +317,6 @@ def _delimiter(path: Path) -> str:
 
 
 def _read_jsonl(fragment: Fragment, request: Request, wanted: list[str]) -> Iterator[Any]:
-    from pyarrow import json
-
     with _open_jsonl(fragment) as reader:
         fragment.refuse_missing(request, reader.schema.names)
         fields = [reader.schema.field(name) for name in wanted]
@@ -346,8 +335,6 @@ def _jsonl_type(field: Any, request: Request) -> Any:
 
 
 def _open_jsonl(fragment: Fragment, options: Any = None) -> Any:
-    from pyarrow import json
-
     if Path(fragment.path).stat().st_size == 0:
         raise DataError(f"{file_name(fragment.path)}: the file is empty")
     read = json.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False)

@@ -12,7 +12,6 @@ from troth.data.files import batch_rows
 from troth.data.kernel import Adder
 
 if TYPE_CHECKING:
-    from troth.data.engines import Look
     from troth.data.request import Part, Request
 
 _SLICE_ROWS = 1 << 20
@@ -25,10 +24,10 @@ class Slice:
     table: Any
     first_row: int = 0
 
-    def summarise(self, request: Request, look: Look | None = None) -> Part:
+    def summarise(self, request: Request) -> Part:
         """Add up the slice."""
         batches = self.table.to_batches(max_chunksize=batch_rows(request))
-        return Adder(request, "the data").add_all(batches, self.first_row, look)
+        return Adder(request, "the data").add_all(batches, self.first_row)
 
 
 def plan_frame(frame: Any, request: Request) -> list[Slice]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -10,18 +11,16 @@ import pyarrow.compute as pc
 
 from troth.core.errors import DataError
 from troth.core.reductions import Moments
-from troth.data.files import TextAmongNumbersError, find_files, format_of, plan
+from troth.data.files import Fragment, TextAmongNumbersError, find_files, format_of, plan
 from troth.data.frames import as_arrow
-from troth.data.kernel import as_numbers, encode
+from troth.data.kernel import Adder
 from troth.data.read import canonical_name, is_paths, is_pushed_down, refuse_alike
-from troth.data.request import Report, Request, day_order, file_name, parse_day
+from troth.data.request import Problem, Report, Request, day_order, file_name, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from troth.core.contract import Model
-    from troth.data.engines import Look
-    from troth.data.files import Fragment
 
 MOST_LOOKED_AT = 100_000
 """How many rows of a file are looked at before a campaign is written."""
@@ -68,34 +67,25 @@ def first_rows(
 
 def gather_reports(model: Model, data: Any, request: Request) -> list[Report]:
     """Compute each provider's statistics of each day with the model's ``statistics``."""
-    table = requested_rows(data, request).table
-    columns = []
-    for name in request.columns:
-        array = table.column(str(name)).combine_chunks()
-        x = None if array.null_count else as_numbers(array)
-        if x is None:
-            raise DataError(f"column {name!r}: missing values, or values that are not numbers")
-        columns.append(np.asarray(x, dtype=np.float64))
-    values, codes = encode(table.column(str(request.provider)).combine_chunks())
-    names = [str(value) for value in (values if isinstance(values, range) else values.to_pylist())]
+    located, adder = requested_rows(data, request), Adder(request, "the data")
+    if located.table.num_rows == 0:
+        return []
+    (batch,) = located.table.combine_chunks().to_batches()
+    names, days, codes, columns = adder.code(batch, np.arange(batch.num_rows))
+    located.refuse(adder.problems)
     refuse_alike({name: canonical_name(name) for name in names})
-    if (codes < 0).any() or any(not name.strip() for name in names):
-        raise DataError(f"column {request.provider!r}: a provider's name is missing")
-    days: list[Any] = [None] * len(codes)
-    if request.day is not None:
-        days = [parse_day(value) for value in table.column(request.day).to_pylist()]
-    places: dict[Any, list[int]] = {}
-    for row, (code, day) in enumerate(zip(codes.tolist(), days, strict=True)):
-        places.setdefault((canonical_name(names[code]), day), []).append(row)
+    values = np.column_stack(columns).astype(np.float64)
+    order = np.argsort(codes, kind="stable")
     reports = []
-    for (name, day), rows in sorted(places.items(), key=lambda item: (day_order(item[0][1]), item[0][0])):
-        part = [column[rows] for column in columns]
+    for rows in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1):
+        name, day = divmod(int(codes[rows[0]]), len(days))
         try:
-            statistics = model.statistics(part[0] if len(part) == 1 else np.column_stack(part))
+            statistics = model.statistics(values[rows, 0] if len(columns) == 1 else values[rows])
         except DataError as error:
-            raise DataError(f"provider {name!r}: {error}") from None
-        reports.append(Report(name, day, len(rows), np.asarray(statistics, dtype=np.float64)))
-    return reports
+            raise DataError(f"provider {canonical_name(names[name])!r}: {error}") from None
+        summary = np.asarray(statistics, dtype=np.float64)
+        reports.append(Report(canonical_name(names[name]), days[day], len(rows), summary))
+    return sorted(reports, key=lambda report: (day_order(report.day), report.provider))
 
 
 class Located(NamedTuple):
@@ -112,23 +102,25 @@ class Located(NamedTuple):
             row -= rows
         return "the data", row
 
+    def refuse(self, problems: Sequence[Problem]) -> None:
+        """Raise one error with all problems of the table, if there are any, each in the file where it stands."""
+        placed = []
+        for problem in problems:
+            file, row = self.place((problem.row or 1) - 1)
+            placed.append(replace(problem, place=file, row=row + 1))
+        refuse(placed)
 
-def requested_rows(
-    data: Any,
-    request: Request,
-    *,
-    format: str | None = None,  # noqa: A002
-    look: Look | None = None,
-) -> Located:
-    """Return the requested columns of any table, and where its rows stand; ``look`` is called with files' batches."""
+
+def requested_rows(data: Any, request: Request, *, format: str | None = None) -> Located:  # noqa: A002
+    """Return the requested columns of any table, and where its rows stand."""
     if is_paths(data):
         fragments, _ = plan(data, request, format)
 
         def read(fragment: Fragment, text: bool) -> list[Any]:
             batches = []
             for batch in fragment.batches(request, text=text):
-                if look is not None:
-                    look(batch)
+                if request.look is not None:
+                    request.look(batch)
                 batches.append(batch)
             return batches
 

@@ -6,7 +6,7 @@ and only a batch that is spoiled is searched for the rows at fault.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,16 +17,12 @@ from troth.core.errors import DataError
 from troth.core.limits import LARGEST_SUM
 from troth.core.reductions.reduction import AddsInParts
 from troth.data.features import Keeper
-from troth.data.request import NO_VALUE, Day, Part, Problem, listed, parse_day
+from troth.data.request import NO_VALUE, Day, Key, Part, Problem, Request, listed, parse_day
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     from numpy.typing import NDArray
 
     from troth.core.support import Array, Support
-    from troth.data.engines import Look
-    from troth.data.request import Key, Request
 
     Codes: TypeAlias = NDArray[np.intp]
 
@@ -74,36 +70,33 @@ class Adder:
         self._row_numbers = np.zeros(0, dtype=np.intp)  # of the batch at hand
         self._owners: tuple[Sequence[str] | None, Codes] = (None, np.zeros(0, dtype=np.intp))  # of its rows
 
-    def add_all(self, batches: Iterable[Any], first_row: int = 0, look: Look | None = None) -> Part:
-        """Add record batches, each after ``look`` was called with it, and return what they add up to."""
+    def add_all(self, batches: Iterable[Any], first_row: int = 0) -> Part:
+        """Add record batches, each after it was looked at, and return what they add up to."""
         for batch in batches:
-            if look is not None:
-                look(batch)
+            if self.request.look is not None:
+                self.request.look(batch)
             self.add(batch, first_row)
             first_row += batch.num_rows
         keys = list(self.places)
         samples = {} if self._keeper is None else {keys[k]: sample for k, sample in self._keeper.samples().items()}
-        return Part(keys, self.total[: len(keys)], self.problems, [self.place] * len(keys), self.dropped, samples)
+        return Part(keys, self.total[: len(keys)], self.problems, self.place, self.dropped, samples)
 
     def add(self, batch: Any, first_row: int = 0) -> None:
         """Add a record batch whose first row is row ``first_row`` of its place, counted from 0."""
         numbers = np.arange(first_row, first_row + batch.num_rows)
-        if self.request.missing == "drop" and (absent := self._without_value(batch) | self._without_name(batch)).any():
-            self._count_dropped(batch.filter(pa.array(absent)), numbers[absent])
-            batch, numbers = batch.filter(pa.array(~absent)), numbers[~absent]
+        if self.request.missing == "drop":
+            absent = self._without_value(batch) | (self._named(batch)[1] < 0)
+            if absent.any():
+                self._count_dropped(batch.filter(pa.array(absent)), numbers[absent])
+                batch, numbers = batch.filter(pa.array(~absent)), numbers[~absent]
         rows = batch.num_rows
         if rows == 0:
             return
-        self._row_numbers, self._owners = numbers, (None, np.zeros(rows, dtype=np.intp))
         problems_before = len(self.problems)
-        names, codes = self._owners = self._providers(batch)
-        days, day_codes = self._days(batch)
-        columns = self._read(batch)
+        names, days, codes, columns = self.code(batch, numbers)
         if len(self.problems) > problems_before:
             return
         size = len(names) * len(days)
-        if len(days) > 1:
-            codes = codes * len(days) + day_codes
         keys: Codes | None = None
         if size > max(rows, 1 << 12):
             keys, codes = np.unique(codes, return_inverse=True)
@@ -123,6 +116,15 @@ class Adder:
             report_of_code = np.zeros(size, dtype=np.intp)
             report_of_code[present] = self._places(names, days, present if keys is None else keys[present])
             self._keeper.add(report_of_code[codes], columns[: self.request.kept_columns], numbers)
+
+    def code(self, batch: Any, numbers: Codes) -> tuple[Sequence[str], list[Day], Codes, list[NDArray[Any]]]:
+        """Return names, days, the code of each row (name times days plus day) and the columns that the model reads."""
+        self._row_numbers = numbers
+        names, codes = self._owners = self._named(batch)
+        if codes.min() < 0:
+            self._report("without a provider's name", str(self.request.provider), codes < 0)
+        days, day_codes = self._days(batch)
+        return names, days, codes * len(days) + day_codes if len(days) > 1 else codes, self._read(batch)
 
     def _summaries(self, columns: list[NDArray[Any]], codes: Codes, size: int) -> Iterator[tuple[Codes, Array]]:
         """Yield codes that have rows with their summaries, all at once or a few at a time."""
@@ -150,35 +152,17 @@ class Adder:
                 absent |= np.isin(codes, blank)
         return absent
 
-    def _without_name(self, batch: Any) -> NDArray[np.bool_]:
-        """Mark the rows without a provider's name."""
-        column = self.request.provider
-        if column is None:
-            return np.zeros(batch.num_rows, dtype=bool)
-        values, codes = self._encode(batch.column(column), column, _NAMES)
-        return np.isin(codes, [-1, *self._blank(values)])
-
-    def _blank(self, values: Any) -> list[int]:
-        if isinstance(values, range):
-            return []
-        return [place for place, name in enumerate(self._names(values)) if name.strip() in self.request.no_name]
-
     def _count_dropped(self, batch: Any, numbers: Codes) -> None:
         """Count rows by provider and day, those without a name under an empty one."""
-        self._row_numbers, codes = numbers, np.zeros(batch.num_rows, dtype=np.intp)
-        names: Sequence[str] = [self.provider or ""]
-        blank: list[int] = []
-        if (column := self.request.provider) is not None:
-            values, codes = self._encode(batch.column(column), column, _NAMES)
-            names, blank = self._names(values), self._blank(values)
-        self._owners = names, codes
+        self._row_numbers = numbers
+        names, codes = self._owners = self._named(batch)
         days, day_codes = self._days(batch)
         if self.problems:
             return
         keys = codes * len(days) + (day_codes if len(days) > 1 else 0)
         for key, count in zip(*(part.tolist() for part in np.unique(keys, return_counts=True)), strict=True):
             code, day = divmod(key, len(days))
-            whose = "" if code < 0 or code in blank else names[code], days[day]
+            whose = "" if code < 0 else names[code], days[day]
             self.dropped[whose] = self.dropped.get(whose, 0) + count
 
     def read(self, batch: Any, first_row: int = 0) -> Rows:
@@ -230,14 +214,16 @@ class Adder:
         except TypeError as error:
             raise DataError(f"{self.place}: column {column!r} has {error}{remedy}") from None
 
-    def _providers(self, batch: Any) -> tuple[Sequence[str], Codes]:
+    def _named(self, batch: Any) -> tuple[Sequence[str], Codes]:
+        """Return providers' names, and the place of each row's name among them, −1 where it has none."""
         column = self.request.provider
         if column is None:
             return [self.provider or ""], np.zeros(batch.num_rows, dtype=np.intp)
         values, codes = self._encode(batch.column(column), column, _NAMES)
-        names, blank = self._names(values), self._blank(values)
-        if blank or codes.min() < 0:
-            self._report("without a provider's name", column, np.isin(codes, [-1, *blank]))
+        names = self._names(values)
+        if not isinstance(values, range):
+            blank = [place for place, name in enumerate(names) if name.strip() in self.request.no_name]
+            codes = np.where(np.isin(codes, blank), -1, codes) if blank else codes
         return names, codes
 
     def _days(self, batch: Any) -> tuple[list[Day], Codes]:
@@ -302,7 +288,7 @@ class Adder:
         if not is_text(array.type):
             remedy = "; write every entry of a list to a column of its own" if pa.types.is_nested(array.type) else ""
             raise DataError(f"{self.place}: column {name!r} has type {array.type}, not numbers{remedy}")
-        wrong = _no_numbers(array)
+        wrong = np.array([not _reads_as_number(entry) for entry in array.cast(pa.large_string()).to_pylist()])
         if wrong.any():
             labels = self.request.reduction.labels is not None and not self.request.columns[1:]
             named = "; name the labels, in the order of the model's codes, as [model] categories" if labels else ""
@@ -480,17 +466,9 @@ def _same(one: Any, two: Any) -> bool:
 
 def is_text(kind: Any) -> bool:
     """Say whether a column of this type is one of text."""
-    return bool(
-        pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or str(kind) == "string_view"
-        or (pa.types.is_dictionary(kind) and is_text(kind.value_type))
-    )
-
-
-def _no_numbers(array: Any) -> NDArray[np.bool_]:
-    entries = array.cast(pa.large_string()).to_pylist()
-    return np.array([not _reads_as_number(entry) for entry in entries], dtype=bool)
+    if pa.types.is_dictionary(kind):
+        return is_text(kind.value_type)
+    return any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view))
 
 
 def numbers_of_text(array: Any) -> Array:

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from hashlib import file_digest, sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
-from troth.core.contract import HasReduction
+from troth.core.contract import HasReduction, Model
 from troth.core.errors import DataError
 from troth.data.files import find_files
 from troth.data.frames import as_arrow
 from troth.data.gather import column_names, gather_reports, requested_rows
 from troth.data.read import is_paths, is_pushed_down, read_reports
 from troth.data.request import Report, Request, file_name
-
-if TYPE_CHECKING:
-    from troth.core.contract import Model
 
 PUBLIC = "public data"
 """What they are called where a provider's name would stand."""

@@ -17,11 +17,10 @@ from troth.core.errors import DataError, MissingCapabilityError, TrothError
 from troth.data.features import MOST_IN_ALL
 from troth.data.files import batch_rows
 from troth.data.kernel import INFINITE, MISSING, NOT_A_NUMBER, Adder
-from troth.data.request import NO_VALUE, Part, Problem, Request, parse_day
+from troth.data.request import NO_VALUE, Day, Key, Part, Problem, Request, listed, parse_day
 
 if TYPE_CHECKING:
     from troth.core.support import Array
-    from troth.data.request import Day, Key
 
 _MOST_SUMS = 100
 _PLACE = "the table"
@@ -128,8 +127,7 @@ def _fetch(table: Any, request: Request) -> Part:
     batches = table.select(*request.named).to_pyarrow_batches(chunk_size=batch_rows(request))
     part = Adder(request, _PLACE).add_all(batches)
     order = sorted(range(len(part.keys)), key=lambda place: str(part.keys[place]))
-    keys, places = [part.keys[i] for i in order], [part.places[i] for i in order]
-    return Part(keys, part.summaries[order], part.problems, places, part.dropped, part.samples)
+    return replace(part, keys=[part.keys[i] for i in order], summaries=part.summaries[order])
 
 
 def _aggregate(table: Any, request: Request, *, finite: bool) -> Part:
@@ -153,7 +151,7 @@ def _aggregate(table: Any, request: Request, *, finite: bool) -> Part:
             raise DataError(f"{_PLACE}, provider {row['troth_provider']!r}: {error}") from None
         totals[key] = totals[key] + summary if key in totals else summary
     summaries = np.array(list(totals.values())).reshape(-1, request.reduction.width)
-    return Part(list(totals), summaries, places=[_PLACE] * len(totals))
+    return Part(list(totals), summaries, place=_PLACE)
 
 
 def _keys(table: Any, request: Request) -> dict[str, Any]:
@@ -236,8 +234,7 @@ def _faults_of_values(table: Any, request: Request, name: str, finite: bool) -> 
     if (labels := request.labels_of(name)) is not None:
         if kind.is_floating():
             faults.append(("fractions, which are not labels", (table[name] % 1) != 0))
-        among = ", ".join(repr(label) for label in labels[:8])
-        return [*faults, (f"not among the categories {among}", x.notin(list(labels)))]
+        return [*faults, (f"not among the categories {listed(labels, 8)}", x.notin(list(labels)))]
     usable = x.notnull()
     if kind.is_floating() and not finite:
         faults += [(NOT_A_NUMBER, x.isnan()), (INFINITE, x.isinf())]

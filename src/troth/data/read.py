@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.errors import DataError, ParameterError
-from troth.data.engines import ENGINES, Summarising, in_order
-from troth.data.features import join_samples, kept_features
+from troth.data.engines import ENGINES, in_order
+from troth.data.features import Sample, join_samples, kept_features
 from troth.data.files import plan
 from troth.data.frames import is_frame, plan_frame
 from troth.data.kernel import add_at
@@ -21,9 +21,6 @@ from troth.data.request import Day, Key, Part, Problem, Report, Request, day_ord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
-    from troth.data.engines import Look
-    from troth.data.features import Sample
 
 
 _WHOLE_NUMBER = re.compile(r"([+-]?)([0-9]+)(?:\.0*)?")
@@ -37,7 +34,6 @@ def read_reports(
     format: str | None = None,  # noqa: A002
     skip: Collection[Path] = (),
     watch: Callable[[int, int], None] | None = None,
-    look: Look | None = None,
     provider: str | None = None,
 ) -> tuple[list[Report], list[Path]]:
     """Reduce a table to reports sorted by day and name, and return files of statistics that it names beside them.
@@ -52,8 +48,6 @@ def read_reports(
         Files that are not data, such as the ledger in the same folder.
     watch
         Called with the number of fragments done and in all.
-    look
-        Called with each batch of rows of files before it is added up; then they are read in order, in this thread.
     provider
         Whose rows are in files without a column of providers; by default the files are named after their providers.
     """
@@ -69,14 +63,14 @@ def read_reports(
             if provider is None:
                 _refuse_shared_names(fragments)
             named = {fragment.provider: fragment.path for fragment in fragments}
-        parts = ENGINES[engine](fragments, request) if look is None else in_order(fragments, request, look)
-        parts = _watched(parts, len(fragments), watch)
+        run = ENGINES[engine] if request.look is None else in_order
+        parts = _watched(run(fragments, request), len(fragments), watch)
     elif is_pushed_down(data):
         from troth.data.pushdown import push_down
 
         parts = iter(push_down(data, request))
     elif is_frame(data):
-        slices: Sequence[Summarising] = plan_frame(data, request)
+        slices = plan_frame(data, request)
         parts = _watched(ENGINES["threads"](slices, request), len(slices), watch)
     else:
         raise DataError(
@@ -134,10 +128,10 @@ def _merge(parts: Iterable[Part], request: Request) -> list[Report]:
         join_samples(samples, part.samples)
         if problems or not part.keys:
             continue
-        for key, source in zip(part.keys, part.places, strict=True):
+        for key in part.keys:
             if key not in places:
                 places[key] = len(places)
-                sources.append(source)
+                sources.append(part.place)
         if len(places) > len(total):
             grown = np.zeros((max(16, 2 * len(places)), request.reduction.width))
             grown[: len(total)] = total

@@ -14,7 +14,7 @@ from troth.core.errors import DataError
 from troth.core.reductions.reduction import HasTarget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from troth.core.reductions import Reduction
     from troth.core.support import Array, Support
@@ -57,6 +57,8 @@ class Request:
         Whether features are kept beside the summaries: all columns but the last.
     answers
         Whether the last column is kept with them.
+    look
+        Called with each batch of rows of files before it is added up; files are then read in order, in one thread.
     """
 
     reduction: Reduction
@@ -70,6 +72,7 @@ class Request:
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     features: bool = False
     answers: bool = False
+    look: Callable[[Any], None] | None = None
 
     @property
     def kept_columns(self) -> int:
@@ -219,7 +222,7 @@ class Part:
     keys: list[Key] = field(default_factory=list)
     summaries: Array = field(default_factory=lambda: np.zeros((0, 0)))
     problems: list[Problem] = field(default_factory=list)
-    places: list[str] = field(default_factory=list)
+    place: str = ""
     dropped: dict[Key, int] = field(default_factory=dict)
     samples: dict[Key, Sample] = field(default_factory=dict)
 

@@ -14,13 +14,10 @@ from troth.data.gather import requested_rows
 from troth.data.own_tasks import LONGEST_NAME, OwnTasks
 from troth.data.read import canonical_name, read_reports, task_name
 from troth.data.request import Day, Report, Request, listed, shown
-from troth.data.tasks import in_order, read_rows
+from troth.data.tasks import TaskRows, in_order, read_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from troth.data.engines import Look
-    from troth.data.tasks import TaskRows
 
 
 def read_own(
@@ -30,7 +27,6 @@ def read_own(
     day: Day = None,
     *,
     format: str | None = None,  # noqa: A002
-    look: Look | None = None,
 ) -> list[Report]:
     """Reduce a file that holds rows of one provider to its report of each day.
 
@@ -40,15 +36,13 @@ def read_own(
         Whose rows they are; by default the one whom the column of providers names, or else the file's own name.
     day
         The one day that all rows are of, where it is known; then the column of days may be missing.
-    look
-        Called with each batch of rows, in order, before it is added up.
     """
     place, kind, have = _own_file(file, format)
     if request.provider not in have:
         request = replace(request, provider=None)
     if day is not None and request.day not in have:
         request = replace(request, day=None)
-    reports, _ = read_reports(str(file), request, format=kind, look=look, provider=provider)
+    reports, _ = read_reports(str(file), request, format=kind, provider=provider)
     names = sorted({report.provider for report in reports})
     if not names:
         raise DataError(f"{place}: the file has no rows")
@@ -70,7 +64,6 @@ def read_own_tasks(
     *,
     rows: int = 1,
     format: str | None = None,  # noqa: A002
-    look: Look | None = None,
 ) -> OwnTasks:
     """Read a file in which one provider reports on many tasks; a column of its name may be missing.
 
@@ -80,13 +73,11 @@ def read_own_tasks(
         Its column of days is that of tasks.
     rows
         The most rows for one task: where it is one, a task that comes twice is an error.
-    look
-        Called with each batch of rows before it is read.
     """
     place, kind, have = _own_file(file, format)
     if request.provider not in have:
         request = replace(request, provider=None)
-    table = read_rows(requested_rows(str(file), request, format=kind, look=look), request, own=True)
+    table = read_rows(requested_rows(str(file), request, format=kind), request, own=True)
     if request.provider is not None:
         _refuse_others(table, request.provider, provider)
     spelled, codes = table.names(str(request.day), "task")

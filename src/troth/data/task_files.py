@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from troth.core.errors import DataError
 
@@ -41,8 +42,6 @@ def write_table(table: Any) -> bytes:
     >>> summaries_of(read_table(write_table(table))).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    import pyarrow.parquet as pq
-
     buffer = BytesIO()
     pq.write_table(table.replace_schema_metadata({_KEY: str(FORMAT)}), buffer, compression="zstd")
     return buffer.getvalue()
@@ -50,8 +49,6 @@ def write_table(table: Any) -> bytes:
 
 def read_table(content: bytes) -> Any:
     """Return the table of a file of any known format, its columns named as in the current one."""
-    import pyarrow.parquet as pq
-
     # by this thread alone: one that still holds Python's bytes at the end of the process would abort it
     table = pq.read_table(pa.BufferReader(content), use_threads=False, pre_buffer=False)
     number = (table.schema.metadata or {}).get(_KEY, b"1").decode()

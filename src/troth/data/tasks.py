@@ -9,10 +9,10 @@ import numpy as np
 
 from troth.core.errors import DataError
 from troth.core.limits import LARGEST_SUM
-from troth.data.gather import requested_rows
-from troth.data.kernel import Adder, encode
+from troth.data.gather import Located, requested_rows
+from troth.data.kernel import Adder, Rows, encode
 from troth.data.read import canonical_name, refuse_alike, task_name
-from troth.data.request import refuse, shown
+from troth.data.request import Request, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from troth.core.support import Array
-    from troth.data.gather import Located
-    from troth.data.kernel import Rows
-    from troth.data.request import Request
 
     Places = NDArray[np.intp]
 
@@ -170,21 +167,14 @@ class TaskRows:
         listed = f"column {self.request.day!r}, {'; '.join(rows)}"
         others = "1 other report has" if len(many) == 2 else f"{len(many) - 1:,} other reports have"
         more = f" {others} too many rows as well." if len(many) > 1 else ""
-        remedy = ""
-        if may_allow:
-            needed = counts.max()
-            remedy = (
-                f", or, if several rows are one report, allow them with [limits] rows = {needed} "
-                f'(in Python terms={{"limits": {{"rows": {needed}}}}})'
-            )
-        if most == 1:
-            raise DataError(
-                f"{spell(first)} occurs {counts[first]:,} times ({listed}); keep one row for each task{remedy}.{more}"
-            )
-        raise DataError(
-            f"{spell(first)} has {counts[first]:,} rows ({listed}, …), and [limits] rows allows {most:,} for each "
-            f"task; remove the others{remedy}.{more}"
-        )
+        needed = counts.max()
+        terms = f'[limits] rows = {needed} (in Python terms={{"limits": {{"rows": {needed}}}}})'
+        remedy = f", or, if several rows are one report, allow them with {terms}" if may_allow else ""
+        problem = f"occurs {counts[first]:,} times ({listed}); keep one row for each task"
+        if most > 1:
+            allowed = f"[limits] rows allows {most:,} for each task"
+            problem = f"has {counts[first]:,} rows ({listed}, …), and {allowed}; remove the others"
+        raise DataError(f"{spell(first)} {problem}{remedy}.{more}")
 
 
 def read_rows(located: Located, request: Request, *, own: bool = False) -> TaskRows:
@@ -193,11 +183,7 @@ def read_rows(located: Located, request: Request, *, own: bool = False) -> TaskR
         raise DataError("there are no reports: the data have no rows")
     adder = Adder(request, "", text=True)
     rows = adder.read(located.table.combine_chunks().to_batches()[0])
-    problems = []
-    for problem in adder.problems:
-        file, row = located.place((problem.row or 1) - 1)
-        problems.append(replace(problem, place=file, row=row + 1))
-    refuse(problems)
+    located.refuse(adder.problems)
     if len(rows.numbers) == 0:
         raise DataError("there are no reports: no row has a value")
     return TaskRows(request, located, rows, own)

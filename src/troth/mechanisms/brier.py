@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from troth.core.contract import PredictsPeersSeparately, PredictsPooledPeers
+from troth.core.contract import Array, Forecast, PredictsPeersSeparately, PredictsPooledPeers
 from troth.core.errors import MissingCapabilityError
 from troth.core.information import leave_one_out
 from troth.mechanisms.breakdown import Breakdown
@@ -18,7 +18,6 @@ from troth.mechanisms.rule import Rule
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from troth.core.contract import Array, Forecast
     from troth.mechanisms.round import Round
 
 

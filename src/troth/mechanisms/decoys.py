@@ -26,7 +26,7 @@ from troth.core.contract import (
     has_independent_rows,
 )
 from troth.core.information import leave_one_out, line_log_pmi, log_pmi
-from troth.mechanisms.drawn_peers import BLOCK, design_ranks, designs_of, draw_part, draw_peers, sampling_classes
+from troth.mechanisms.drawn_peers import BLOCK, designs_of, distinct_designs, draw_part, draw_peers, sampling_classes
 from troth.mechanisms.line import Standing, compare, compare_ordered, first_place, on_grid
 
 if TYPE_CHECKING:
@@ -100,14 +100,12 @@ class Lines:
             design = design.reshape(-1, *design.shape[-2:])
             kinds = None
             if not has_independent_rows(model):
-                flat = design.reshape(-1, design.shape[-1])
-                kinds, which = distinct_rows(flat)
+                kinds, which = distinct_designs(design.reshape(-1, design.shape[-1]))
                 design = (which[:, None] == np.arange(len(kinds))).astype(np.float64).reshape(*design.shape[:2], -1)
             designs.append(self.sum_peers(this_round.among_all(design, members)))
             self.parts.append(Part(model, slice(start, start + design.shape[-1]), kinds))
             start += design.shape[-1]
         joined = designs[0] if len(designs) == 1 else np.concatenate(designs, axis=-1)
-        joined += 0.0  # −0 and 0 are one design
         self.designs = joined.reshape(-1, start)
         self._answers: int | None = None  # how many entries answers change, if these alone are drawn
         if all(isinstance(model, HasAnswerPart) for model in (self.model, *(part.model for part in self.parts))):
@@ -199,7 +197,7 @@ class Lines:
 
         With panels, and where peers are drawn one by one, a block has one design, in any number of rounds.
         """
-        designs, which = distinct_rows(self.designs)
+        designs, which = distinct_designs(self.designs)
         of_round = np.repeat(np.arange(self.rounds), self.per_round)
         pairs, row = np.unique(which * self.rounds + of_round, return_inverse=True)
         design_of_row, round_of_row = np.divmod(pairs, self.rounds)
@@ -298,11 +296,3 @@ class Lines:
             len(keys),
         )
         return counts
-
-
-def distinct_rows(rows: Array) -> tuple[Array, Indexes]:
-    """Return the distinct rows in order, and which of them each row is."""
-    which = design_ranks(rows)
-    distinct = np.empty((int(which.max(initial=0)) + 1, rows.shape[-1]))
-    distinct[which] = rows
-    return distinct, which

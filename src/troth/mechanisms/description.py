@@ -183,7 +183,12 @@ class RuleDescription:
         """Explain a share to its provider, from log PMI on."""
         if figures.score is None:
             return (Step("Nothing is scored", meaning="The share was fixed without a score."),)
-        return self.score_step(figures), step_on_scale(figures)
+        terms = tuple((self.term_labels.get(key, key), value) for key, value in figures.terms.items())
+        known = all(key in figures.terms for key in self.summed_terms)
+        calculation = " + ".join(f"{figures.terms[key]:.4f}" for key in self.summed_terms) if known else ""
+        calculation, value = calculation.replace("-", "−"), f"{figures.score:.4f}".replace("-", "−")
+        score = Step("The score", self.score_formula, terms, "score", value, calculation, self.score_meaning)
+        return score, step_on_scale(figures)
 
     def share_shown(self, figures: Figures, /) -> Span | None:
         """Return what a share can be, given `disclosed` figures; None if they do not tell.
@@ -191,14 +196,6 @@ class RuleDescription:
         A provider compares it with its payment. A note says that the share was not made of the figures.
         """
         return None if figures.note else share_on_scale(figures)
-
-    def score_step(self, figures: Figures, /) -> Step:
-        """Explain a score."""
-        terms = tuple((self.term_labels.get(key, key), value) for key, value in figures.terms.items())
-        known = all(key in figures.terms for key in self.summed_terms)
-        calculation = " + ".join(f"{figures.terms[key]:.4f}" for key in self.summed_terms) if known else ""
-        calculation, value = calculation.replace("-", "−"), f"{figures.score:.4f}".replace("-", "−")
-        return Step("The score", self.score_formula, terms, "score", value, calculation, self.score_meaning)
 
     def task_reason(self, share: float, empty: float, peers: int, /) -> str:
         """Say in words why a report on one of many tasks has its share, and not what peers reported."""

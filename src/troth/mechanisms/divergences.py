@@ -14,13 +14,12 @@ import numpy as np
 from scipy.special import betainc
 
 from troth.core.errors import ParameterError, TrothError
-from troth.core.settings import numbers
+from troth.core.settings import Section, numbers
 from troth.mechanisms.options import Choice, Number, Option
 from troth.mechanisms.score_range import SAYS_NOTHING, ScoreRange
 
 if TYPE_CHECKING:
     from troth.core.contract import Array
-    from troth.core.settings import Section
 
 
 class Divergence:

@@ -13,8 +13,10 @@ import numpy as np
 
 from troth.core.contract import (
     Array,
+    Generator,
     HasAnswerPart,
     Indexes,
+    Mask,
     SamplesStatistics,
     TakesFeatures,
     design_of,
@@ -26,7 +28,6 @@ from troth.core.information import leave_one_out
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from troth.core.contract import Generator, Indexes, Mask
     from troth.mechanisms.round import Round
 
 BLOCK = 1 << 22  # numbers drawn at a time
@@ -84,7 +85,7 @@ def _peer_designs(
     designs = []
     for model, members in classes.items():
         own = designs_of(model, this_round, members)
-        designs.append((model, *_distinct(leave_one_out(this_round.among_all(own, members), this_round.groups))))
+        designs.append((model, *distinct_designs(leave_one_out(this_round.among_all(own, members), this_round.groups))))
     return designs
 
 
@@ -95,13 +96,12 @@ def designs_of(model: SamplesStatistics, this_round: Round, members: list[int]) 
     return design_of(model, statistics, None if this_round.rows is None else this_round.count_rows()[..., members])
 
 
-def _distinct(designs: Array) -> tuple[Array, Indexes]:
+def distinct_designs(designs: Array) -> tuple[Array, Indexes]:
     """Sort the distinct designs of each leading index, and return them with each provider's place among them."""
     which = design_ranks(designs)
-    count = int(which.max(initial=0)) + 1
-    # where a round has fewer designs than another, the first stands for the rest, whoever has it
-    sample = np.repeat(which.argmin(axis=-1)[..., None], count, axis=-1)
+    sample = np.full((*which.shape[:-1], int(which.max(initial=-1)) + 1), -1)
     np.put_along_axis(sample, which, np.broadcast_to(np.arange(designs.shape[-2]), which.shape), axis=-1)
+    sample = np.where(sample < 0, sample[..., :1], sample)  # where a round has fewer designs, the first stands for all
     return np.take_along_axis(designs, sample[..., None], axis=-2) + 0.0, which  # −0 and 0 are one design
 
 
@@ -168,13 +168,10 @@ class SeparatePeers:
             ranks = np.broadcast_to(design_ranks(designs), (*leading, len(members)))
             order = np.argsort(ranks, axis=-1, kind="stable")
             ordered = np.take_along_axis(ranks, order, axis=-1)
-            last = np.ones(ordered.shape, dtype=bool)
-            last[..., :-1] = ordered[..., 1:] != ordered[..., :-1]
-            last_ones = np.where(last, np.arange(len(members)), len(members))
-            ends = start + np.flip(np.minimum.accumulate(np.flip(last_ones, axis=-1), axis=-1), axis=-1)
-            end_of_kind = np.empty(ends.shape, dtype=np.intp)
-            np.put_along_axis(end_of_kind, order, ends, axis=-1)
-            self._ends[..., members] = end_of_kind
+            draws = np.broadcast_to(start + np.arange(len(members)), ranks.shape)
+            end_of_kind = np.zeros((*leading, int(ranks.max(initial=-1)) + 1), dtype=np.intp)
+            np.put_along_axis(end_of_kind, ordered, draws, axis=-1)  # of several of a kind the last stays
+            self._ends[..., members] = np.take_along_axis(end_of_kind, ranks, axis=-1)
             spread = np.broadcast_to(designs, (*leading, *designs.shape[-2:]))
             self._designs.append((model, np.take_along_axis(spread, order[..., None], axis=-2)))
             start += len(members)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from troth.core.contract import ChecksStatistics, CountsRows
+from troth.core.contract import Array, ChecksStatistics, CountsRows, Model
 from troth.core.declarations import declared
 from troth.core.errors import DataError, MissingCapabilityError, ReportError, ScoreOutOfRangeError, UnpayableRoundError
 from troth.core.limits import LARGEST_SUM, most_rows
@@ -17,7 +17,6 @@ from troth.core.limits import LARGEST_SUM, most_rows
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from troth.core.contract import Array, Model
     from troth.mechanisms.breakdown import Breakdown
     from troth.mechanisms.round import Round
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from troth.core.claims import Claim
-from troth.core.contract import HasReduction, HasSupport, explains_target
+from troth.core.contract import Array, Bounds, Generator, HasReduction, HasSupport, Model, Models, explains_target
 from troth.core.errors import DataError, MissingCapabilityError
 from troth.core.reductions.reduction import counted_labels
 from troth.mechanisms.breakdown import Breakdown, Figures, Step
@@ -27,7 +27,6 @@ from troth.mechanisms.whole_lines import WholeLines, endless, refuse_unlisted
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from troth.core.contract import Array, Bounds, Generator, Model, Models
     from troth.mechanisms.description import PriceScale
     from troth.mechanisms.disclosure import Span
     from troth.mechanisms.round import Round

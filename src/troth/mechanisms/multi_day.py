@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from troth.core.claims import Claim
-from troth.core.contract import Bounds, ComparedDesign, Mask, Model, Models, has_independent_rows
+from troth.core.contract import Array, Bounds, ComparedDesign, Mask, Model, Models, has_independent_rows
 from troth.core.errors import DataError, UnequalSizesError
 from troth.core.information import leave_one_out, log_pmi
 from troth.mechanisms.bonded import Bonded
@@ -24,7 +24,6 @@ from troth.mechanisms.settings import read_rule
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from troth.core.contract import Array
     from troth.core.settings import Section
     from troth.mechanisms.round import Round
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.claims import Claim
-from troth.core.contract import Bounds, Model, Models
+from troth.core.contract import Array, Bounds, Model, Models
 from troth.core.errors import ParameterError, TrothError, UnboundedRangeError
-from troth.core.settings import numbers
+from troth.core.settings import Section, numbers
 from troth.mechanisms.breakdown import Breakdown, normalise
 from troth.mechanisms.description import NO_LIE_GAINS, PriceScale
 from troth.mechanisms.options import Choice, Number, Option, option
@@ -24,8 +24,6 @@ from troth.mechanisms.score_range import ScoreRange, clipped_range, exact_range,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from troth.core.contract import Array
-    from troth.core.settings import Section
     from troth.mechanisms.round import Round
 
 _ROUNDING = 1e-9  # nats

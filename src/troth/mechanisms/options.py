@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.core.settings import parse_number, whole_problem
+from troth.core.settings import Section, parse_number, whole_problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from troth.core.settings import Section
 
 
 @dataclass(frozen=True)

@@ -41,10 +41,9 @@ def explain_place(rule: LineUp, figures: Figures) -> tuple[Step, ...]:
     if "contradicting" in figures.terms:
         part = f"{figures.terms['contradicting']:.0%} of the panels"
         meaning += f" In {part} your peers contradict each other: there you are paid as for an empty report."
-    terms = tuple((rule.term_labels[key], figures.terms[key]) for key in ("strict_score",) if key in figures.terms)
-    return line, Step(
-        place, rule.score_formula + _numbers(rule, figures), terms, "share", f"{figures.share:.4f}", meaning=meaning
-    )
+    terms = ((rule.term_labels["strict_score"], score),) if "strict_score" in figures.terms else ()
+    formula = rule.score_formula + _numbers(rule, figures)
+    return line, Step(place, formula, terms, "share", f"{figures.share:.4f}", meaning=meaning)
 
 
 def _percent(share: float) -> str:
@@ -73,17 +72,16 @@ def _line_step(rule: LineUp, figures: Figures) -> Step | None:
         )
         return Step("The line", meaning=text, line=_line(None, above, tied))
     decoys = int(figures.terms["decoys"])
-    below = decoys - above - tied
     if rule.panels > 1:
-        others = f"We drew {decoys:,} imaginary groups for each panel of your peers"
-        if "later_days" in figures.terms:
-            others = f"The reports of each panel of your peers on {decoys:,} later days stand for other groups"
-        text = f"{others}. On average the real ones fit your data better than {below:,.0f} of them"
+        drawn = f"We drew {decoys:,} imaginary groups for each panel of your peers"
+        of_days = f"The reports of each panel of your peers on {decoys:,} later days stand for other groups"
+        real = "On average the real ones"
     else:
-        others = f"We drew {decoys:,} imaginary groups of peers"
-        if "later_days" in figures.terms:
-            others = f"Your peers' reports on {decoys:,} later days stand for {decoys:,} other groups of peers"
-        text = f"{others}. The real ones fit your data better than {below:,.0f} of them"
+        drawn = f"We drew {decoys:,} imaginary groups of peers"
+        of_days = f"Your peers' reports on {decoys:,} later days stand for {decoys:,} other groups of peers"
+        real = "The real ones"
+    others = of_days if "later_days" in figures.terms else drawn
+    text = f"{others}. {real} fit your data better than {decoys - above - tied:,.0f} of them"
     text += f", and as well as {tied:,.0f}." if round(tied) else "."
     return Step("The line", meaning=text, line=_line(decoys, above, tied))
 

@@ -132,10 +132,6 @@ class Round:
         object.__setattr__(other, "own", own)
         return other
 
-    def with_empty_reports(self) -> Round:
-        """Return the same round in which each provider is scored for an empty report."""
-        return self.with_own(np.zeros_like(self.statistics))
-
     def on_days(self, days: int | slice) -> Round:
         """Return the round of one day, or of several days, of a round over days."""
         rows = None if self.rows is None else self.count_rows()[..., days, :]

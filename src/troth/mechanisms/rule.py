@@ -20,14 +20,13 @@ from troth.core.errors import ParameterError, ScoreOutOfRangeError
 from troth.mechanisms.description import RuleDescription
 from troth.mechanisms.guilty import blame, is_blamable, refuse_oversized
 from troth.mechanisms.round import Round, empty_round
-from troth.mechanisms.tasks import share_by_stacks
+from troth.mechanisms.tasks import Tasks, TaskShares, share_by_stacks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from troth.core.contract import Array, Bounds, Generator, Model, Models
     from troth.mechanisms.breakdown import Breakdown
-    from troth.mechanisms.tasks import Tasks, TaskShares
 
     Amount: TypeAlias = float | Sequence[float] | Array
     Shares: TypeAlias = Sequence[float] | Array
@@ -164,7 +163,7 @@ class Rule(RuleDescription):
 
     def evaluate_empty(self, this_round: Round, /) -> Array:
         """Return everybody's empty share in a round."""
-        return self.breakdown(this_round.with_empty_reports()).share
+        return self.breakdown(this_round.with_own(np.zeros_like(this_round.statistics))).share
 
     def deposit_shares(self, this_round: Round, /) -> Any:
         """Return the most that each provider can lose, as exact fractions of its cap."""

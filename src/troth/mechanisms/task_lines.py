@@ -12,25 +12,22 @@ that order, so that the work grows with the number of reports also if everybody 
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from math import log
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from troth.core.blocks import for_each_chunk
 from troth.core.contract import Array, HasFiniteStates, HasReduction, Indexes, has_independent_rows
 from troth.core.errors import DataError, ReportError
 from troth.core.reductions.reduction import counted_labels
 from troth.mechanisms.line import limit_share, whole_line_score
-from troth.mechanisms.tasks import TaskShares, count_peers
+from troth.mechanisms.tasks import Tasks, TaskShares, count_peers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
-
-    from troth.mechanisms.tasks import Tasks
 
 
 MOST_OUTCOMES = 1024
@@ -82,15 +79,15 @@ def share_by_enumeration(tasks: Tasks, labels: Labels, rivals: int, strict: floa
     """
     empty = 1 / (rivals + 1)
     total, log_pmi, weights = np.zeros((3, len(tasks)))
-    own = _own_likelihoods(tasks, labels)
-    if not (own.table[own.code] > 0).any(axis=1).all():
-        report = int(np.argmin((own.table[own.code] > 0).any(axis=1)))
-        raise ReportError(report, "the report cannot occur under any state of the model: refuse it")
+    own, code = _own_likelihoods(tasks, labels)
+    possible = (own[code] > 0).any(axis=1)
+    if not possible.all():
+        raise ReportError(int(np.argmin(possible)), "the report cannot occur under any state of the model: refuse it")
     prior, z = priors_of(tasks, labels)
     for lines in _lines(tasks, labels):
-        first, which = _distinct(own.code[lines.report], z[tasks.task[lines.report]], lines.peers)
+        first, which = _distinct(code[lines.report], z[tasks.task[lines.report]], lines.peers)
         reports = lines.report[first]
-        line = own.table[own.code[reports]], prior[z[tasks.task[reports]]], lines.peers[first]
+        line = own[code[reports]], prior[z[tasks.task[reports]]], lines.peers[first]
         share, value = _scored(*line, labels.tables, rivals, strict)
         for sums, entries in ((total, share[which]), (log_pmi, value[which]), (weights, 1.0)):
             sums += np.bincount(lines.report, lines.weight * entries, len(tasks))
@@ -98,25 +95,19 @@ def share_by_enumeration(tasks: Tasks, labels: Labels, rivals: int, strict: floa
     return TaskShares(share, log_pmi, count_peers(tasks), np.full(len(tasks), empty))
 
 
-class _Own(NamedTuple):
-    """Distinct reports by likelihood: p(report | θ), ``(code, θ)``, and which of them each report is."""
-
-    table: Array
-    code: Indexes
-
-
-def _own_likelihoods(tasks: Tasks, labels: Labels) -> _Own:
+def _own_likelihoods(tasks: Tasks, labels: Labels) -> tuple[Array, Indexes]:
+    """Return p(report | θ) of the distinct reports by likelihood, ``(code, θ)``, and which of them each report is."""
     likelihood, summaries = tasks.likelihood_of[tasks.provider], tasks.scored
     size = labels.tables.shape[2]
     if (summaries.sum(axis=1) == 1).all():
         code = likelihood * size + summaries.argmax(axis=1)
-        return _Own(labels.tables.transpose(0, 2, 1).reshape(-1, labels.tables.shape[1]), code)
+        return labels.tables.transpose(0, 2, 1).reshape(-1, labels.tables.shape[1]), code
     rows = np.concatenate([likelihood[:, None], summaries], axis=1)
     distinct, code = np.unique(rows, axis=0, return_inverse=True)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(labels.tables[distinct[:, 0].astype(np.intp)]) * distinct[:, None, 1:]
     table = np.exp(np.where(distinct[:, None, 1:] == 0, 0.0, logs).sum(axis=2))
-    return _Own(table, code.ravel())
+    return table, code.ravel()
 
 
 def priors_of(tasks: Tasks, labels: Labels) -> tuple[Array, Indexes]:
@@ -193,12 +184,10 @@ def _scored(own: Array, prior: Array, peers: Indexes, tables: Array, rivals: int
     step = max(1, _BLOCK // max(states * size, size ** peers.shape[1]))
     share, log_pmi = np.zeros((2, len(own)))
 
-    def score(start: int) -> None:
-        part = slice(start, start + step)
+    def score(part: slice) -> None:
         share[part], log_pmi[part] = _score(own[part], prior[part], peers[part], tables, rivals, strict)
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(score, range(0, len(own), step)))
+    for_each_chunk(len(own), step, score)
     return share, log_pmi
 
 
@@ -208,14 +197,15 @@ def _score(own: Array, prior: Array, peers: Indexes, tables: Array, rivals: int,
     possible = evidence > 0
     given = np.where(possible, joint / np.where(possible, evidence, 1.0), prior)
     middle = (peers.shape[1] + 1) // 2
-    half, other_half = (_answers(part, tables) for part in (peers[:, :middle], peers[:, middle:]))
+    half, real_half = _answers(peers[:, :middle], tables)
+    other_half, real_other = _answers(peers[:, middle:], tables)
     # Σ_θ p(θ)·p(one half of the answers | θ)·p(the other half | θ), a product of two small matrices for each line
     chance, pmi = (
-        ((weights[:, :, None] * half.table).transpose(0, 2, 1) @ other_half.table).reshape(len(own), -1)
+        ((weights[:, :, None] * half).transpose(0, 2, 1) @ other_half).reshape(len(own), -1)
         for weights in (prior, given)
     )
     np.divide(pmi, chance, out=pmi, where=chance > 0)
-    lines, real = np.arange(len(own)), half.real * other_half.table.shape[2] + other_half.real
+    lines, real = np.arange(len(own)), real_half * other_half.shape[2] + real_other
     order = _on_mantissa_grid(pmi)
     place = order[lines, real][:, None]
     better, worse = (np.einsum("lo,lo->l", chance, side) for side in (order > place, order < place))
@@ -231,20 +221,14 @@ def _score(own: Array, prior: Array, peers: Indexes, tables: Array, rivals: int,
     return np.where(contradicts, 1 / (rivals + 1), share), np.where(contradicts, 0.0, log_pmi)
 
 
-class _Answers(NamedTuple):
-    """What some peers could answer together: p(answers | θ), ``(line, θ, answers)``, and which of them is real."""
-
-    table: Array
-    real: Indexes
-
-
-def _answers(peers: Indexes, tables: Array) -> _Answers:
+def _answers(peers: Indexes, tables: Array) -> tuple[Array, Indexes]:
+    """Return p(answers | θ) of all that some peers could answer, ``(line, θ, answers)``, and which of them is real."""
     states, size = tables.shape[1:]
     table, real = np.ones((len(peers), states, 1)), np.zeros(len(peers), dtype=np.intp)
     for likelihood, label in zip(*np.divmod(peers.T, size), strict=True):
         table = (table[:, :, :, None] * tables[likelihood][:, :, None, :]).reshape(len(peers), states, -1)
         real = real * size + label
-    return _Answers(table, real)
+    return table, real
 
 
 def _on_mantissa_grid(pmi: Array) -> NDArray[np.int64]:

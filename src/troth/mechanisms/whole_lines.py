@@ -21,8 +21,8 @@ from troth.core.contract import (
 )
 from troth.core.errors import DataError, MissingCapabilityError
 from troth.core.information import log_pmi
-from troth.mechanisms.decoys import Lines, distinct_rows
-from troth.mechanisms.drawn_peers import BLOCK
+from troth.mechanisms.decoys import Lines
+from troth.mechanisms.drawn_peers import BLOCK, distinct_designs
 from troth.mechanisms.line import on_grid, whole_line_score
 from troth.models.numerics.reports import count_reports, enumerate_reports
 
@@ -85,7 +85,7 @@ class WholeLines(Lines):
 
     def _all(self) -> Iterator[tuple[Indexes, Array, Array]]:
         """Yield lines that face one design, all that its peers could report, and with what probability."""
-        designs, which = distinct_rows(self.designs)
+        designs, which = distinct_designs(self.designs)
         order = np.argsort(which, kind="stable")
         ends = np.searchsorted(which[order], np.arange(len(designs) + 1))
         for number, design in enumerate(designs):

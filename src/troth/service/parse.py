@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,7 @@ def parse(
     os.chdir(folder)
     most, limit = (rows, "rows") if tasks is None else (tasks * (rows or 1), "tasks")
     view, declared, size = View(request, cells, most, limit), None, 0
+    seen = replace(request, look=view)
     try:
         if kind in ("parquet", "arrow"):
             _refuse_text(Fragment(name, kind).schema(), request)
@@ -70,10 +72,10 @@ def parse(
             size = _expanded_size(name, expanded)
         content: dict[str, Any] = {}
         if tasks is None:
-            (report,) = read_own(name, request, provider, day, format=kind, look=view)
+            (report,) = read_own(name, seen, provider, day, format=kind)
             content["summary"] = [float(value) for value in report.summary]
         else:
-            own = read_own_tasks(name, request, provider, rows=rows or 1, format=kind, look=view)
+            own = read_own_tasks(name, seen, provider, rows=rows or 1, format=kind)
             content = {"tasks": own.names, "summaries": own.summaries.tolist()}
         if declared is not None and declared != view.rows:
             raise DataError(f"declares {declared:,} rows, but has {view.rows:,}; the file is damaged")

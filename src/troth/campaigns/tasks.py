@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from troth.campaigns.arithmetic import versions
-from troth.campaigns.ledger_entries import payment_entry, reader_of, report_entry, report_root
+from troth.campaigns.ledger_entries import payment_entry, report_entry, report_root, seal_payments, seal_reports
 from troth.campaigns.money import portion
 from troth.campaigns.rounds import begin, check_beacon, link_of, now
 from troth.campaigns.seed import generator
@@ -191,21 +191,20 @@ def write_tasks(
         root = report_root(receipts)
     for receipt in receipts:
         ledger.append(report_entry(receipt))
-    reader = reader_of(ledger)
-    seal = reader.seal(link, [root], beacon)
+    seal = seal_reports(link, [root], beacon)
     shares = settle_tasks(campaign, reports, public, seal["seed"])
     payments = payments_of(campaign, reports, shares)
-    seal |= reader.paid(campaign, receipts, payments) if receipts else {}
+    seal |= seal_payments(campaign, receipts, payments) if receipts else {}
     file = write_file(reports, public, shares)
     most = floor(price_of(campaign, len(reports)) * len(reports))
     counts = {"tasks": len(reports.tasks), "reports": len(reports), "providers": len(reports.providers)}
     if reports.dropped:
         counts["dropped"] = reports.dropped
     digest = f"sha256:{sha256(file).hexdigest()}"
-    place, budget = {"day": None, "number": 1}, {"budget": campaign.text(most)}
-    of_tasks, of_round = ({}, budget) if ledger.entries[0]["format"] < 4 else (budget, {})  # providers see the round
-    ledger.append({"entry": "tasks", "file": file_name, "digest": digest, **counts, **of_tasks})
-    ledger.append({"entry": "round", **place, **of_round, **seal, "next": None, **stamp})
+    place = {"day": None, "number": 1}
+    # providers see the round, and not what all reports may cost
+    ledger.append({"entry": "tasks", "file": file_name, "digest": digest, **counts, "budget": campaign.text(most)})
+    ledger.append({"entry": "round", **place, **seal, "next": None, **stamp})
     for payment in payments:
         ledger.append(payment_entry(campaign, None, payment))
     total = sum(payment.payment for payment in payments)

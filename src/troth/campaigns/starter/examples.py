@@ -26,7 +26,7 @@ from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import Section, closest
 from troth.mechanisms import DEFAULT_RULE, RULES, offered_rules
-from troth.models import FAMILIES, Example, Family, from_dict, named_family
+from troth.models import FAMILIES, Family, from_dict, named_family
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -70,9 +70,9 @@ def init(
     budget_per
         Of given data with days: whether the budget is for each ``"day"``, as in `troth.pay`, or for the ``"campaign"``.
     """
-    money = Terms(budget=budget, currency=currency, decimals=minor_unit(currency), budget_per=budget_per)
     if data is not None:
         guessed = guess(Path(data), family, provider=provider, column=column, target=target, day=day)
+        money = Terms(budget=budget, currency=currency, budget_per=budget_per)
         return init_for(Path(directory), Path(data), guessed, rule, money)
     if provider is not None or column is not None or day is not None or target is not None:
         raise ParameterError("--provider, --column, --target and --day need --data")
@@ -80,13 +80,11 @@ def init(
     rule = _rule_named(rule)
     daily = daily or RULES[rule]().days > 1
     folder = new_folder(Path(directory))
-    shown = FAMILIES[chosen]
+    shown, days = FAMILIES[chosen], 5 if daily else 0
     names = [f"{shown.example.provider} {letter}" for letter in "ABCDEFGH"]
-    terms = replace(money, days=5 if daily else 0, budget_per="campaign")
-    text = campaign_text(chosen, shown.example, shown.example_parameters(), rule, terms)
-    path = write_campaign(folder, text, names)
+    path = write_campaign(folder, example_text(chosen, rule, Terms(budget=budget, currency=currency), days), names)
     (folder / "data").mkdir()
-    for name, rows in _draw(shown, names, terms.days).items():
+    for name, rows in _draw(shown, names, days).items():
         write_csv(folder / "data" / f"{name}.csv", rows)
     return path
 
@@ -104,18 +102,26 @@ def init_for(directory: Path, data: Path, guessed: Guess, rule: str | None, mone
     return write_campaign(folder, text_for(folder, data, guessed, _rule_named(rule), money), ["one", "another"])
 
 
+def example_text(family: str, rule: str, terms: Terms, days: int = 0) -> str:
+    """Return the commented campaign file of a family's example."""
+    shown = FAMILIES[family]
+    example = shown.example
+    guessed = Guess(
+        family=family,
+        parameters=shown.example_parameters(),
+        columns=example.columns,
+        target=example.target,
+        labels=example.labels,
+        days=days,
+    )
+    named = replace(terms, name=f"Example: {example.story}", story=example.story, provider=example.provider)
+    return campaign_text(guessed, rule, named)
+
+
 def text_for(folder: Path, data: Path, guessed: Guess, rule: str, money: Terms) -> str:
     """Return the commented campaign file, to be written into a folder, for what data seem to hold."""
     if RULES[rule]().days > 1 and guessed.day is None:
         raise ParameterError(f"{rule} pays a campaign of days: say which column has the days")
-    example = Example(
-        f"what {data.name} holds",
-        guessed.columns,
-        guessed.provider or "provider",
-        target=guessed.target,
-        labels=guessed.labels,
-        values=FAMILIES[guessed.family].example.values,
-    )
     rows, limited = 10 ** len(str(guessed.most_rows)), bool(RULES[rule]().needs_rows)
     options = RULES[rule].first_defaults(guessed.reports)
     if guessed.task is not None:
@@ -124,22 +130,14 @@ def text_for(folder: Path, data: Path, guessed: Guess, rule: str, money: Terms) 
     terms = replace(
         money,
         name=data.stem,
+        story=f"what {data.name} holds",
         options=options,
-        days=guessed.days,
         source=Path(os.path.relpath(data.resolve(), folder.resolve())).as_posix(),
-        provider=guessed.provider,
-        day=guessed.day or "day",
-        task=guessed.task,
         rows=rows,
         limited=limited,
-        seen=guessed.from_data,
-        meanings=guessed.meanings,
-        scales=guessed.scales,
-        levels=guessed.levels,
         intercept=guessed.target is not None,
-        missing="drop" if guessed.missing else "refuse",
     )
-    return campaign_text(guessed.family, example, guessed.parameters, rule, terms)
+    return campaign_text(guessed, rule, terms)
 
 
 def _rule_named(name: str | None) -> str:
@@ -165,55 +163,47 @@ def write_campaign(folder: Path, text: str, names: list[str]) -> Path:
 
 @dataclass(frozen=True)
 class Terms:
-    """What a campaign file says beside its model and its rule."""
+    """What a campaign file says beside what its data hold and its rule; a provider is called by ``provider``."""
 
     name: str = ""
+    story: str = ""
     budget: str | None = "1000.00"
     price: str | None = None
-    task: str | None = None
+    currency: str = "EUR"
+    budget_per: str = "campaign"
     options: Mapping[str, Any] = field(default_factory=dict)
-    days: int = 0
     source: str = "data"
-    provider: str | None = None
-    day: str = "day"
+    provider: str = "provider"
     rows: int = 60
     limited: bool = True
-    seen: bool = False
-    meanings: Mapping[str, str] = field(default_factory=dict)
-    currency: str = "EUR"
-    decimals: int = 2
-    budget_per: str = "campaign"
-    scales: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     intercept: bool = False
-    missing: str = "refuse"
 
 
-def campaign_text(family: str, example: Example, parameters: Mapping[str, Any], rule: str, terms: Terms) -> str:
-    """Return a commented campaign file.
+def campaign_text(guessed: Guess, rule: str, terms: Terms) -> str:
+    """Return a commented campaign file for what data hold.
 
     It is a text template, not a TOML document that is built and written: most of it is comments, and people read and
     edit it. `write_campaign` parses the text before it writes it.
     """
-    tables = _model_tables(family, example, parameters, terms)
+    tables = _model_tables(guessed, intercept=terms.intercept)
     model = take_model(Section("model", tomllib.loads(tables)["model"]), None)["model"]
-    daily = terms.days > 0
+    daily, called = guessed.days > 0, guessed.provider or terms.provider
     last = "; the last is paid by its own rule" if RULES[rule]().days > 1 else ""
-    shared = _commented(f"days = {terms.days}", f"they share the budget{last}")
+    shared = _commented(f"days = {guessed.days}", f"they share the budget{last}")
     days = f'budget_per = "campaign"   # or "day"\n{shared}\n'
     if terms.budget_per == "day":
         days = _commented('budget_per = "day"', 'the budget is for each day; "campaign" and days = … share it') + "\n"
     rows = _commented(f"{'' if terms.limited else '# '}rows = {terms.rows}", "the most rows that a report may have")
-    provider = _commented(f"provider = {_quoted(terms.provider)}", "the column of providers")
-    if terms.provider is None:
+    provider = _commented(f"provider = {_quoted(guessed.provider)}", "the column of providers")
+    if guessed.provider is None:
         without = "the column of providers; without it each file is named after its provider"
-        provider = _commented(f'# provider = "{example.provider}"', without)
+        provider = _commented(f'# provider = "{called}"', without)
     day = _commented('# day = "day"', "the column of days, for a daily campaign")
     if daily:
-        day = _commented(f"day = {_quoted(terms.day)}", "dates or whole numbers")
-    if terms.task is not None:
+        day = _commented(f"day = {_quoted(guessed.day or 'day')}", "dates or whole numbers")
+    if guessed.task is not None:
         task = _commented(
-            f"task = {_quoted(terms.task)}", "the column of tasks: each is a round, all are settled together"
+            f"task = {_quoted(guessed.task)}", "the column of tasks: each is a round, all are settled together"
         )
         day = f"{task}\n{_PUBLIC}"
     money = []
@@ -222,27 +212,29 @@ def campaign_text(family: str, example: Example, parameters: Mapping[str, Any], 
     if terms.budget is not None:
         money.append(_commented(f'budget = "{terms.budget}"', "a decimal string; the sum of payments never exceeds it"))
     source = _commented(f"source = {_quoted(terms.source)}", "a file, a folder or a pattern: " + _FORMATS)
-    values = f"values = {list(example.values or _possible_values(model))}"
-    if not RULES[rule]().needs_rows or example.values is None:
+    example_values = FAMILIES[guessed.family].example.values
+    values = f"values = {list(example_values or _possible_values(model))}"
+    if not RULES[rule]().needs_rows or example_values is None:
         values = "# " + values
-    ended = example.story if example.story.endswith("?") else example.story + "."
+    missing = _commented(f'missing = "{"drop" if guessed.missing else "refuse"}"', _MISSING)
+    ended = terms.story if terms.story.endswith("?") else terms.story + "."
     return f"""# A campaign: {ended} Pay it with `troth pay campaign.toml`.
 
 [campaign]
-name = {_quoted(terms.name or f"Example: {example.story}")}
+name = {_quoted(terms.name)}
 {_LINE.join(money)}
 {days if daily else ""}currency = "{terms.currency}"
-{_commented(f"decimals = {terms.decimals}", "of the smallest coin")}
+{_commented(f"decimals = {minor_unit(terms.currency)}", "of the smallest coin")}
 
 {tables}
-{_provider_lines(model, example, parameters)}[mechanism]
+{_provider_lines(model, called, guessed.parameters)}[mechanism]
 rule = "{rule}"
 {option_lines(rule, terms.options)}
 [data]
 {source}
 {provider}
 {day}
-{_commented(f'missing = "{terms.missing}"', _MISSING)}
+{missing}
 # providers = ["…"]       # everybody who is invited, if some may not report
 # engine = "spark"        # where files are read: threads (here) or spark
 
@@ -251,7 +243,7 @@ rule = "{rule}"
 {_commented(values, "the least and the greatest value of a row")}
 
 # [groups]                # related accounts: never each other's peers, one cap between them
-# "one owner" = ["{example.provider} A", "{example.provider} B"]
+# "one owner" = ["{called} A", "{called} B"]
 """
 
 
@@ -262,7 +254,7 @@ def _possible_values(model: Family) -> tuple[float, float]:
     return low, support.high if isfinite(support.high) else max(100, low + 100)
 
 
-def _provider_lines(model: Family, example: Example, parameters: Mapping[str, Any]) -> str:
+def _provider_lines(model: Family, provider: str, parameters: Mapping[str, Any]) -> str:
     """Return a commented table of the parameters that may differ between providers, if there are any."""
     lines = []
     for parameter in model.parameters():
@@ -271,7 +263,7 @@ def _provider_lines(model: Family, example: Example, parameters: Mapping[str, An
             lines += f"{parameter.name} = {_by_row(parameters[parameter.name])}".splitlines()
     if not lines:
         return ""
-    head = [f'[model.providers."{example.provider} B"]', *lines]
+    head = [f'[model.providers."{provider} B"]', *lines]
     return (
         "# A provider with its own likelihood; all share the prior:\n" + "".join(f"# {line}\n" for line in head) + "\n"
     )
@@ -287,42 +279,42 @@ def option_lines(rule: str, given: Mapping[str, Any]) -> str:
     return "".join(lines)
 
 
-def _model_tables(family: str, example: Example, parameters: Mapping[str, Any], terms: Terms) -> str:
+def _model_tables(guessed: Guess, *, intercept: bool) -> str:
     """Return the tables [model] and [model.prior]; of a family with a parameter called prior, the first alone."""
-    seen = terms.seen
-    columns = ", ".join(map(_quoted, example.columns))
-    lines = [f'family = "{family}"', _commented(f"columns = [{columns}]", "columns that the model reads")]
-    if example.target is not None:
+    seen = guessed.from_data
+    columns = ", ".join(map(_quoted, guessed.columns))
+    lines = [f'family = "{guessed.family}"', _commented(f"columns = [{columns}]", "columns that the model reads")]
+    if guessed.target is not None:
         lines += [
-            _commented(f"target = {_quoted(example.target)}", "what it explains"),
-            _commented(f"{'' if terms.intercept else '# '}intercept = true", "put a constant 1 before the columns"),
+            _commented(f"target = {_quoted(guessed.target)}", "what it explains"),
+            _commented(f"{'' if intercept else '# '}intercept = true", "put a constant 1 before the columns"),
         ]
-    if example.labels is not None:
-        labels = ", ".join(map(_quoted, example.labels))
+    if guessed.labels is not None:
+        labels = ", ".join(map(_quoted, guessed.labels))
         lines.append(_commented(f"categories = [{labels}]", "labels of the codes 0, 1, …"))
-    if terms.meanings:
+    if guessed.meanings:
         lines += _NOT_READ_OFF
     prior: list[str] = []
-    for parameter in FAMILIES[family].parameters():
-        if parameter.name in parameters:
-            value, known = parameters[parameter.name], parameter.known or "prior" in parameters
-            guessed = "; guessed, like the prior" if seen and known else ""
-            if parameter.name in terms.meanings:
-                lines += [f"# {terms.meanings[parameter.name]}", f"{parameter.name} = {_by_row(value)}"]
+    for parameter in FAMILIES[guessed.family].parameters():
+        if parameter.name in guessed.parameters:
+            value, known = guessed.parameters[parameter.name], parameter.known or "prior" in guessed.parameters
+            from_data = "; guessed, like the prior" if seen and known else ""
+            if parameter.name in guessed.meanings:
+                lines += [f"# {guessed.meanings[parameter.name]}", f"{parameter.name} = {_by_row(value)}"]
             else:
-                setting = _commented(f"{parameter.name} = {json.dumps(value)}", parameter.meaning + guessed)
+                setting = _commented(f"{parameter.name} = {json.dumps(value)}", parameter.meaning + from_data)
                 (lines if known else prior).append(setting)
-    if seen and terms.task is not None:
+    if seen and guessed.task is not None:
         lines.append(_commented("guessed = true", "read off the data that are paid; remove this line once replaced"))
     if prior:
-        guessed_from = _GUESSED if terms.task is None else _GUESSED_FROM_TASKS
+        guessed_from = _GUESSED if guessed.task is None else _GUESSED_FROM_TASKS
         lines += ["", _commented("[model.prior]", "what is known before anybody reports"), *guessed_from * seen, *prior]
-    if terms.scales:
+    if guessed.scales:
         lines += ["", _commented("[model.scales]", "public: a column is read as (value − centre)/scale"), *_SCALES]
-        lines += [f"{_quoted(name)} = [{centre}, {scale}]" for name, (centre, scale) in terms.scales.items()]
-    if terms.levels:
+        lines += [f"{_quoted(name)} = [{centre}, {scale}]" for name, (centre, scale) in guessed.scales.items()]
+    if guessed.levels:
         lines += ["", _commented("[model.levels]", "public: all labels of a column, each compared with the first")]
-        lines += [f"{_quoted(name)} = [{', '.join(map(_quoted, labels))}]" for name, labels in terms.levels.items()]
+        lines += [f"{_quoted(name)} = [{', '.join(map(_quoted, labels))}]" for name, labels in guessed.levels.items()]
     return "\n".join(["[model]", *lines, ""])
 
 

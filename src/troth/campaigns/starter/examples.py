@@ -185,66 +185,48 @@ def campaign_text(guessed: Guess, rule: str, terms: Terms) -> str:
     It is a text template, not a TOML document that is built and written: most of it is comments, and people read and
     edit it. `write_campaign` parses the text before it writes it.
     """
-    tables = _model_tables(guessed, intercept=terms.intercept)
+    given, needs_rows = guessed.parameters, RULES[rule]().needs_rows
+    named = [each for each in FAMILIES[guessed.family].parameters() if each.name in given]
+    likelihood = [each for each in named if each.known or each.name in guessed.meanings or "prior" in given]
+    prior = [each for each in named if each not in likelihood]
+    tables = _rendered("model", guessed=guessed, terms=terms, likelihood=likelihood, prior=prior)
     model = take_model(Section("model", tomllib.loads(tables)["model"]), None)["model"]
-    daily, called = guessed.days > 0, guessed.provider or terms.provider
-    last = "; the last is paid by its own rule" if RULES[rule]().days > 1 else ""
-    shared = _commented(f"days = {guessed.days}", f"they share the budget{last}")
-    days = f'budget_per = "campaign"   # or "day"\n{shared}\n'
-    if terms.budget_per == "day":
-        days = _commented('budget_per = "day"', 'the budget is for each day; "campaign" and days = … share it') + "\n"
-    rows = _commented(f"{'' if terms.limited else '# '}rows = {terms.rows}", "the most rows that a report may have")
-    provider = _commented(f"provider = {_quoted(guessed.provider)}", "the column of providers")
-    if guessed.provider is None:
-        without = "the column of providers; without it each file is named after its provider"
-        provider = _commented(f'# provider = "{called}"', without)
-    day = _commented('# day = "day"', "the column of days, for a daily campaign")
-    if daily:
-        day = _commented(f"day = {_quoted(guessed.day or 'day')}", "dates or whole numbers")
-    if guessed.task is not None:
-        task = _commented(
-            f"task = {_quoted(guessed.task)}", "the column of tasks: each is a round, all are settled together"
-        )
-        day = f"{task}\n{_PUBLIC}"
-    money = []
-    if terms.price is not None:
-        money.append(_commented(f'price = "{terms.price}"', "the most for one report on a task"))
-    if terms.budget is not None:
-        money.append(_commented(f'budget = "{terms.budget}"', "a decimal string; the sum of payments never exceeds it"))
-    source = _commented(f"source = {_quoted(terms.source)}", "a file, a folder or a pattern: " + _FORMATS)
-    example_values = FAMILIES[guessed.family].example.values
-    values = f"values = {list(example_values or _possible_values(model))}"
-    if not RULES[rule]().needs_rows or example_values is None:
-        values = "# " + values
-    missing = _commented(f'missing = "{"drop" if guessed.missing else "refuse"}"', _MISSING)
-    ended = terms.story if terms.story.endswith("?") else terms.story + "."
-    return f"""# A campaign: {ended} Pay it with `troth pay campaign.toml`.
+    values = FAMILIES[guessed.family].example.values
+    return _rendered(
+        "campaign",
+        guessed=guessed,
+        terms=terms,
+        tables=tables,
+        rule=rule,
+        options=_options(rule, terms.options),
+        compares_days=RULES[rule]().days > 1,
+        decimals=minor_unit(terms.currency),
+        called=guessed.provider or terms.provider,
+        differing=[each.name for each in named if each.known and each.kind.numeric and each.name not in model.space],
+        values=list(values or _possible_values(model)),
+        bounded=bool(needs_rows) and values is not None,
+    )
 
-[campaign]
-name = {_quoted(terms.name)}
-{_LINE.join(money)}
-{days if daily else ""}currency = "{terms.currency}"
-{_commented(f"decimals = {minor_unit(terms.currency)}", "of the smallest coin")}
 
-{tables}
-{_provider_lines(model, called, guessed.parameters)}[mechanism]
-rule = "{rule}"
-{option_lines(rule, terms.options)}
-[data]
-{source}
-{provider}
-{day}
-{missing}
-# providers = ["…"]       # everybody who is invited, if some may not report
-# engine = "spark"        # where files are read: threads (here) or spark
+def _rendered(template: str, **content: Any) -> str:
+    """Return a template with its content; a tab before a comment stands for blanks up to the usual column."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-{"# [limits]" if rows[0] == values[0] == "#" else "[limits]"}
-{rows}
-{_commented(values, "the least and the greatest value of a row")}
+    environment = Environment(
+        loader=PackageLoader(__package__),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=select_autoescape(),  # nothing: it is TOML, not HTML
+    )
+    environment.filters |= {"written": _written, "by_row": _by_row}
+    lines = environment.get_template(f"{template}.toml.jinja").render(**content).split("\n")
+    return "\n".join(_aligned(line) for line in lines)
 
-# [groups]                # related accounts: never each other's peers, one cap between them
-# "one owner" = ["{called} A", "{called} B"]
-"""
+
+def _aligned(line: str) -> str:
+    setting, _, comment = line.partition("\t")
+    return f"{setting:<25} {comment}" if comment.strip("# ") else setting
 
 
 def _possible_values(model: Family) -> tuple[float, float]:
@@ -254,104 +236,23 @@ def _possible_values(model: Family) -> tuple[float, float]:
     return low, support.high if isfinite(support.high) else max(100, low + 100)
 
 
-def _provider_lines(model: Family, provider: str, parameters: Mapping[str, Any]) -> str:
-    """Return a commented table of the parameters that may differ between providers, if there are any."""
-    lines = []
-    for parameter in model.parameters():
-        differs = parameter.known and parameter.kind.numeric and parameter.name not in model.space
-        if differs and parameter.name in parameters:
-            lines += f"{parameter.name} = {_by_row(parameters[parameter.name])}".splitlines()
-    if not lines:
-        return ""
-    head = [f'[model.providers."{provider} B"]', *lines]
-    return (
-        "# A provider with its own likelihood; all share the prior:\n" + "".join(f"# {line}\n" for line in head) + "\n"
-    )
-
-
-def option_lines(rule: str, given: Mapping[str, Any]) -> str:
-    """Return the commented options of a rule, as a new campaign file shows them, some of them given."""
-    lines = []
-    for key, option in RULES[rule].settings().items():
-        if option.in_file:
-            value = given.get(key, option.default if option.example is None else option.example)
-            lines.append(_commented(f"{key} = {json.dumps(value)}", option.meaning) + "\n")
-    return "".join(lines)
-
-
-def _model_tables(guessed: Guess, *, intercept: bool) -> str:
-    """Return the tables [model] and [model.prior]; of a family with a parameter called prior, the first alone."""
-    seen = guessed.from_data
-    columns = ", ".join(map(_quoted, guessed.columns))
-    lines = [f'family = "{guessed.family}"', _commented(f"columns = [{columns}]", "columns that the model reads")]
-    if guessed.target is not None:
-        lines += [
-            _commented(f"target = {_quoted(guessed.target)}", "what it explains"),
-            _commented(f"{'' if intercept else '# '}intercept = true", "put a constant 1 before the columns"),
-        ]
-    if guessed.labels is not None:
-        labels = ", ".join(map(_quoted, guessed.labels))
-        lines.append(_commented(f"categories = [{labels}]", "labels of the codes 0, 1, …"))
-    if guessed.meanings:
-        lines += _NOT_READ_OFF
-    prior: list[str] = []
-    for parameter in FAMILIES[guessed.family].parameters():
-        if parameter.name in guessed.parameters:
-            value, known = guessed.parameters[parameter.name], parameter.known or "prior" in guessed.parameters
-            from_data = "; guessed, like the prior" if seen and known else ""
-            if parameter.name in guessed.meanings:
-                lines += [f"# {guessed.meanings[parameter.name]}", f"{parameter.name} = {_by_row(value)}"]
-            else:
-                setting = _commented(f"{parameter.name} = {json.dumps(value)}", parameter.meaning + from_data)
-                (lines if known else prior).append(setting)
-    if seen and guessed.task is not None:
-        lines.append(_commented("guessed = true", "read off the data that are paid; remove this line once replaced"))
-    if prior:
-        guessed_from = _GUESSED if guessed.task is None else _GUESSED_FROM_TASKS
-        lines += ["", _commented("[model.prior]", "what is known before anybody reports"), *guessed_from * seen, *prior]
-    if guessed.scales:
-        lines += ["", _commented("[model.scales]", "public: a column is read as (value − centre)/scale"), *_SCALES]
-        lines += [f"{_quoted(name)} = [{centre}, {scale}]" for name, (centre, scale) in guessed.scales.items()]
-    if guessed.levels:
-        lines += ["", _commented("[model.levels]", "public: all labels of a column, each compared with the first")]
-        lines += [f"{_quoted(name)} = [{', '.join(map(_quoted, labels))}]" for name, labels in guessed.levels.items()]
-    return "\n".join(["[model]", *lines, ""])
-
-
-_LINE = "\n"
-_FORMATS = "CSV, Parquet, JSON lines, Arrow, spreadsheets, statistics"
-_PUBLIC = (
-    '# public = "guesses.csv"  # what everybody knows, such as a language model\'s answers: copies earn the empty share'
-)
-_MISSING = 'rows with missing values: "refuse" stops, "drop" skips them and records how many'
-_SCALES = ("# Guessed from these data, like the prior in these units: replace them by what you knew beforehand.",)
-_GUESSED = (
-    "# Guessed from these data. Replace it by what you knew before anybody reported, or learn it from past",
-    "# days with `troth fit`: a prior that depends on the reports makes lies pay.",
-)
-_NOT_READ_OFF = (
-    "# What follows is a guess, not read off the data: learn a confusion matrix for each worker from past tasks with",
-    "# `troth fit campaign.toml past.csv --gold gold.csv`, never from labels that are being paid.",
-)
-_GUESSED_FROM_TASKS = (
-    "# Guessed from these data. Replace it by what you knew before anybody answered: a prior that depends on the",
-    "# answers makes lies pay.",
-)
+def _options(rule: str, given: Mapping[str, Any]) -> list[tuple[str, Any, str]]:
+    """Return the options of a rule that a new campaign file shows, some of them given, with what they mean."""
+    shown = {key: option for key, option in RULES[rule].settings().items() if option.in_file}
+    usual = {key: option.default if option.example is None else option.example for key, option in shown.items()}
+    return [(key, given.get(key, usual[key]), option.meaning) for key, option in shown.items()]
 
 
 def _by_row(value: Any) -> str:
     """Return a number or a vector in one line, a matrix with a line for each row."""
     if not (isinstance(value, list) and isinstance(value[0], list)):
-        return json.dumps(value)
-    return "[\n" + "".join(f"    {json.dumps(row)},\n" for row in value) + "]"
+        return _written(value)
+    return "[\n" + "".join(f"    {_written(row)},\n" for row in value) + "]"
 
 
-def _commented(setting: str, comment: str) -> str:
-    return f"{setting:<25} # {comment}" if comment else setting
-
-
-def _quoted(text: str | None) -> str:
-    return json.dumps(text, ensure_ascii=False)
+def _written(value: Any) -> str:
+    """Return a value as TOML: it spells texts, numbers and lists of them as JSON does."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _draw(family: type[Family], names: list[str], days: int) -> dict[str, list[dict[str, Any]]]:

@@ -200,13 +200,11 @@ def _refuse_changes(reports: Sequence[Report], known: dict[Any, Report], paid: S
     for new in reports:
         old = known.get(new.key)
         state = "paid for" if new.day in paid else "used for payments"
-        if old is None:
-            if new.day in days:
-                raise DataError(
-                    f"{new}: this report came after the others were {state}; remove it, or start a new campaign"
-                )
-            continue
-        if _differ(old, new):
+        if old is None and new.day in days:
+            raise DataError(
+                f"{new}: this report came after the others were {state}; remove it, or start a new campaign"
+            )
+        if old is not None and _differ(old, new):
             raise DataError(
                 f"{new}: the data have changed since they were {state} ({old.rows:,} rows then, {new.rows:,} now); "
                 "restore them, or start a new campaign"

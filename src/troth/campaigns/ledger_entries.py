@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.campaigns.canonical_json import as_number, canonical, digest
+from troth.campaigns.canonical_json import canonical, digest
 from troth.campaigns.ledger import LedgerError
 from troth.campaigns.merkle import leaf, root
 from troth.campaigns.money import to_minor
@@ -176,7 +176,7 @@ def read_payment(campaign: Campaign, entry: dict[str, Any]) -> Payment:
 def read_figures(payment: Mapping[str, Any]) -> Figures:
     """Read the numbers behind a share, of which those that are not finite are written as text."""
     plain = {field.name: payment[field.name] for field in fields(Figures)}
-    plain |= {name: as_number(plain[name]) for name in _NUMBERS}
+    plain |= {name: float(plain[name]) for name in _NUMBERS if plain[name] is not None}
     return Figures(**plain | {"terms": {term: float(value) for term, value in plain["terms"].items()}})
 
 

@@ -38,6 +38,7 @@ from troth.data.request import Day, Report, day_order
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from troth.campaigns.settle import Payment
     from troth.campaigns.terms import Campaign
     from troth.core.contract import Model
 
@@ -163,8 +164,15 @@ def write_round(
     budget = campaign.round_budget
     next_day = written_days(campaign, list(dict.fromkeys(report.day for report in following or ())))
     ledger.append({"entry": "round", **place, "budget": campaign.text(budget), **seal, "next": next_day, **stamp})
+    write_payments(campaign, ledger, place, payments, budget)
+
+
+def write_payments(
+    campaign: Campaign, ledger: Ledger, place: dict[str, Any], payments: Sequence[Payment], budget: int
+) -> None:
+    """Write a round's payments, and close it with what is left of its budget."""
     for payment in payments:
-        ledger.append(payment_entry(campaign, reports[0].day, payment))
+        ledger.append(payment_entry(campaign, place["day"], payment))
     total = sum(payment.payment for payment in payments)
     ledger.append({"entry": "close", **place, "paid": campaign.text(total), "left": campaign.text(budget - total)})
 
@@ -255,6 +263,13 @@ def _check_days(campaign: Campaign, days: Sequence[Day], paid: Sequence[Day], en
     early = [day for day in days if paid and day not in paid and day_order(day) < day_order(latest)]
     if early:
         raise DataError(f"day {early[0]} came after day {latest} was paid; days are paid in order: remove it")
+
+
+def refuse_same_nonce(reports: Sequence[Report]) -> None:
+    """Refuse two reports with one nonce."""
+    nonces = [report.nonce for report in reports if report.nonce is not None]
+    if len(set(nonces)) < len(nonces):
+        raise DataError("two reports have the same nonce, so that one proof would serve both")
 
 
 def refuse_lonely(campaign: Campaign, reports: Sequence[Report]) -> None:

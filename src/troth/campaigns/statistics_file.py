@@ -124,6 +124,7 @@ def _report(campaign: Campaign, name: str, entry: Any, source: str, digest: str)
         except ValueError:
             raise DataError(f"day {entry.get('day')!r} is not a date (YYYY-MM-DD) or whole number") from None
     at = "" if day is None else f"day {day}: "
+    rows: Any = entry.get("rows")
     values = entry.get("summary")
     if not isinstance(values, list) or any(isinstance(x, bool) or not isinstance(x, int | float) for x in values):
         raise DataError(f"{at}summary must be a list of numbers, not {str(values)[:60]}")
@@ -134,7 +135,7 @@ def _report(campaign: Campaign, name: str, entry: Any, source: str, digest: str)
     nonce = entry.get("nonce")
     if nonce is not None and (not isinstance(nonce, str) or not re.fullmatch("[0-9a-f]{64}", nonce)):
         raise DataError(f"{at}nonce must be 64 hexadecimal digits, or be left out")
-    report = Report(name, day, entry.get("rows"), summary, source, digest, nonce)
+    report = Report(name, day, rows, summary, source, digest, nonce)
     try:
         check_possible(campaign, report)
     except DataError as error:

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from troth.campaigns.arithmetic import versions
-from troth.campaigns.ledger_entries import payment_entry, report_entry, report_root, seal_payments, seal_reports
+from troth.campaigns.ledger_entries import report_entry, report_root, seal_payments, seal_reports
 from troth.campaigns.money import portion
-from troth.campaigns.rounds import begin, check_beacon, link_of, now
+from troth.campaigns.rounds import begin, check_beacon, link_of, now, refuse_same_nonce, write_payments
 from troth.campaigns.seed import generator
 from troth.campaigns.settle import Payment
 from troth.campaigns.task_data import refuse_past_tasks, reports_digest, write_file
@@ -205,10 +205,7 @@ def write_tasks(
     # providers see the round, and not what all reports may cost
     ledger.append({"entry": "tasks", "file": file_name, "digest": digest, **counts, "budget": campaign.text(most)})
     ledger.append({"entry": "round", **place, **seal, "next": None, **stamp})
-    for payment in payments:
-        ledger.append(payment_entry(campaign, None, payment))
-    total = sum(payment.payment for payment in payments)
-    ledger.append({"entry": "close", **place, "paid": campaign.text(total), "left": campaign.text(most - total)})
+    write_payments(campaign, ledger, place, payments, most)
     return Settled(reports, public, shares, file)
 
 
@@ -219,9 +216,7 @@ def _check_receipts(reports: TaskReports, receipts: Sequence[Report]) -> None:
     for name in sorted(said.keys() | confirmed.keys()):
         if said.get(name) != confirmed.get(name):
             raise DataError(f"provider {name!r}: the reports on tasks are not those that were confirmed")
-    nonces = [receipt.nonce for receipt in receipts if receipt.nonce is not None]
-    if len(set(nonces)) < len(nonces):
-        raise DataError("two reports have the same nonce, so that one proof would serve both")
+    refuse_same_nonce(receipts)
 
 
 def has_tasks(ledger: Ledger) -> bool:

@@ -21,6 +21,7 @@ from troth.campaigns.rounds import (
     check_possible,
     following_reports,
     later_days,
+    refuse_same_nonce,
     write_round,
     written_days,
 )
@@ -91,9 +92,7 @@ def _checked(campaign: Campaign, ledger: Ledger, place: str, watch: Callable[[in
     check_public(campaign.public, campaign.model, campaign.columns)
     for report in reports:
         check_possible(campaign, report)
-    nonces = [report.nonce for report in reports if report.nonce is not None]
-    if len(set(nonces)) < len(nonces):
-        raise LedgerError(f"{place}: two reports have the same nonce, so that one proof would serve both")
+    refuse_same_nonce(reports)
     by_day = reports_by_day(reports)
     check_kinds(list(by_day))
     known: dict[Any, Report] = {}

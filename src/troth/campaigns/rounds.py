@@ -312,8 +312,8 @@ def read_days(written: Any) -> list[Day]:
 def check_possible(campaign: Campaign, report: Report) -> None:
     """Refuse a report that no data can have."""
     model = campaign.model_of(report.provider)
-    if isinstance(report.rows, bool) or not isinstance(report.rows, int):
-        raise DataError(f"rows must be a whole number, not {report.rows!r}")
+    if isinstance(report.rows, bool) or not isinstance(report.rows, int) or report.rows < 0:
+        raise DataError(f"rows must be a whole number of at least 0, not {report.rows!r}")
     if report.rows > MOST_ROWS:
         raise DataError(f"{report.rows:,} rows, but a report has at most {MOST_ROWS:,}")
     if not isinstance(model, HasReduction):

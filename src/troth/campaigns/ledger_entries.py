@@ -1,4 +1,7 @@
-"""The entries of a ledger: how reports and payments are written, and how they are read back."""
+"""The entries of a ledger: how reports and payments are written, and how they are read back.
+
+A ledger names its format in its first line, and a reader is chosen by it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from base64 import b64decode, b64encode
 from dataclasses import fields
 from decimal import Context, Decimal
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,38 +23,56 @@ from troth.data.request import Day, Report
 from troth.mechanisms import Figures
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from troth.campaigns.ledger import Ledger
     from troth.campaigns.terms import Campaign
     from troth.core.contract import Array
 
 FORMAT = 4
-"""The format of a ledger, which its first line names."""
+"""The format that new ledgers have; one that was begun in another is continued in it."""
 
 _SEVEN_DIGITS = Context(prec=7)
 _MONEY = ("cap", "payment", "deposit")
 _NUMBERS = ("log_pmi", "score", "low", "high", "share", "empty_share")
 
 
-def check_format(ledger: Ledger, place: str = "ledger") -> None:
-    """Refuse what is not a campaign's ledger, or has another format."""
+class Reader(NamedTuple):
+    """How the entries of one format are read, and how a round's seed is written.
+
+    ``seal`` makes the round's fields of its link (None if nothing is drawn), the roots over the reports it is paid by
+    and the beacon's value; ``link`` reads the link back. ``paid`` makes those fields that tie the round's payments to
+    its reports.
+    """
+
+    report: Callable[[dict[str, Any]], Report]
+    payment: Callable[[Campaign, dict[str, Any]], Payment]
+    seal: Callable[[str | None, list[str], str | None], dict[str, Any]]
+    link: Callable[[dict[str, Any]], str | None]
+    paid: Callable[[Campaign, Sequence[Report], Sequence[Payment]], dict[str, Any]]
+
+
+def reader_of(ledger: Ledger, place: str = "ledger") -> Reader:
+    """Return the reader of a ledger's format."""
     first = ledger.entries[0] if ledger.entries else {}
     if first.get("entry") != "campaign":
         raise LedgerError(f"{place}, line 1: this is not a campaign's ledger")
     number = first.get("format")
-    if isinstance(number, bool) or number != FORMAT:
-        raise LedgerError(f"{place}, line 1: the ledger has format {number!r}, and this version reads {FORMAT}")
+    if isinstance(number, bool) or number not in READERS:
+        known = " or ".join(map(str, READERS))
+        raise LedgerError(f"{place}, line 1: the ledger has format {number!r}, and this version reads {known}")
+    return READERS[number]
 
 
 def recorded_reports(ledger: Ledger) -> list[Report]:
     """Read all reports back from the ledger: payments are made of what was recorded."""
-    return [read_report(entry) for entry in ledger.of("report")]
+    entries = ledger.of("report")
+    return [reader_of(ledger).report(entry) for entry in entries] if entries else []
 
 
 def recorded_public(ledger: Ledger) -> dict[Day, Report]:
     """Read the days' public data back from the ledger."""
-    return {entry["day"]: read_report(entry) for entry in ledger.of("public")}
+    return {entry["day"]: reader_of(ledger).report(entry) for entry in ledger.of("public")}
 
 
 def report_entry(report: Report, kind: str = "report") -> dict[str, Any]:
@@ -88,7 +109,7 @@ def leaf_of(day: Day, rows: int, summary: Sequence[float], nonce: str | None, **
     """Return the leaf of what a report says.
 
     A summary counts to eight digits of its largest number, because engines that add the same rows differ in their last
-    digits, and the seed must not. The leaf calls the summary "sums".
+    digits, and the seed must not. The leaf calls the summary "sums", in every format.
 
     Examples
     --------
@@ -137,8 +158,7 @@ def payment_entry(campaign: Campaign, day: Day, payment: Payment) -> dict[str, A
     return {"entry": "payment", "day": day, **plain}
 
 
-def read_report(entry: dict[str, Any]) -> Report:
-    """Read a report, or a day's public data."""
+def _read_report(entry: dict[str, Any]) -> Report:
     summary = np.array([float(value) for value in entry["summary"]])
     source, digest_of_data, nonce = entry.get("source", ""), entry.get("data_digest"), entry.get("nonce")
     features = _read_features(entry["features"]) if "features" in entry else None
@@ -156,7 +176,7 @@ def _read_features(written: dict[str, Any]) -> Array:
     return values.reshape(-1, written["columns"])
 
 
-def read_payment(campaign: Campaign, entry: dict[str, Any]) -> Payment:
+def _read_payment(campaign: Campaign, entry: dict[str, Any]) -> Payment:
     """Read a payment, money as minor units."""
 
     def minor(text: str) -> int:
@@ -180,16 +200,24 @@ def read_figures(payment: Mapping[str, Any]) -> Figures:
     return Figures(**plain | {"terms": {term: float(value) for term, value in plain["terms"].items()}})
 
 
-def seal_reports(link: str | None, roots: list[str], beacon: str | None) -> dict[str, Any]:
-    """Return the fields of a round that its seed is made of.
-
-    They are the root over its reports and, if it draws, the link of its secret, the beacon's value and the seed, which
-    depends on the roots over all reports that it is paid by.
-    """
+def _seal(link: str | None, roots: list[str], beacon: str | None) -> dict[str, Any]:
+    """Return a round's root and, if it draws, what its seed is made of."""
     drawn = {} if link is None else {"link": link} | ({} if beacon is None else {"beacon": beacon})
     return {"root": roots[0], **drawn, "seed": None if link is None else derive_seed(link, roots, beacon)}
 
 
-def seal_payments(campaign: Campaign, reports: Sequence[Report], payments: Sequence[Payment]) -> dict[str, Any]:
-    """Return the fields that tie a round's payments to its reports: how many these are, and the root over payments."""
+def _paid(campaign: Campaign, reports: Sequence[Report], payments: Sequence[Payment]) -> dict[str, Any]:
+    """Return how many reports a round was paid by, and the root over their payments."""
     return {"reports": len(reports), "payments": root(payment_leaves(campaign, reports, payments))}
+
+
+def _nothing(*_: object) -> dict[str, Any]:
+    return {}
+
+
+READERS = {
+    2: Reader(_read_report, _read_payment, lambda link, *_: {"seed": link}, lambda head: head.get("seed"), _nothing),
+    3: Reader(_read_report, _read_payment, _seal, lambda head: head.get("link"), _nothing),
+    4: Reader(_read_report, _read_payment, _seal, lambda head: head.get("link"), _paid),
+}
+"""Readers by format."""

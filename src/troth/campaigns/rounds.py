@@ -17,14 +17,12 @@ from troth.campaigns.arithmetic import SAME, versions
 from troth.campaigns.ledger import Ledger, LedgerError
 from troth.campaigns.ledger_entries import (
     FORMAT,
-    check_format,
     payment_entry,
+    reader_of,
     recorded_public,
     recorded_reports,
     report_entry,
     report_root,
-    seal_payments,
-    seal_reports,
 )
 from troth.campaigns.public import check_summary
 from troth.campaigns.seed import Secret, draw_secret
@@ -123,9 +121,7 @@ def begin(campaign: Campaign, ledger: Ledger) -> None:
                 "time": now(),
             }
         )
-        return
-    check_format(ledger)
-    if ledger.entries[0].get("digest") != campaign.digest:
+    elif ledger.entries[0].get("digest") != campaign.digest:
         terms = ledger.entries[0].get("terms", {})
         if terms.get("public") != campaign.terms.get("public"):
             raise LedgerError(
@@ -157,9 +153,10 @@ def write_round(
             known[report.key] = report
             ledger.append(report_entry(report))
     by_day = reports_by_day([*reports, *(following or ())])
-    seal = seal_reports(link, [report_root(day_reports) for day_reports in by_day.values()], beacon)
+    reader = reader_of(ledger)
+    seal = reader.seal(link, [report_root(day_reports) for day_reports in by_day.values()], beacon)
     payments = settle(campaign, reports, following, seal["seed"])
-    seal |= seal_payments(campaign, reports, payments)
+    seal |= reader.paid(campaign, reports, payments)
     place = {"day": reports[0].day, "number": len(ledger.of("round")) + 1}
     budget = campaign.round_budget
     next_day = written_days(campaign, list(dict.fromkeys(report.day for report in following or ())))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from troth.campaigns.arithmetic import versions
-from troth.campaigns.ledger_entries import report_entry, report_root, seal_payments, seal_reports
+from troth.campaigns.ledger_entries import reader_of, report_entry, report_root
 from troth.campaigns.money import portion
 from troth.campaigns.rounds import begin, check_beacon, link_of, now, refuse_same_nonce, write_payments
 from troth.campaigns.seed import generator
@@ -191,20 +191,21 @@ def write_tasks(
         root = report_root(receipts)
     for receipt in receipts:
         ledger.append(report_entry(receipt))
-    seal = seal_reports(link, [root], beacon)
+    reader = reader_of(ledger)
+    seal = reader.seal(link, [root], beacon)
     shares = settle_tasks(campaign, reports, public, seal["seed"])
     payments = payments_of(campaign, reports, shares)
-    seal |= seal_payments(campaign, receipts, payments) if receipts else {}
+    seal |= reader.paid(campaign, receipts, payments) if receipts else {}
     file = write_file(reports, public, shares)
     most = floor(price_of(campaign, len(reports)) * len(reports))
     counts = {"tasks": len(reports.tasks), "reports": len(reports), "providers": len(reports.providers)}
     if reports.dropped:
         counts["dropped"] = reports.dropped
     digest = f"sha256:{sha256(file).hexdigest()}"
-    place = {"day": None, "number": 1}
-    # providers see the round, and not what all reports may cost
-    ledger.append({"entry": "tasks", "file": file_name, "digest": digest, **counts, "budget": campaign.text(most)})
-    ledger.append({"entry": "round", **place, **seal, "next": None, **stamp})
+    place, budget = {"day": None, "number": 1}, {"budget": campaign.text(most)}
+    of_tasks, of_round = ({}, budget) if ledger.entries[0]["format"] < 4 else (budget, {})  # providers see the round
+    ledger.append({"entry": "tasks", "file": file_name, "digest": digest, **counts, **of_tasks})
+    ledger.append({"entry": "round", **place, **of_round, **seal, "next": None, **stamp})
     write_payments(campaign, ledger, place, payments, most)
     return Settled(reports, public, shares, file)
 

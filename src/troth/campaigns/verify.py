@@ -12,7 +12,7 @@ import numpy as np
 
 from troth.campaigns.arithmetic import close, tolerance, versions
 from troth.campaigns.ledger import Ledger, LedgerError
-from troth.campaigns.ledger_entries import check_format, recorded_public, recorded_reports
+from troth.campaigns.ledger_entries import reader_of, recorded_public, recorded_reports
 from troth.campaigns.public import check_public
 from troth.campaigns.rounds import (
     check_beacon,
@@ -46,7 +46,7 @@ def campaign_of(
     ledger: Ledger, place: str = "ledger", *, model: Model | None = None, rule: Rule | None = None
 ) -> Campaign:
     """Read the terms back from the ledger."""
-    check_format(ledger, place)
+    reader_of(ledger, place)
     first = ledger.entries[0]
     try:
         campaign = Campaign.from_dict(first["terms"], model=model, rule=rule)
@@ -97,9 +97,9 @@ def _checked(campaign: Campaign, ledger: Ledger, place: str, watch: Callable[[in
     check_kinds(list(by_day))
     known: dict[Any, Report] = {}
     before = campaign.commitment
-    rounds = ledger.of("round")
+    rounds, reader = ledger.of("round"), reader_of(ledger, place)
     for done, head in enumerate(rounds, 1):
-        link, beacon = head.get("link"), head.get("beacon")
+        link, beacon = reader.link(head), head.get("beacon")
         _check_link(campaign, link, before, done, place)
         check_beacon(campaign, beacon)
         before = link if before is not None else None
@@ -138,7 +138,11 @@ def _check_plan(campaign: Campaign, rounds: list[dict[str, Any]], number: int, d
 def _check_stamp(entry: dict[str, Any], place: str) -> None:
     """Check that an entry says when and with what it was computed."""
     named = entry.get("versions")
-    if not isinstance(named, dict) or set(map(type, named.values())) != {str} or set(versions()) - set(named):
+    if (
+        not isinstance(named, dict)
+        or set(map(type, named.values())) != {str}
+        or set(versions()) - set(named) - {"processor"}
+    ):
         raise LedgerError(f"{place}: the versions are missing")
     try:
         datetime.fromisoformat(entry["time"])
@@ -199,7 +203,7 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
     _check_payees(ledger, reports, place)
     campaign.check_providers(reports.providers)
     campaign.check_task_counts(reports.providers, np.bincount(reports.provider).tolist())
-    link, beacon = head.get("link"), head.get("beacon")
+    link, beacon = reader_of(ledger, place).link(head), head.get("beacon")
     _check_link(campaign, link, campaign.commitment, 1, place)
     check_beacon(campaign, beacon)
     reports = replace(reports, dropped=entry.get("dropped", 0))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from troth.campaigns.starter.examples import Terms, campaign_text
+from troth.campaigns.starter.examples import Terms, example_text
 from troth.campaigns.terms import Campaign
 from troth.models import FAMILIES
 
@@ -15,8 +15,7 @@ OWN_LIKELIHOOD = {"Normal", "MultivariateNormal", "LinearRegression", "Finite", 
 
 
 def text_of(family: str) -> str:
-    shown = FAMILIES[family]
-    return campaign_text(family, shown.example, shown.example_parameters(), "LineUp", Terms())
+    return example_text(family, "LineUp", Terms())
 
 
 def uncommented(text: str, start: str) -> str:

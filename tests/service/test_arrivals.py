@@ -20,7 +20,7 @@ from service.world import make_world, payments_of
 from troth.campaigns import task_reports
 from troth.campaigns.ledger import Ledger
 from troth.campaigns.rounds import pay_rounds
-from troth.campaigns.starter.examples import Terms, _draw, campaign_text
+from troth.campaigns.starter.examples import Terms, _draw, example_text
 from troth.campaigns.task_data import read_task_reports
 from troth.campaigns.task_reports import check_own_tasks, pay_task_reports
 from troth.campaigns.tasks import pay_tasks
@@ -47,7 +47,7 @@ Table = dict[str, Any]
 def example(family: str) -> tuple[dict[str, Any], dict[str, Table]]:
     """Return the terms of a family's own example, with few decoys, and everybody's rows as columns."""
     shown = FAMILIES[family]
-    text = campaign_text(family, shown.example, shown.example_parameters(), DEFAULT_RULE, Terms(options={"decoys": 9}))
+    text = example_text(family, DEFAULT_RULE, Terms(options={"decoys": 9}))
     terms = tomllib.loads(text)
     rows = _draw(shown, list(NAMES), 0)
     return terms, {name: {key: [row[key] for row in rows[name]] for key in rows[name][0]} for name in NAMES}

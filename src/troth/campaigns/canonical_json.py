@@ -29,11 +29,6 @@ def digest(plain: Any) -> str:
     return "sha256:" + sha256(canonical(plain)).hexdigest()
 
 
-def as_number(value: Any) -> float | None:
-    """Read a number back that may have been written as text."""
-    return None if value is None else float(value)
-
-
 def finite(plain: Any) -> Any:
     """Return plain data as JSON has it: numbers that are not finite become text."""
     if isinstance(plain, float) and not isfinite(plain):

@@ -6,22 +6,24 @@ A ledger names its format in its first line, and a reader is chosen by it.
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
+from dataclasses import fields
 from decimal import Context, Decimal
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from troth.campaigns.canonical_json import as_number, canonical, digest
+from troth.campaigns.canonical_json import canonical, digest
 from troth.campaigns.ledger import LedgerError
 from troth.campaigns.merkle import leaf, root
 from troth.campaigns.money import to_minor
 from troth.campaigns.seed import derive_seed
 from troth.campaigns.settle import Payment
 from troth.data.request import Day, Report
+from troth.mechanisms import Figures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from troth.campaigns.ledger import Ledger
     from troth.campaigns.terms import Campaign
@@ -32,6 +34,7 @@ FORMAT = 4
 
 _SEVEN_DIGITS = Context(prec=7)
 _MONEY = ("cap", "payment", "deposit")
+_NUMBERS = ("log_pmi", "score", "low", "high", "share", "empty_share")
 
 
 class Reader(NamedTuple):
@@ -180,19 +183,21 @@ def _read_payment(campaign: Campaign, entry: dict[str, Any]) -> Payment:
         sign = -1 if text.startswith("-") else 1
         return sign * to_minor(text.lstrip("-"), campaign.decimals)
 
-    numbers: dict[str, Any] = {name: as_number(entry[name]) for name in ("log_pmi", "score", "low", "high")}
     return Payment(
+        **vars(read_figures(entry)),
         provider=entry["provider"],
         rows=entry["rows"],
-        **numbers,
-        terms={term: float(value) for term, value in entry["terms"].items()},
-        share=float(entry["share"]),
-        empty_share=float(entry["empty_share"]),
         cap=minor(entry["cap"]),
         payment=minor(entry["payment"]),
         deposit=minor(entry.get("deposit", "0")),
-        note=entry["note"],
     )
+
+
+def read_figures(payment: Mapping[str, Any]) -> Figures:
+    """Read the numbers behind a share, of which those that are not finite are written as text."""
+    plain = {field.name: payment[field.name] for field in fields(Figures)}
+    plain |= {name: float(plain[name]) for name in _NUMBERS if plain[name] is not None}
+    return Figures(**plain | {"terms": {term: float(value) for term, value in plain["terms"].items()}})
 
 
 def _seal(link: str | None, roots: list[str], beacon: str | None) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from troth import models
 from troth.campaigns.canonical_json import canonical, digest
 from troth.campaigns.ledger import write_whole
 from troth.core.errors import DataError, ParameterError
-from troth.core.settings import CampaignError
+from troth.core.settings import Section
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,34 +63,25 @@ def with_model_file(plain: Any, path: Path | None) -> Any:
     table = plain.get("model") if isinstance(plain, dict) else None
     if not isinstance(table, dict) or "file" not in table:
         return plain
-    place = f"{'' if path is None else f'{path.name}: '}[model]"
+    section = Section("model", table, file="" if path is None else path.name)
     name, announced = table["file"], table.get("digest")
     if not isinstance(name, str) or not name.strip():
-        raise _wrong(place, "file", f"must be the name of a file, not {name!r}")
+        raise section.fail("file", f"must be the name of a file, not {name!r}")
     if path is None:
-        raise _wrong(
-            place, "file", "there is no folder to read it from; give the parameters, or create it from the file"
-        )
-    file = path.parent / name
+        message = "there is no folder to read it from; give the parameters, or create it from the file"
+        raise section.fail("file", message)
     try:
-        model = load_model(file)
-        if announced is None:
-            raise _wrong(place, "digest", f'is missing; write digest = "{digest(model.to_dict())}"')
-        check_digest(model, str(announced), file.name)
-    except CampaignError:
-        raise
+        model = load_model(path.parent / name, None if announced is None else str(announced))
     except (DataError, ParameterError) as error:
-        raise _wrong(place, "file", str(error)) from None
+        raise section.fail("file", str(error)) from None
     read = model.to_dict()
+    if announced is None:
+        raise section.fail("digest", f'is missing; write digest = "{digest(read)}"')
     for key, value in read.items():
         if table.get(key, value) != value:
-            raise _wrong(place, key, f"is given here and in {file.name}; leave it out here")
+            raise section.fail(key, f"is given here and in {Path(name).name}; leave it out here")
     rest = {key: value for key, value in table.items() if key != "file"}
     return {**plain, "model": {**rest, **read}}
-
-
-def _wrong(place: str, key: str, message: str) -> CampaignError:
-    return CampaignError(f"{place} {key}: {message}", section="model", key=key)
 
 
 def _read(path: Path) -> Mapping[str, Any]:

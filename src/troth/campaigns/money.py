@@ -92,28 +92,18 @@ def portion(share: float, cap: Fraction) -> int:
     return floor(Fraction(share) * cap)
 
 
-def minor_unit(currency: str) -> int:
-    """Return how many decimals amounts of a currency have.
+def minor_unit(currency: str, otherwise: int | None = None) -> int:
+    """Return how many decimals amounts of a currency have; ``otherwise`` is for those that ISO 4217 does not list.
 
     Examples
     --------
-    >>> minor_unit("EUR"), minor_unit("JPY"), minor_unit("KWD")
-    (2, 0, 3)
+    >>> minor_unit("EUR"), minor_unit("JPY"), minor_unit("KWD"), minor_unit("points", otherwise=2)
+    (2, 0, 3, 2)
     """
-    if currency not in _DECIMALS:
+    decimals = _DECIMALS.get(currency, otherwise)
+    if decimals is None:
         raise ParameterError(
             f"{currency!r} is not an ISO 4217 currency, such as EUR, USD or JPY; for others (points, tokens) write "
             "currency and decimals into the campaign file"
         )
-    return _DECIMALS[currency]
-
-
-def usual_decimals(currency: str) -> int:
-    """Return the decimals of a currency of ISO 4217, and two for others, until a campaign says something else.
-
-    Examples
-    --------
-    >>> usual_decimals("JPY"), usual_decimals("points")
-    (0, 2)
-    """
-    return _DECIMALS.get(currency, 2)
+    return decimals

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import fields
 from decimal import Decimal
 from fractions import Fraction
 from math import floor, isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from troth.campaigns.canonical_json import as_number, digest
-from troth.campaigns.ledger_entries import payment_leaf
+from troth.campaigns.canonical_json import digest
+from troth.campaigns.ledger_entries import payment_leaf, read_figures
 from troth.campaigns.merkle import includes, leaf
 from troth.campaigns.money import portion
 from troth.campaigns.seed import derive_seed, follows
 from troth.campaigns.statements import HEAD, StatementError, check_signature, joint_nonce, receipt_leaf
 from troth.campaigns.terms import Campaign
-from troth.mechanisms import Figures
 from troth.mechanisms.disclosure import around
 
 if TYPE_CHECKING:
@@ -173,7 +171,7 @@ def check_payment(campaign: Campaign | None, payment: Mapping[str, Any]) -> Chec
     exact_cap = Fraction(payment["exact_cap"])
     if int(exact_cap) != cap or exact_cap > campaign.round_budget:
         raise PaymentError("cap", f"{payment['cap']} is not {exact_cap} minor units, or more than the budget")
-    span = campaign.rule.share_shown(_figures(payment))
+    span = campaign.rule.share_shown(read_figures(payment))
     if span is None:
         done = [f"the payment of {amount} is the share shown, of the cap shown"]
         why = f" ({payment['note']})" if payment["note"] else ""
@@ -222,12 +220,6 @@ def _amount(text: Any) -> Decimal:
     if not isinstance(text, str) or not re.fullmatch(r"-?\d{1,20}(\.\d{1,9})?", text, re.ASCII):
         raise ValueError(f"{text!r} is not an amount of money")
     return Decimal(text)
-
-
-def _figures(payment: Mapping[str, Any]) -> Figures:
-    plain = {field.name: payment[field.name] for field in fields(Figures)}
-    plain |= {name: as_number(plain[name]) for name in ("log_pmi", "score", "low", "high")}
-    return Figures(**plain | {"terms": {key: float(value) for key, value in plain["terms"].items()}})
 
 
 def _check_seed(receipt: Mapping[str, Any], paid: Mapping[str, Any], campaign: Campaign | None) -> Checked:

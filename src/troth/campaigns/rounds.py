@@ -36,6 +36,7 @@ from troth.data.request import Day, Report, day_order
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from troth.campaigns.settle import Payment
     from troth.campaigns.terms import Campaign
     from troth.core.contract import Model
 
@@ -160,8 +161,15 @@ def write_round(
     budget = campaign.round_budget
     next_day = written_days(campaign, list(dict.fromkeys(report.day for report in following or ())))
     ledger.append({"entry": "round", **place, "budget": campaign.text(budget), **seal, "next": next_day, **stamp})
+    write_payments(campaign, ledger, place, payments, budget)
+
+
+def write_payments(
+    campaign: Campaign, ledger: Ledger, place: dict[str, Any], payments: Sequence[Payment], budget: int
+) -> None:
+    """Write a round's payments, and close it with what is left of its budget."""
     for payment in payments:
-        ledger.append(payment_entry(campaign, reports[0].day, payment))
+        ledger.append(payment_entry(campaign, place["day"], payment))
     total = sum(payment.payment for payment in payments)
     ledger.append({"entry": "close", **place, "paid": campaign.text(total), "left": campaign.text(budget - total)})
 
@@ -197,13 +205,11 @@ def _refuse_changes(reports: Sequence[Report], known: dict[Any, Report], paid: S
     for new in reports:
         old = known.get(new.key)
         state = "paid for" if new.day in paid else "used for payments"
-        if old is None:
-            if new.day in days:
-                raise DataError(
-                    f"{new}: this report came after the others were {state}; remove it, or start a new campaign"
-                )
-            continue
-        if _differ(old, new):
+        if old is None and new.day in days:
+            raise DataError(
+                f"{new}: this report came after the others were {state}; remove it, or start a new campaign"
+            )
+        if old is not None and _differ(old, new):
             raise DataError(
                 f"{new}: the data have changed since they were {state} ({old.rows:,} rows then, {new.rows:,} now); "
                 "restore them, or start a new campaign"
@@ -256,6 +262,13 @@ def _check_days(campaign: Campaign, days: Sequence[Day], paid: Sequence[Day], en
         raise DataError(f"day {early[0]} came after day {latest} was paid; days are paid in order: remove it")
 
 
+def refuse_same_nonce(reports: Sequence[Report]) -> None:
+    """Refuse two reports with one nonce."""
+    nonces = [report.nonce for report in reports if report.nonce is not None]
+    if len(set(nonces)) < len(nonces):
+        raise DataError("two reports have the same nonce, so that one proof would serve both")
+
+
 def refuse_lonely(campaign: Campaign, reports: Sequence[Report]) -> None:
     """Refuse days that can never be paid, before another day's payment records their reports."""
     for day, count in Counter(report.day for report in reports).items():
@@ -296,8 +309,8 @@ def read_days(written: Any) -> list[Day]:
 def check_possible(campaign: Campaign, report: Report) -> None:
     """Refuse a report that no data can have."""
     model = campaign.model_of(report.provider)
-    if isinstance(report.rows, bool) or not isinstance(report.rows, int):
-        raise DataError(f"rows must be a whole number, not {report.rows!r}")
+    if isinstance(report.rows, bool) or not isinstance(report.rows, int) or report.rows < 0:
+        raise DataError(f"rows must be a whole number of at least 0, not {report.rows!r}")
     if report.rows > MOST_ROWS:
         raise DataError(f"{report.rows:,} rows, but a report has at most {MOST_ROWS:,}")
     if not isinstance(model, HasReduction):

@@ -58,10 +58,7 @@ class Secret:
         """Return what a round, counted from 1, reveals; number 0 is the commitment."""
         if number > self.rounds:
             raise DataError(f"the secret serves {self.rounds} rounds, and this is round {number}: commit to a new one")
-        value = bytes.fromhex(self.hexadecimal)
-        for _ in range(self.rounds - number):
-            value = sha256(value).digest()
-        return _PREFIX + value.hex()
+        return _PREFIX + _hashed(self.hexadecimal, self.rounds - number)
 
 
 def draw_secret(rounds: int = 1) -> Secret:
@@ -71,10 +68,14 @@ def draw_secret(rounds: int = 1) -> Secret:
 
 def follows(link: str, before: str, steps: int = 1) -> bool:
     """Say whether a revealed link is the one that was fixed that many steps before."""
-    value = bytes.fromhex(link.removeprefix(_PREFIX))
-    for _ in range(steps):
+    return _hashed(link.removeprefix(_PREFIX), steps) == before.removeprefix(_PREFIX)
+
+
+def _hashed(hexadecimal: str, times: int) -> str:
+    value = bytes.fromhex(hexadecimal)
+    for _ in range(times):
         value = sha256(value).digest()
-    return value.hex() == before.removeprefix(_PREFIX)
+    return value.hex()
 
 
 def derive_seed(link: str, roots: Sequence[str], beacon: str | None = None) -> str:

@@ -13,13 +13,13 @@ from troth.campaigns.money import portion
 from troth.campaigns.seed import generator
 from troth.core.contract import DrawsAnswers, Model, one_each
 from troth.core.errors import DataError, TrothError, UnpayableRoundError
+from troth.data.request import Report
 from troth.mechanisms import Figures, Round
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from troth.campaigns.terms import Campaign
-    from troth.data import Report
     from troth.mechanisms import Rule
 
 
@@ -60,8 +60,7 @@ class Scene:
     @property
     def models(self) -> list[Model]:
         """Everybody's model."""
-        model = self.round.model
-        return one_each(model, len(self.names))
+        return one_each(self.round.model, len(self.names))
 
     @property
     def paid_by_model(self) -> list[tuple[Model, list[int]]]:
@@ -174,8 +173,6 @@ def _names(reports: Sequence[Report], following: Sequence[Report] | None) -> lis
 
 def rehearse(campaign: Campaign, providers: Sequence[str], report: Report | None = None) -> None:
     """Pay empty reports, or everybody for the same report, drawing once: what cannot be paid fails now, not later."""
-    from troth.data import Report
-
     model: Any = campaign.model
     seed = "sha256:" + "0" * 64 if campaign.draws else None
     same = Report("", None, 0, np.zeros(model.reduction.width)) if report is None else report

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from troth import models
 from troth.campaigns.model_file import check_digest
-from troth.campaigns.money import to_minor, to_price, usual_decimals
+from troth.campaigns.money import minor_unit, to_minor, to_price
 from troth.core.contract import HasReduction, HasSupport, Model, explains_target
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import CampaignError, Section, numbers
@@ -62,7 +62,7 @@ def take_money(section: Section) -> dict[str, Any]:
         "name": section.text("name", needed=True),
         "about": section.text("about", ""),
         "currency": currency,
-        "decimals": section.whole("decimals", usual_decimals(currency), most=8),
+        "decimals": section.whole("decimals", minor_unit(currency, otherwise=2), most=8),
     }
     if "budget" not in section.left and "price" not in section.left:
         raise section.fail("budget", 'is missing; give a decimal string such as "1000.00"')

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from troth.campaigns.arithmetic import versions
-from troth.campaigns.ledger_entries import payment_entry, reader_of, report_entry, report_root
+from troth.campaigns.ledger_entries import reader_of, report_entry, report_root
 from troth.campaigns.money import portion
-from troth.campaigns.rounds import begin, check_beacon, link_of, now
+from troth.campaigns.rounds import begin, check_beacon, link_of, now, refuse_same_nonce, write_payments
 from troth.campaigns.seed import generator
 from troth.campaigns.settle import Payment
 from troth.campaigns.task_data import refuse_past_tasks, reports_digest, write_file
@@ -206,10 +206,7 @@ def write_tasks(
     of_tasks, of_round = ({}, budget) if ledger.entries[0]["format"] < 4 else (budget, {})  # providers see the round
     ledger.append({"entry": "tasks", "file": file_name, "digest": digest, **counts, **of_tasks})
     ledger.append({"entry": "round", **place, **of_round, **seal, "next": None, **stamp})
-    for payment in payments:
-        ledger.append(payment_entry(campaign, None, payment))
-    total = sum(payment.payment for payment in payments)
-    ledger.append({"entry": "close", **place, "paid": campaign.text(total), "left": campaign.text(most - total)})
+    write_payments(campaign, ledger, place, payments, most)
     return Settled(reports, public, shares, file)
 
 
@@ -220,9 +217,7 @@ def _check_receipts(reports: TaskReports, receipts: Sequence[Report]) -> None:
     for name in sorted(said.keys() | confirmed.keys()):
         if said.get(name) != confirmed.get(name):
             raise DataError(f"provider {name!r}: the reports on tasks are not those that were confirmed")
-    nonces = [receipt.nonce for receipt in receipts if receipt.nonce is not None]
-    if len(set(nonces)) < len(nonces):
-        raise DataError("two reports have the same nonce, so that one proof would serve both")
+    refuse_same_nonce(receipts)
 
 
 def has_tasks(ledger: Ledger) -> bool:

@@ -41,27 +41,18 @@ def _write_table(path: tuple[str, ...], table: dict[str, Any], lines: list[str])
 
 def _key(text: str) -> str:
     plain = text and all(c.isascii() and (c.isalnum() or c in "_-") for c in text)
-    return text if plain else _text(text)
-
-
-def _text(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return text if plain else _value(text)
 
 
 def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return _text(value)
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, float):
-        if not isfinite(value):
-            raise ParameterError(f"{value} cannot be written into a campaign file")
-        return repr(value)
+    """Spell a value: texts, whole numbers, true and false are those of JSON but for one character."""
     if isinstance(value, list | tuple):
         cells = [_value(entry) for entry in value]
         if sum(map(len, cells)) + 2 * len(cells) > _WIDTH and all(isinstance(entry, list | tuple) for entry in value):
             return "[\n" + "".join(f"  {cell},\n" for cell in cells) + "]"
         return "[" + ", ".join(cells) + "]"
+    if isinstance(value, float) and isfinite(value):
+        return repr(value)
+    if isinstance(value, str | int):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     raise ParameterError(f"{value!r} cannot be written into a campaign file")

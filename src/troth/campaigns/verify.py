@@ -21,6 +21,7 @@ from troth.campaigns.rounds import (
     check_possible,
     following_reports,
     later_days,
+    refuse_same_nonce,
     write_round,
     written_days,
 )
@@ -91,9 +92,7 @@ def _checked(campaign: Campaign, ledger: Ledger, place: str, watch: Callable[[in
     check_public(campaign.public, campaign.model, campaign.columns)
     for report in reports:
         check_possible(campaign, report)
-    nonces = [report.nonce for report in reports if report.nonce is not None]
-    if len(set(nonces)) < len(nonces):
-        raise LedgerError(f"{place}: two reports have the same nonce, so that one proof would serve both")
+    refuse_same_nonce(reports)
     by_day = reports_by_day(reports)
     check_kinds(list(by_day))
     known: dict[Any, Report] = {}
@@ -172,17 +171,13 @@ def _compare(fresh: Ledger, ledger: Ledger, place: str) -> None:
         if not close(mine, theirs, within)
     ]
     if differing:  # a payment says more than the line of its round, which has the root of all
-        paid = (each for each in differing if each[2].get("entry") == "payment" and _facts(each[1]) != _facts(each[2]))
+        paid = (each for each in differing if each[2].get("entry") == "payment")
         number, mine, theirs = next(paid, differing[0]) if differing[0][2].get("entry") == "round" else differing[0]
         raise LedgerError(f"{place}, line {number}: {_difference(mine, theirs, within)}")
     if len(fresh.entries) != len(ledger.entries):
         raise LedgerError(
             f"{place}: there are {len(ledger.entries)} lines, and {len(fresh.entries)} can be accounted for"
         )
-
-
-def _facts(entry: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in entry.items() if key not in ("previous", "hash")}
 
 
 def _difference(mine: dict[str, Any], theirs: dict[str, Any], within: float) -> str:

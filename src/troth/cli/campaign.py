@@ -149,12 +149,11 @@ def _init_for_data(
     columns: dict[str, Any],
 ) -> None:
     """Write a campaign for data that are there, and say what was guessed from them."""
-    from troth.campaigns.money import minor_unit
     from troth.campaigns.starter.examples import Terms, init_for
     from troth.campaigns.starter.guess import guess
 
     guessed = guess(data, family, **columns)
-    path = init_for(directory, data, guessed, rule, Terms(**money, decimals=minor_unit(money["currency"])))
+    path = init_for(directory, data, guessed, rule, Terms(**money))
     text = (
         f'wrote {path} for {data}: family = "{guessed.family}"\n'
         "next: read it, above all [model] and its prior, correct what does not match your data, and run\n"

@@ -26,7 +26,7 @@ from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import Section, closest
 from troth.mechanisms import DEFAULT_RULE, RULES, offered_rules
-from troth.models import FAMILIES, Example, Family, from_dict, named_family
+from troth.models import FAMILIES, Family, from_dict, named_family
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -70,9 +70,9 @@ def init(
     budget_per
         Of given data with days: whether the budget is for each ``"day"``, as in `troth.pay`, or for the ``"campaign"``.
     """
-    money = Terms(budget=budget, currency=currency, decimals=minor_unit(currency), budget_per=budget_per)
     if data is not None:
         guessed = guess(Path(data), family, provider=provider, column=column, target=target, day=day)
+        money = Terms(budget=budget, currency=currency, budget_per=budget_per)
         return init_for(Path(directory), Path(data), guessed, rule, money)
     if provider is not None or column is not None or day is not None or target is not None:
         raise ParameterError("--provider, --column, --target and --day need --data")
@@ -80,13 +80,11 @@ def init(
     rule = _rule_named(rule)
     daily = daily or RULES[rule]().days > 1
     folder = new_folder(Path(directory))
-    shown = FAMILIES[chosen]
+    shown, days = FAMILIES[chosen], 5 if daily else 0
     names = [f"{shown.example.provider} {letter}" for letter in "ABCDEFGH"]
-    terms = replace(money, days=5 if daily else 0, budget_per="campaign")
-    text = campaign_text(chosen, shown.example, shown.example_parameters(), rule, terms)
-    path = write_campaign(folder, text, names)
+    path = write_campaign(folder, example_text(chosen, rule, Terms(budget=budget, currency=currency), days), names)
     (folder / "data").mkdir()
-    for name, rows in _draw(shown, names, terms.days).items():
+    for name, rows in _draw(shown, names, days).items():
         write_csv(folder / "data" / f"{name}.csv", rows)
     return path
 
@@ -104,18 +102,26 @@ def init_for(directory: Path, data: Path, guessed: Guess, rule: str | None, mone
     return write_campaign(folder, text_for(folder, data, guessed, _rule_named(rule), money), ["one", "another"])
 
 
+def example_text(family: str, rule: str, terms: Terms, days: int = 0) -> str:
+    """Return the commented campaign file of a family's example."""
+    shown = FAMILIES[family]
+    example = shown.example
+    guessed = Guess(
+        family=family,
+        parameters=shown.example_parameters(),
+        columns=example.columns,
+        target=example.target,
+        labels=example.labels,
+        days=days,
+    )
+    named = replace(terms, name=f"Example: {example.story}", story=example.story, provider=example.provider)
+    return campaign_text(guessed, rule, named)
+
+
 def text_for(folder: Path, data: Path, guessed: Guess, rule: str, money: Terms) -> str:
     """Return the commented campaign file, to be written into a folder, for what data seem to hold."""
     if RULES[rule]().days > 1 and guessed.day is None:
         raise ParameterError(f"{rule} pays a campaign of days: say which column has the days")
-    example = Example(
-        f"what {data.name} holds",
-        guessed.columns,
-        guessed.provider or "provider",
-        target=guessed.target,
-        labels=guessed.labels,
-        values=FAMILIES[guessed.family].example.values,
-    )
     rows, limited = 10 ** len(str(guessed.most_rows)), bool(RULES[rule]().needs_rows)
     options = RULES[rule].first_defaults(guessed.reports)
     if guessed.task is not None:
@@ -124,22 +130,14 @@ def text_for(folder: Path, data: Path, guessed: Guess, rule: str, money: Terms) 
     terms = replace(
         money,
         name=data.stem,
+        story=f"what {data.name} holds",
         options=options,
-        days=guessed.days,
         source=Path(os.path.relpath(data.resolve(), folder.resolve())).as_posix(),
-        provider=guessed.provider,
-        day=guessed.day or "day",
-        task=guessed.task,
         rows=rows,
         limited=limited,
-        seen=guessed.from_data,
-        meanings=guessed.meanings,
-        scales=guessed.scales,
-        levels=guessed.levels,
         intercept=guessed.target is not None,
-        missing="drop" if guessed.missing else "refuse",
     )
-    return campaign_text(guessed.family, example, guessed.parameters, rule, terms)
+    return campaign_text(guessed, rule, terms)
 
 
 def _rule_named(name: str | None) -> str:
@@ -165,94 +163,70 @@ def write_campaign(folder: Path, text: str, names: list[str]) -> Path:
 
 @dataclass(frozen=True)
 class Terms:
-    """What a campaign file says beside its model and its rule."""
+    """What a campaign file says beside what its data hold and its rule; a provider is called by ``provider``."""
 
     name: str = ""
+    story: str = ""
     budget: str | None = "1000.00"
     price: str | None = None
-    task: str | None = None
+    currency: str = "EUR"
+    budget_per: str = "campaign"
     options: Mapping[str, Any] = field(default_factory=dict)
-    days: int = 0
     source: str = "data"
-    provider: str | None = None
-    day: str = "day"
+    provider: str = "provider"
     rows: int = 60
     limited: bool = True
-    seen: bool = False
-    meanings: Mapping[str, str] = field(default_factory=dict)
-    currency: str = "EUR"
-    decimals: int = 2
-    budget_per: str = "campaign"
-    scales: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     intercept: bool = False
-    missing: str = "refuse"
 
 
-def campaign_text(family: str, example: Example, parameters: Mapping[str, Any], rule: str, terms: Terms) -> str:
-    """Return a commented campaign file.
+def campaign_text(guessed: Guess, rule: str, terms: Terms) -> str:
+    """Return a commented campaign file for what data hold.
 
     It is a text template, not a TOML document that is built and written: most of it is comments, and people read and
     edit it. `write_campaign` parses the text before it writes it.
     """
-    tables = _model_tables(family, example, parameters, terms)
+    given, needs_rows = guessed.parameters, RULES[rule]().needs_rows
+    named = [each for each in FAMILIES[guessed.family].parameters() if each.name in given]
+    likelihood = [each for each in named if each.known or each.name in guessed.meanings or "prior" in given]
+    prior = [each for each in named if each not in likelihood]
+    tables = _rendered("model", guessed=guessed, terms=terms, likelihood=likelihood, prior=prior)
     model = take_model(Section("model", tomllib.loads(tables)["model"]), None)["model"]
-    daily = terms.days > 0
-    last = "; the last is paid by its own rule" if RULES[rule]().days > 1 else ""
-    shared = _commented(f"days = {terms.days}", f"they share the budget{last}")
-    days = f'budget_per = "campaign"   # or "day"\n{shared}\n'
-    if terms.budget_per == "day":
-        days = _commented('budget_per = "day"', 'the budget is for each day; "campaign" and days = … share it') + "\n"
-    rows = _commented(f"{'' if terms.limited else '# '}rows = {terms.rows}", "the most rows that a report may have")
-    provider = _commented(f"provider = {_quoted(terms.provider)}", "the column of providers")
-    if terms.provider is None:
-        without = "the column of providers; without it each file is named after its provider"
-        provider = _commented(f'# provider = "{example.provider}"', without)
-    day = _commented('# day = "day"', "the column of days, for a daily campaign")
-    if daily:
-        day = _commented(f"day = {_quoted(terms.day)}", "dates or whole numbers")
-    if terms.task is not None:
-        task = _commented(
-            f"task = {_quoted(terms.task)}", "the column of tasks: each is a round, all are settled together"
-        )
-        day = f"{task}\n{_PUBLIC}"
-    money = []
-    if terms.price is not None:
-        money.append(_commented(f'price = "{terms.price}"', "the most for one report on a task"))
-    if terms.budget is not None:
-        money.append(_commented(f'budget = "{terms.budget}"', "a decimal string; the sum of payments never exceeds it"))
-    source = _commented(f"source = {_quoted(terms.source)}", "a file, a folder or a pattern: " + _FORMATS)
-    values = f"values = {list(example.values or _possible_values(model))}"
-    if not RULES[rule]().needs_rows or example.values is None:
-        values = "# " + values
-    ended = example.story if example.story.endswith("?") else example.story + "."
-    return f"""# A campaign: {ended} Pay it with `troth pay campaign.toml`.
+    values = FAMILIES[guessed.family].example.values
+    return _rendered(
+        "campaign",
+        guessed=guessed,
+        terms=terms,
+        tables=tables,
+        rule=rule,
+        options=_options(rule, terms.options),
+        compares_days=RULES[rule]().days > 1,
+        decimals=minor_unit(terms.currency),
+        called=guessed.provider or terms.provider,
+        differing=[each.name for each in named if each.known and each.kind.numeric and each.name not in model.space],
+        values=list(values or _possible_values(model)),
+        bounded=bool(needs_rows) and values is not None,
+    )
 
-[campaign]
-name = {_quoted(terms.name or f"Example: {example.story}")}
-{_LINE.join(money)}
-{days if daily else ""}currency = "{terms.currency}"
-{_commented(f"decimals = {terms.decimals}", "of the smallest coin")}
 
-{tables}
-{_provider_lines(model, example, parameters)}[mechanism]
-rule = "{rule}"
-{option_lines(rule, terms.options)}
-[data]
-{source}
-{provider}
-{day}
-{_commented(f'missing = "{terms.missing}"', _MISSING)}
-# providers = ["…"]       # everybody who is invited, if some may not report
-# engine = "spark"        # where files are read: threads (here) or spark
+def _rendered(template: str, **content: Any) -> str:
+    """Return a template with its content; a tab before a comment stands for blanks up to the usual column."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-{"# [limits]" if rows[0] == values[0] == "#" else "[limits]"}
-{rows}
-{_commented(values, "the least and the greatest value of a row")}
+    environment = Environment(
+        loader=PackageLoader(__package__),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=select_autoescape(),  # nothing: it is TOML, not HTML
+    )
+    environment.filters |= {"written": _written, "by_row": _by_row}
+    lines = environment.get_template(f"{template}.toml.jinja").render(**content).split("\n")
+    return "\n".join(_aligned(line) for line in lines)
 
-# [groups]                # related accounts: never each other's peers, one cap between them
-# "one owner" = ["{example.provider} A", "{example.provider} B"]
-"""
+
+def _aligned(line: str) -> str:
+    setting, _, comment = line.partition("\t")
+    return f"{setting:<25} {comment}" if comment.strip("# ") else setting
 
 
 def _possible_values(model: Family) -> tuple[float, float]:
@@ -262,104 +236,23 @@ def _possible_values(model: Family) -> tuple[float, float]:
     return low, support.high if isfinite(support.high) else max(100, low + 100)
 
 
-def _provider_lines(model: Family, example: Example, parameters: Mapping[str, Any]) -> str:
-    """Return a commented table of the parameters that may differ between providers, if there are any."""
-    lines = []
-    for parameter in model.parameters():
-        differs = parameter.known and parameter.kind.numeric and parameter.name not in model.space
-        if differs and parameter.name in parameters:
-            lines += f"{parameter.name} = {_by_row(parameters[parameter.name])}".splitlines()
-    if not lines:
-        return ""
-    head = [f'[model.providers."{example.provider} B"]', *lines]
-    return (
-        "# A provider with its own likelihood; all share the prior:\n" + "".join(f"# {line}\n" for line in head) + "\n"
-    )
-
-
-def option_lines(rule: str, given: Mapping[str, Any]) -> str:
-    """Return the commented options of a rule, as a new campaign file shows them, some of them given."""
-    lines = []
-    for key, option in RULES[rule].settings().items():
-        if option.in_file:
-            value = given.get(key, option.default if option.example is None else option.example)
-            lines.append(_commented(f"{key} = {json.dumps(value)}", option.meaning) + "\n")
-    return "".join(lines)
-
-
-def _model_tables(family: str, example: Example, parameters: Mapping[str, Any], terms: Terms) -> str:
-    """Return the tables [model] and [model.prior]; of a family with a parameter called prior, the first alone."""
-    seen = terms.seen
-    columns = ", ".join(map(_quoted, example.columns))
-    lines = [f'family = "{family}"', _commented(f"columns = [{columns}]", "columns that the model reads")]
-    if example.target is not None:
-        lines += [
-            _commented(f"target = {_quoted(example.target)}", "what it explains"),
-            _commented(f"{'' if terms.intercept else '# '}intercept = true", "put a constant 1 before the columns"),
-        ]
-    if example.labels is not None:
-        labels = ", ".join(map(_quoted, example.labels))
-        lines.append(_commented(f"categories = [{labels}]", "labels of the codes 0, 1, …"))
-    if terms.meanings:
-        lines += _NOT_READ_OFF
-    prior: list[str] = []
-    for parameter in FAMILIES[family].parameters():
-        if parameter.name in parameters:
-            value, known = parameters[parameter.name], parameter.known or "prior" in parameters
-            guessed = "; guessed, like the prior" if seen and known else ""
-            if parameter.name in terms.meanings:
-                lines += [f"# {terms.meanings[parameter.name]}", f"{parameter.name} = {_by_row(value)}"]
-            else:
-                setting = _commented(f"{parameter.name} = {json.dumps(value)}", parameter.meaning + guessed)
-                (lines if known else prior).append(setting)
-    if seen and terms.task is not None:
-        lines.append(_commented("guessed = true", "read off the data that are paid; remove this line once replaced"))
-    if prior:
-        guessed_from = _GUESSED if terms.task is None else _GUESSED_FROM_TASKS
-        lines += ["", _commented("[model.prior]", "what is known before anybody reports"), *guessed_from * seen, *prior]
-    if terms.scales:
-        lines += ["", _commented("[model.scales]", "public: a column is read as (value − centre)/scale"), *_SCALES]
-        lines += [f"{_quoted(name)} = [{centre}, {scale}]" for name, (centre, scale) in terms.scales.items()]
-    if terms.levels:
-        lines += ["", _commented("[model.levels]", "public: all labels of a column, each compared with the first")]
-        lines += [f"{_quoted(name)} = [{', '.join(map(_quoted, labels))}]" for name, labels in terms.levels.items()]
-    return "\n".join(["[model]", *lines, ""])
-
-
-_LINE = "\n"
-_FORMATS = "CSV, Parquet, JSON lines, Arrow, spreadsheets, statistics"
-_PUBLIC = (
-    '# public = "guesses.csv"  # what everybody knows, such as a language model\'s answers: copies earn the empty share'
-)
-_MISSING = 'rows with missing values: "refuse" stops, "drop" skips them and records how many'
-_SCALES = ("# Guessed from these data, like the prior in these units: replace them by what you knew beforehand.",)
-_GUESSED = (
-    "# Guessed from these data. Replace it by what you knew before anybody reported, or learn it from past",
-    "# days with `troth fit`: a prior that depends on the reports makes lies pay.",
-)
-_NOT_READ_OFF = (
-    "# What follows is a guess, not read off the data: learn a confusion matrix for each worker from past tasks with",
-    "# `troth fit campaign.toml past.csv --gold gold.csv`, never from labels that are being paid.",
-)
-_GUESSED_FROM_TASKS = (
-    "# Guessed from these data. Replace it by what you knew before anybody answered: a prior that depends on the",
-    "# answers makes lies pay.",
-)
+def _options(rule: str, given: Mapping[str, Any]) -> list[tuple[str, Any, str]]:
+    """Return the options of a rule that a new campaign file shows, some of them given, with what they mean."""
+    shown = {key: option for key, option in RULES[rule].settings().items() if option.in_file}
+    usual = {key: option.default if option.example is None else option.example for key, option in shown.items()}
+    return [(key, given.get(key, usual[key]), option.meaning) for key, option in shown.items()]
 
 
 def _by_row(value: Any) -> str:
     """Return a number or a vector in one line, a matrix with a line for each row."""
     if not (isinstance(value, list) and isinstance(value[0], list)):
-        return json.dumps(value)
-    return "[\n" + "".join(f"    {json.dumps(row)},\n" for row in value) + "]"
+        return _written(value)
+    return "[\n" + "".join(f"    {_written(row)},\n" for row in value) + "]"
 
 
-def _commented(setting: str, comment: str) -> str:
-    return f"{setting:<25} # {comment}" if comment else setting
-
-
-def _quoted(text: str | None) -> str:
-    return json.dumps(text, ensure_ascii=False)
+def _written(value: Any) -> str:
+    """Return a value as TOML: it spells texts, numbers and lists of them as JSON does."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _draw(family: type[Family], names: list[str], days: int) -> dict[str, list[dict[str, Any]]]:

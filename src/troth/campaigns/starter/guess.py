@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -58,15 +58,15 @@ class Guess(FirstGuess):
 
     family: str
     columns: tuple[str, ...]
-    provider: str | None
+    provider: str | None = None
     target: str | None = None
     day: str | None = None
     task: str | None = None
     days: int = 0
-    reports: int
-    most_rows: int
-    missing: int
-    notes: list[str]
+    reports: int = 0
+    most_rows: int = 0
+    missing: int = 0
+    notes: list[str] = field(default_factory=list)
 
 
 def guess(

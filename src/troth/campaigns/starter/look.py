@@ -31,6 +31,10 @@ _DIGITS = r"[-+−]?\s*[0-9][0-9.,'’\u00a0\u202f ]*"
 _TIME = re.compile(r"[0-9]{1,3}:[0-5][0-9](:[0-5][0-9](\.[0-9]+)?)?(\s*[ap]\.?m\.?)?", re.IGNORECASE)
 _UNIT = re.compile(rf"{_DIGITS}([^\W\d_]+[²³]?|°C?|m/s|km/h)")
 _MONEY = r"(?:[$€£¥₹₽₩₺₪₴₫₦₱฿]|kr\.?|zł|Kč|Ft|R\$)"
+_MEASURES = (
+    ("times", _TIME, "write each as a number, of hours or of minutes"),
+    ("numbers with a unit", _UNIT, "remove it"),
+)
 _WRITTEN = (
     ("percent signs", re.compile(rf"{_DIGITS}%"), "remove the signs, and divide by 100 if you want shares"),
     (
@@ -110,11 +114,8 @@ def read_written(
     if plain == len(present) and (codes or not labels or not any(isinstance(value, str) for value in present)):
         for row, number in zip(rows, numbers, strict=True):
             if number is not None and (isinf(number) or abs(number) > _LARGEST):
-                what = (
-                    "infinite; correct it"
-                    if isinf(number)
-                    else "too large to add up; correct it, or rescale the column"
-                )
+                too_large = "too large to add up; correct it, or rescale the column"
+                what = "infinite; correct it" if isinf(number) else too_large
                 raise DataError(f"column {name!r}, {places[row]}: {shown(values[row])} is {what}")
         return Written(numbers, rows)
     texts = [str(value).strip() for value in present]
@@ -124,10 +125,10 @@ def read_written(
             wrong = [place for place, number in enumerate(numbers) if number is None]
             several = f"{len(wrong):,} of {len(present):,} values are not numbers"
             problem = several if len(wrong) > 1 else "1 value is not a number"
+            empty = _EMPTY if texts[wrong[0]].lower() in _NOTHING else ""
             raise DataError(
                 f"column {name!r}: {problem} (first: {places[rows[wrong[0]]]}: {shown(texts[wrong[0]])}); "
-                f"correct it, or remove the row{_EMPTY * _says_nothing(texts[wrong[0]])}; if the column holds labels, "
-                f"{if_labels}"
+                f"correct it, or remove the row{empty}; if the column holds labels, {if_labels}"
             )
     return _one_spelling(name, texts, rows)
 
@@ -167,11 +168,6 @@ def _is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and isnan(value))
 
 
-def _says_nothing(text: str) -> bool:
-    """Whether a word among numbers probably means that there is none."""
-    return text.strip().lower() in _NOTHING
-
-
 def _number(value: Any) -> float | None:
     if isinstance(value, str) and value.strip().lower() in ("true", "false"):
         return float(value.strip().lower() == "true")
@@ -198,26 +194,14 @@ def is_written_number(text: str) -> bool:
 def _refuse_signs(name: str, texts: list[str], numbers: list[float | None], if_labels: str) -> None:
     """Refuse numbers that are written with signs that do not belong to a number."""
     odd = [text for text, number in zip(texts, numbers, strict=True) if number is None]
-    if not odd or sum(map(is_written_number, odd)) < _MOSTLY * len(odd):
-        times = [text for text in odd if _TIME.fullmatch(text)]
-        if len(times) > _MOSTLY * len(odd) and len(set(times)) > _NUMBERS_WITH_UNIT:
-            raise DataError(
-                f"column {name!r} has times, such as {times[0]!r}; write each as a number, of hours or of minutes; if "
-                f"they are labels, {if_labels}"
-            )
-        units = [text for text in odd if _UNIT.fullmatch(text)]
-        if len(units) > _MOSTLY * len(odd) and len(set(units)) > _NUMBERS_WITH_UNIT:
-            raise DataError(
-                f"column {name!r} has numbers with a unit, such as {units[0]!r}; remove it; if they are labels, "
-                f"{if_labels}"
-            )
-        return
-    for what, pattern, remedy in _WRITTEN:
+    with_signs = bool(odd) and sum(map(is_written_number, odd)) >= _MOSTLY * len(odd)
+    for what, pattern, remedy in _WRITTEN if with_signs else _MEASURES:
         examples = [text for text in odd if pattern.fullmatch(text)]
-        if examples:
+        usual = len(examples) > _MOSTLY * len(odd) and len(set(examples)) > _NUMBERS_WITH_UNIT
+        if usual or (with_signs and examples):
+            found = f"numbers with {what}" if with_signs else what
             raise DataError(
-                f"column {name!r} has numbers with {what}, such as {examples[0]!r}; {remedy}; if they are labels, "
-                f"{if_labels}"
+                f"column {name!r} has {found}, such as {examples[0]!r}; {remedy}; if they are labels, {if_labels}"
             )
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from troth.campaigns.money import minor_unit
 from troth.campaigns.starter.examples import Terms, new_folder, text_for, write_campaign
 from troth.campaigns.starter.guess import column_meant
 from troth.campaigns.starter.look import label_count
@@ -88,7 +87,7 @@ def start_tasks(
     values = [name for name in columns if holds_values(source, name, chosen)]
     joint = len(values) == len(columns) and (chosen is None or isinstance(FAMILIES[chosen], GuessesFromVectors))
     price = "0.05" if price is None and budget is None else price
-    money = Terms(price=price, budget=budget, currency=currency, decimals=minor_unit(currency))
+    money = Terms(price=price, budget=budget, currency=currency)
     drafts: dict[Path, tuple[str, Guess]] = {}
     for part in [columns] if joint else [[name] for name in columns]:
         place = folder if len(part) == len(columns) else folder / _folder_name(part[0])

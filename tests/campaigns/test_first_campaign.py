@@ -39,6 +39,15 @@ TABLE: dict[str, Any] = {
     "nans": [*map(str, range(ROWS - 1)), "-nan"],
     "mixed": ["yes", "no", "Y", "0", "true"] * (ROWS // 5),
     "date": [f"2026-01-{x % 28 + 1:02d}" for x in range(ROWS)],
+    "german": [f"{x % 9 + 1}.7.2026" for x in range(ROWS)],
+    "american": [f"7/{x % 9 + 1}/2026" for x in range(ROWS)],
+    "dates": [f"{x % 31 + 1}.{x % 12 + 1}.2026" for x in range(ROWS)],
+    "spelled": ["yes", "Y", "no", "N", "no"] * (ROWS // 5 - 1) + ["yes", "Y", "no", "N", "Ja"],
+    "letters": ["t", "u", "x", "y", "z"] * (ROWS // 5),
+    "partly": ["0", "1", "yes", "1", "1"] * (ROWS // 5),
+    "greetings": ["hello" if x % 40 == 0 else str(x) for x in range(ROWS)],
+    "three": ["3"] * ROWS,
+    "debts": [*(-5.5 - x % 3 for x in range(ROWS - 1)), -1000.0],
     "visits": RNG.poisson(300, ROWS),
     "infinite": [*map(str, range(ROWS - 1)), "inf"],
     "large": [*map(str, range(ROWS - 1)), "1e300"],
@@ -110,6 +119,16 @@ def test_a_family_whose_providers_differ_is_proposed(column: str, family: str, t
         ("profit", r"numbers with parentheses, such as '\(0\)'; write -4 instead of \(4\)"),
         ("time", "times, such as '00:00'; write each as a number, of hours or of minutes"),
         ("none", "row 120 of own.csv: 'none'.; correct it, or remove the row; if there is no value, leave it empty"),
+        (
+            "greetings",
+            r"3 of 120 values are not numbers \(first: row 1 of own.csv: 'hello'\); correct them, or remove their rows;",
+        ),
+        ("partly", "24 of 120 values .* 'yes'.; yes or no and 1 or 0 seem to be mixed: write them all in one way$"),
+        ("three", "column 'three' has 3 in all 120 rows"),
+        (
+            "dates",
+            "column 'dates' has 120 different dates, such as '1.1.2026', too many for labels: write each as a nu",
+        ),
         ("blanks", "numbers with something between their digits, such as '1 000'; write them with nothing between"),
     ],
 )
@@ -143,6 +162,16 @@ def test_features_that_are_no_numbers_are_named_with_a_remedy_that_works(
     for target in ("price", "answer"):
         with pytest.raises(troth.DataError, match=message):
             guess(table, provider="office", column=["area", column], target=target)
+
+
+@pytest.mark.parametrize("chosen", [{"column": "price"}, {"column": ["area"], "target": "sex"}])
+def test_the_file_says_how_far_providers_may_differ(chosen: Any, table: Path, tmp_path: Path) -> None:
+    path = init(tmp_path / "x", data=table, provider="office", **chosen)
+    prior = path.read_text().partition("[model.prior]")[2].partition("\n[")[0]
+    assert re.search('differ = "any" +# how far honest providers may differ: little, some or any; any means', prior)
+    path.write_text(path.read_text().replace('differ = "any"', 'differ = "little"'))
+    model: Any = troth.Campaign.load(path).model
+    assert model.differ == "little"
 
 
 def test_a_frequent_word_among_few_numbers_is_a_level(table: Path) -> None:
@@ -180,12 +209,31 @@ def test_spellings_of_a_label_are_one(table: Path, tmp_path: Path) -> None:
     ("column", "note"),
     [
         ("mixed", "labels '0', 'Y', 'no', 'true', 'yes', taken for 5 different ones: if they mean yes and no"),
-        ("date", "column 'date' is taken for 28 labels, such as '2026-01-01'"),
+        ("spelled", "labels 'N', 'Y', 'no', 'yes', taken for 4 different ones: if they mean yes and no"),
+        ("date", "column 'date' has dates, such as '2026-01-01', taken for 28 labels: write each as a number"),
+        ("german", "column 'german' has dates, such as '1.7.2026', taken for 9 labels"),
+        ("american", "column 'american' has dates, such as '7/1/2026', taken for 9 labels"),
+        ("debts", "column 'debts' has heavy tails: −1,000 is"),
+        (
+            "likert",
+            "from 1 to 5, which are never 0, as about 6 of 120 counts with this mean would be: taken for values",
+        ),
+        ("hourly", "vary less than counts would"),
         ("visits", "taken for counts; if they are values, say --family VaryingNormal"),
     ],
 )
 def test_what_a_column_is_taken_for_is_said(column: str, note: str, table: Path) -> None:
     assert note in " ".join(guess(table, provider="office", column=column).notes)
+
+
+def test_letters_are_not_taken_for_yes_and_no(table: Path) -> None:
+    assert not guess(table, provider="office", column="letters").notes
+
+
+def test_the_family_that_was_rejected_is_not_advised(table: Path) -> None:
+    notes = " ".join(guess(table, provider="office", column="over").notes)
+    assert "which vary far more than counts would (variance " in notes
+    assert "VaryingPoisson" not in notes
 
 
 def test_a_file_without_column_names_or_with_two_of_one_name_is_said(tmp_path: Path) -> None:
@@ -206,7 +254,8 @@ def test_names_that_are_one_are_said_before_payment_refuses_them(tmp_path: Path)
     pd.DataFrame({"office": names, "price": prices}).to_csv(tmp_path / "own.csv", index=False)
     notes = guess(tmp_path / "own.csv", provider="office", column="price").notes
     assert "providers '7', '7.0' differ by how a number is written" in notes[1]
-    assert "as it is payment is refused" in notes[2]
+    assert "as it is payment is refused: 'Zoe\u0308', 'Zoë' are one name apart from spaces" in notes[2]
+    assert "20 rows have no value" in notes[-1]
     assert "provider 'Fir' has no value in any row, and payment is refused" in notes[0]
     with pytest.raises(troth.DataError, match="provider 'Fir': none of its 20 rows has a value"):
         troth.pay(init(tmp_path / "x", data=tmp_path / "own.csv", provider="office", column="price"))
@@ -233,7 +282,7 @@ def test_heavy_tails_and_similar_names_are_said(tmp_path: Path) -> None:
     pd.DataFrame({**TABLE, "office": names}).to_csv(tmp_path / "own.csv", index=False)
     notes = " ".join(guess(tmp_path / "own.csv", provider="office", column="tail").notes)
     assert "providers 'Ash', 'ash ' differ by capitals or blanks alone" in notes
-    assert "'tail' has heavy tails: 1000 is" in notes
+    assert "'tail' has heavy tails: 1,000 is" in notes
 
 
 @pytest.mark.parametrize("column", ["absent", "marked", "gaps"])
@@ -258,6 +307,9 @@ def test_rows_without_a_provider_are_counted_dropped_and_recorded(tmp_path: Path
     guessed = guess(tmp_path / "own.csv", provider="who", column="x")
     assert guessed.missing == 5
     assert "column 'who' has no provider's name in 4 rows (first: row 41 of own.csv: " in guessed.notes[0]
+    assert [note for note in guessed.notes if "no value" in note or "no provider" in note][1:] == [
+        '1 row has no value: the campaign says missing = "drop", and the ledger counts them'
+    ]
     path = init(tmp_path / "x", data=tmp_path / "own.csv", provider="who", column="x")
     paid = troth.pay(path)
     assert [(report.provider, report.rows, report.dropped, report.unnamed) for report in paid.reports] == [
@@ -315,6 +367,8 @@ def test_a_currency_has_its_decimals(table: Path, tmp_path: Path) -> None:
     assert (minor_unit("EUR"), minor_unit("JPY"), minor_unit("KWD")) == (2, 0, 3)
     path = init(tmp_path / "x", data=table, provider="office", column="wage", currency="JPY", budget="90000")
     assert troth.pay(path).campaign.show(1234) == "1,234 JPY"
+    path = init(tmp_path / "usual", data=table, provider="office", column="wage", currency="JPY")
+    assert 'budget = "1000" ' in path.read_text()
     with pytest.raises(troth.ParameterError, match="'XYZ' is not an ISO 4217 currency"):
         init(tmp_path / "y", data=table, provider="office", column="wage", currency="XYZ")
 
@@ -325,6 +379,8 @@ def test_a_budget_with_days_means_the_same_in_the_shell_and_in_python(tmp_path: 
     chosen = ["--provider", "who", "--day", "day", "--family", "Bernoulli", "--rule", "SyntheticPeers"]
     assert run(monkeypatch, "init", tmp_path / "x", "--data", tmp_path / "own.csv", *chosen) == 0
     shell = troth.pay(tmp_path / "x" / "campaign.toml", seed=None)
+    assert "payments for each day never exceeds it" in (tmp_path / "x" / "campaign.toml").read_text()
+    assert (shell.to_dict()["budget"], shell.to_dict()["budget_per"]) == ("1000.00", "day")
     model = troth.models.Bernoulli(1, 1)
     python = troth.pay(frame, model, "SyntheticPeers", provider="who", day="day", columns="x", budget="1000.00")
     assert shell.campaign.per_day

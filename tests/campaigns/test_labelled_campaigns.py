@@ -222,7 +222,7 @@ def test_features_that_never_vary_are_left_out_and_said(tmp_path: Path) -> None:
     first = guess(tmp_path / "rows.csv", provider="who", target="label")
     assert first.columns == ("x",)
     assert (set(first.scales), set(first.levels)) == ({"x"}, set())
-    assert any("'unit' ('mg'), 'version' (1.0) are the same in all 60 rows" in note for note in first.notes)
+    assert any("'unit' ('mg'), 'version' (1) are the same in all 60 rows" in note for note in first.notes)
     with pytest.raises(DataError, match=r"'unit' \('mg'\) is the same in all 60 rows .* leave it out"):
         guess(tmp_path / "rows.csv", provider="who", target="label", column=["x", "unit"])
     table[["who", "unit", "label"]].to_csv(tmp_path / "idle.csv", index=False)

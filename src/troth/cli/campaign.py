@@ -152,8 +152,8 @@ def _init_for_data(
     from troth.campaigns.starter.examples import Terms, init_for
     from troth.campaigns.starter.guess import guess
 
-    guessed = guess(data, family, **columns)
-    path = init_for(directory, data, guessed, rule, Terms(**money))
+    guessed, terms = guess(data, family, **columns), Terms(**money)
+    path = init_for(directory, data, guessed, rule, terms)
     text = (
         f'wrote {path} for {data}: family = "{guessed.family}"\n'
         "next: read it, above all [model] and its prior, correct what does not match your data, and run\n"
@@ -161,17 +161,13 @@ def _init_for_data(
         "This pays nothing and shows whether the model fits. To pay, leave out --dry-run."
     )
     notes = list(guessed.notes)
-    if guessed.missing:
-        rows = "1 row has" if guessed.missing == 1 else f"{guessed.missing:,} rows have"
-        notes.append(f'{rows} no value, or no provider: {path.name} says missing = "drop", and the ledger counts them')
     if guessed.from_data:
         notes.append(
             f"the prior in {path} was guessed from the data: replace it by what you knew before anybody reported"
         )
     if guessed.day is not None:
-        each = "for each of" if money["budget_per"] == BudgetPer.day else "for all"
-        amount = f"{money['budget']} {money['currency']}"
-        notes.append(f"the budget of {amount} is {each} {guessed.days:,} days; see --budget-per")
+        each = "for each of" if terms.budget_per == BudgetPer.day else "for all"
+        notes.append(f"the budget of {terms.amount} {terms.currency} is {each} {guessed.days:,} days; see --budget-per")
     if not as_json:
         for note in notes:
             warn(note)

@@ -183,8 +183,14 @@ class Problem:
 
 
 def shown(value: Any) -> str:
-    """Return a value as messages show it, cut if it is long."""
-    text = repr(value)
+    """Return a value as messages show it, cut if it is long; whole numbers have no decimals.
+
+    Examples
+    --------
+    >>> shown(3.0), shown(0.5), shown("3.0")
+    ('3', '0.5', "'3.0'")
+    """
+    text = repr(value).removesuffix(".0")
     return text if len(text) <= 40 else text[:37] + "…"
 
 

@@ -12,9 +12,11 @@ import numpy as np
 
 from troth.core.contract import Array
 from troth.core.errors import DataError
+from troth.core.reductions.reduction import few_digits
 
 _MOST_LABELS = 50
 _LEAST_DISPERSION, _MOST_DISPERSION = 0.8, 2.5  # variance over mean of what is taken for counts
+_FEW_ROWS = 20  # with which whole numbers are taken for counts
 _CLEARLY = 2.0  # standard errors, by which the variance is below that of counts
 _EXPECTED_ZEROS = 4.0  # of which counts would have had some
 _LARGE_MEAN, _FEW_ERRORS = 10.0, 4.0  # from which on counts are nearly normal; then standard errors above the mean
@@ -171,14 +173,35 @@ def looks_like_counts(column: Column) -> bool:
     >>> looks_like_counts(Column("", [120, 131, 95, 144, 118] * 40, [0] * 200))
     False
     """
-    if column.has_text or not bool(((column.numbers >= 0) & (column.numbers % 1 == 0)).all()):
-        return False
+    return is_whole(column) and not unlike_counts(column)
+
+
+def is_whole(column: Column) -> bool:
+    """Whether all values are whole numbers from 0."""
+    return not column.has_text and bool(((column.numbers >= 0) & (column.numbers % 1 == 0)).all())
+
+
+def unlike_counts(column: Column) -> str:
+    """Say why whole numbers are not those of counts; nothing if they may be.
+
+    Examples
+    --------
+    >>> unlike_counts(Column("", [0, 0, 0, 0, 15] * 40, [0] * 200))
+    'vary far more than counts would (variance 36.2, mean 3)'
+    """
     rows, mean = len(column.numbers), max(float(column.numbers.mean()), 1e-9)
     ratio = column.variance_within / mean
     too_even = ratio < _LEAST_DISPERSION and ratio < 1 - _CLEARLY * np.sqrt(2 / rows)
     no_zeros = column.numbers.min() > 0 and rows * np.exp(-mean) > _EXPECTED_ZEROS
     most = _MOST_DISPERSION if mean < _LARGE_MEAN else min(1 + _FEW_ERRORS * np.sqrt(2 / rows), _MOST_DISPERSION)
-    return rows < 20 or not (too_even or no_zeros or ratio > most)
+    if rows < _FEW_ROWS or not (too_even or no_zeros or ratio > most):
+        return ""
+    if no_zeros:
+        return f"are never 0, as about {rows * np.exp(-mean):.0f} of {rows:,} counts with this mean would be"
+    how = "far more" if ratio > _MOST_DISPERSION else "more" if ratio > most else "less"
+    return (
+        f"vary {how} than counts would (variance {few_digits(column.variance_within, 3)}, mean {few_digits(mean, 3)})"
+    )
 
 
 def log_shares(column: Column) -> list[float]:

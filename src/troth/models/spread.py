@@ -19,7 +19,8 @@ _LARGEST = {"little": 0.1, "some": 0.3}  # "any" is up to the family
 
 def how_far(most: str) -> Any:
     """Return the metadata of the parameter ``differ``, with what the largest spread is in words."""
-    return parameter(f"how far honest providers may differ; any means {most}", Word(*_LARGEST, "any"), "any")
+    meaning = f"how far honest providers may differ: little, some or any; any means {most}"
+    return parameter(meaning, Word(*_LARGEST, "any"), "any")
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,8 @@ class VaryingExpandedRegression(ExpandedRegression, VaryingCoefficients):
         default=None,
         kw_only=True,
         metadata=parameter(
-            "how far each coefficient differs between providers beside the others, relative to the prior's standard "
-            "deviation; all alike if empty",
+            "how far providers differ in each coefficient compared with the others: 0.1 is a tenth as far as 1, in "
+            "standard deviations of the prior; if empty, equally far in all",
             Numbers(above_zero=True, beside="mean"),
         ),
     )

@@ -157,7 +157,7 @@ def _equation(campaign: Campaign, reduction: FitsCoefficients, summary: Array) -
         if name is not None:
             parts.append(f" {'−' if slope < 0 else '+'} {few_digits(abs(size * slope / scale), 3)} × {name}")
     terms = "".join(parts[:_FEATURES]) + " + …" * (len(parts) > _FEATURES)
-    return f"{reduction.predicts.format(label)} ≈ {few_digits(constant, 3)}{terms}".replace("≈ -", "≈ −")
+    return f"{reduction.predicts.format(label)} ≈ {few_digits(constant, 3)}{terms}"
 
 
 def strip(line: Line) -> str:

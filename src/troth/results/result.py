@@ -199,6 +199,7 @@ class Result:
             "campaign": campaign.name,
             "rule": self.rule,
             "budget": campaign.text(campaign.budget),
+            **({"budget_per": "day" if campaign.per_day else "campaign"} if campaign.daily else {}),
             "currency": campaign.currency,
             "paid": campaign.text(self.paid - self.would_pay),
             **({"would_pay": campaign.text(self.would_pay)} if self.dry else {}),

@@ -17,7 +17,7 @@ import numpy as np
 
 from troth.campaigns.commit import commit
 from troth.campaigns.ledger import write_whole
-from troth.campaigns.money import minor_unit
+from troth.campaigns.money import minor_unit, to_minor, to_text
 from troth.campaigns.settle import rehearse
 from troth.campaigns.starter.guess import Guess, guess
 from troth.campaigns.tables import take_model
@@ -178,6 +178,14 @@ class Terms:
     limited: bool = True
     intercept: bool = False
 
+    @property
+    def amount(self) -> str | None:
+        """The budget with the decimals of its currency."""
+        if self.budget is None:
+            return None
+        decimals = minor_unit(self.currency)
+        return to_text(to_minor(self.budget, decimals, "[campaign] budget"), decimals)
+
 
 def campaign_text(guessed: Guess, rule: str, terms: Terms) -> str:
     """Return a commented campaign file for what data hold.
@@ -185,8 +193,11 @@ def campaign_text(guessed: Guess, rule: str, terms: Terms) -> str:
     It is a text template, not a TOML document that is built and written: most of it is comments, and people read and
     edit it. `write_campaign` parses the text before it writes it.
     """
-    given, needs_rows = guessed.parameters, RULES[rule]().needs_rows
-    named = [each for each in FAMILIES[guessed.family].parameters() if each.name in given]
+    declared, needs_rows = FAMILIES[guessed.family].parameters(), RULES[rule]().needs_rows
+    words = {each.name: each.default for each in declared if each.kind.choices and not (each.required or each.known)}
+    guessed = replace(guessed, parameters={**words, **guessed.parameters})
+    given = guessed.parameters
+    named = [each for each in declared if each.name in given]
     likelihood = [each for each in named if each.known or each.name in guessed.meanings or "prior" in given]
     prior = [each for each in named if each not in likelihood]
     tables = _rendered("model", guessed=guessed, terms=terms, likelihood=likelihood, prior=prior)

@@ -6,17 +6,18 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from troth.campaigns.starter.look import (
+    INSTEAD_OF_DATES,
     LABELS_OF_ITS_OWN,
     LABELS_OF_MANY,
     alike,
+    are_dates,
     common_rows,
     heavy_tails,
     is_written_number,
     label_count,
     read_written,
+    rows_without_value,
 )
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import closest
@@ -24,7 +25,14 @@ from troth.data.files import find_files
 from troth.data.gather import MOST_LOOKED_AT, column_names, first_rows
 from troth.data.request import NO_NAME, NO_VALUE, listed, parse_day, shown
 from troth.models import FAMILIES
-from troth.models.first_guess import Column, FirstGuess, GuessesFromColumn, GuessesFromColumns
+from troth.models.first_guess import (
+    Column,
+    FirstGuess,
+    GuessesFromColumn,
+    GuessesFromColumns,
+    is_whole,
+    unlike_counts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -107,6 +115,8 @@ def guess(
     notes += _notes(read, first, sorted(_names_in(whose)))
     if target is None and named is None:
         notes += _other_kinds(read[0], chosen, families)
+    if no_value := len(places) - len(unnamed.union(rows)):
+        notes.append(rows_without_value(no_value))
     return Guess(
         **vars(first),
         family=chosen,
@@ -220,8 +230,8 @@ def _notes_on_providers(
         rows, first = "1 row" if len(unnamed) == 1 else f"{len(unnamed):,} rows", min(unnamed)
         notes.append(
             f"column {names.provider!r} has no provider's name in {rows} (first: {places[first]}: "
-            f"{shown(column[first])}): left out, and counted in the ledger; fill names in, or write it otherwise if it "
-            "is a name"
+            f'{shown(column[first])}): the campaign says missing = "drop", and the ledger counts them; fill names in, '
+            "or write it otherwise if it is a name"
         )
     if names.day is None:
         everybody = {str(who) for row, who in enumerate(column) if row not in unnamed}
@@ -310,14 +320,13 @@ def _kind(family: str) -> str:
 
 
 def _other_kinds(column: Column, chosen: str, families: Mapping[str, Any]) -> list[str]:
-    """Say what whole numbers were taken for, and which family takes them for something else."""
+    """Say what whole numbers were taken for and why, and which family takes them for something else."""
     try:
-        numbers = np.array([float(value) for value in column.values])
+        column = replace(column, values=[float(value) for value in column.values])
     except ValueError:
         return []
-    whole = bool(((numbers >= 0) & (numbers % 1 == 0)).all())
-    counts = _kind(chosen) == "counts"
-    if not whole or (numbers.max() > _COUNTS and not counts) or set(numbers) <= {0.0, 1.0}:
+    numbers, counts = column.numbers, _kind(chosen) == "counts"
+    if not is_whole(column) or (numbers.mean() > _COUNTS and not counts) or set(numbers) <= {0.0, 1.0}:
         return []
     others: dict[str, str] = {}
     for name in families:
@@ -325,10 +334,13 @@ def _other_kinds(column: Column, chosen: str, families: Mapping[str, Any]) -> li
             others.setdefault(kind, name)
     if numbers.max() > _SCALE:
         others.pop("labels", None)
-    choices = "; ".join(f"if they are {kind}, say --family {name}" for kind, name in others.items())
+    why = unlike_counts(column) if _kind(chosen) == "values" else ""
+    if why:
+        others.pop("counts", None)
+    choices = "".join(f"; if they are {kind}, say --family {name}" for kind, name in others.items())
     return [
-        f"column {column.name!r} has whole numbers from {numbers.min():.0f} to {numbers.max():.0f}, taken for "
-        f"{_kind(chosen)}; {choices}"
+        f"column {column.name!r} has whole numbers from {numbers.min():.0f} to {numbers.max():.0f}, "
+        f"{f'which {why}: ' if why else ''}taken for {_kind(chosen)}{choices}"
     ]
 
 
@@ -349,7 +361,12 @@ def _choose(
 def _notes(columns: list[Column], first: FirstGuess, providers: list[str]) -> list[str]:
     notes = alike(providers)
     numbers = [column for column in columns if not column.has_text]
-    if first.labels is not None and len(first.labels) > _FEW_LABELS:
+    if first.labels is not None and are_dates(first.labels):
+        notes.append(
+            f"column {columns[-1].name!r} has dates, such as {first.labels[0]!r}, taken for {len(first.labels)} "
+            f"labels: {INSTEAD_OF_DATES}"
+        )
+    elif first.labels is not None and len(first.labels) > _FEW_LABELS:
         notes.append(
             f"column {columns[-1].name!r} is taken for {len(first.labels)} labels, such as {first.labels[0]!r}; if it "
             "should be fewer, merge some; if it should be numbers, write it as numbers"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.errors import DataError
+from troth.core.reductions.reduction import few_digits
 from troth.data.read import canonical_name, task_name
 from troth.data.request import NO_VALUE, shown
 from troth.models import FAMILIES, Family
@@ -23,12 +24,15 @@ _LARGEST = 1e45
 _MOST_CODES = 50  # 0, 1, … of labels
 _MOSTLY = 0.5  # numbers of a column in which a word is taken for a mistake
 _NUMBERS_WITH_UNIT = 12  # from which on values with one unit are no labels
-_YES_NO = frozenset({"0", "1", "f", "false", "n", "no", "off", "on", "t", "true", "y", "yes"})
+_YES = frozenset({"1", "on", "t", "true", "y", "yes"})
+_NO = frozenset({"0", "f", "false", "n", "no", "off"})
 _TAIL = 20.0  # times the usual deviation
 _NOTHING = frozenset({"blank", "empty", "missing", "n.d.", "nd", "nil", "none", "not available", "unknown", "x"})
 _EMPTY = "; if there is no value, leave it empty"
 _DIGITS = r"[-+−]?\s*[0-9][0-9.,'’\u00a0\u202f ]*"
 _TIME = re.compile(r"[0-9]{1,3}:[0-5][0-9](:[0-5][0-9](\.[0-9]+)?)?(\s*[ap]\.?m\.?)?", re.IGNORECASE)
+_DAY = r"(0?[1-9]|[12][0-9]|3[01])"  # or a month
+_DATE = re.compile(rf"([0-9]{{4}}([-./]){_DAY}\2{_DAY}|{_DAY}([-./]){_DAY}\6[0-9]{{2}}([0-9]{{2}})?)([T ].*)?")
 _UNIT = re.compile(rf"{_DIGITS}([^\W\d_]+[²³]?|°C?|m/s|km/h)")
 _MONEY = r"(?:[$€£¥₹₽₩₺₪₴₫₦₱฿]|kr\.?|zł|Kč|Ft|R\$)"
 _MEASURES = (
@@ -57,6 +61,7 @@ def label_count(family: type[Family]) -> int:
 
 
 LABELS_OF_ITS_OWN = f"say so with --family {next(name for name, each in FAMILIES.items() if label_count(each) > 2)}"
+INSTEAD_OF_DATES = "write each as a number, such as days since the first, or name other columns with --column"
 LABELS_OF_MANY = "write each of them as a word, such as 'code 4'"
 
 
@@ -119,18 +124,45 @@ def read_written(
                 raise DataError(f"column {name!r}, {places[row]}: {shown(values[row])} is {what}")
         return Written(numbers, rows)
     texts = [str(value).strip() for value in present]
-    if not labels:
+    if are_dates(texts):
+        if (days := len(set(texts))) > _MOST_CODES:
+            raise DataError(
+                f"column {name!r} has {days:,} different dates, such as {texts[0]!r}, too many for labels: "
+                + INSTEAD_OF_DATES
+            )
+    elif not labels:
         _refuse_signs(name, [str(value).strip(" \t\r\n") for value in present], numbers, if_labels)
         if plain >= _MOSTLY * len(present):
             wrong = [place for place, number in enumerate(numbers) if number is None]
             several = f"{len(wrong):,} of {len(present):,} values are not numbers"
             problem = several if len(wrong) > 1 else "1 value is not a number"
             empty = _EMPTY if texts[wrong[0]].lower() in _NOTHING else ""
+            correct = "correct it, or remove the row" if len(wrong) == 1 else "correct them, or remove their rows"
+            remedy = f"{correct}{empty}; if the column holds labels, {if_labels}"
+            if {text.casefold() for text in texts} <= _YES | _NO:
+                remedy = "yes or no and 1 or 0 seem to be mixed: write them all in one way"
             raise DataError(
-                f"column {name!r}: {problem} (first: {places[rows[wrong[0]]]}: {shown(texts[wrong[0]])}); "
-                f"correct it, or remove the row{empty}; if the column holds labels, {if_labels}"
+                f"column {name!r}: {problem} (first: {places[rows[wrong[0]]]}: {shown(texts[wrong[0]])}); {remedy}"
             )
     return _one_spelling(name, texts, rows)
+
+
+def are_dates(texts: Sequence[str]) -> bool:
+    """Whether more than half of the different texts are dates, perhaps with a time.
+
+    Examples
+    --------
+    >>> are_dates(["2026-07-11", "11.7.2026", "7/11/2026 12:30"]), are_dates(["1.2.3", "12-34-5678", "2026"])
+    (True, False)
+    """
+    different = set(texts)
+    return sum(_DATE.fullmatch(text) is not None for text in different) > _MOSTLY * len(different)
+
+
+def rows_without_value(rows: int) -> str:
+    """Say how many rows have no value, and what happens to them."""
+    have = "1 row has" if rows == 1 else f"{rows:,} rows have"
+    return f'{have} no value: the campaign says missing = "drop", and the ledger counts them'
 
 
 def heavy_tails(name: str, x: Any) -> list[str]:
@@ -142,8 +174,8 @@ def heavy_tails(name: str, x: Any) -> list[str]:
         return []
     logs = " Paying for the logarithm of the column makes it more robust." if (x > 0).all() else ""
     return [
-        f"column {name!r} has heavy tails: {farthest:g} is {abs(farthest - middle) / usual:,.0f} times the usual "
-        f"deviation away from the median {middle:g}, so a few rows decide a provider's mean.{logs}"
+        f"column {name!r} has heavy tails: {few_digits(farthest)} is {abs(farthest - middle) / usual:,.0f} times the "
+        f"usual deviation away from the median {few_digits(middle)}, so a few rows decide a provider's mean.{logs}"
     ]
 
 
@@ -155,11 +187,20 @@ def alike(names: Sequence[str]) -> list[str]:
         spellings.setdefault("".join(plain.split()).casefold(), {})[name] = None
     return [
         f"providers {', '.join(map(repr, group))} differ by {how}: if they are one, give it one name; as it is "
-        + ("each is paid by itself" if len(set(map(canonical_name, group))) == len(group) else "payment is refused")
+        + _outcome(list(group))
         for group in spellings.values()
         if len(group) > 1
         for how in ["how a number is written" if all(map(is_written_number, group)) else "capitals or blanks alone"]
     ]
+
+
+def _outcome(names: list[str]) -> str:
+    """Say whether names that look alike are paid: blanks around a name are no part of it, capitals are."""
+    canonical = [canonical_name(name) for name in names]
+    one = [name for name, each in zip(names, canonical, strict=True) if canonical.count(each) > 1]
+    if not one:
+        return "each is paid by itself"
+    return f"payment is refused: {', '.join(map(repr, one))} are one name apart from spaces and how accents are stored"
 
 
 def _is_missing(value: Any) -> bool:
@@ -221,9 +262,13 @@ def merged_spellings(name: str, counts: Counter[str]) -> tuple[list[str], list[s
 def _one_spelling(name: str, texts: list[str], rows: list[int]) -> Written:
     labels, notes = merged_spellings(name, Counter(texts))
     of_text = {label.casefold(): label for label in labels}
-    if len(labels) > 2 and of_text.keys() <= _YES_NO:
+    spelled = of_text.keys() & (_YES | _NO)
+    several = [meant for meant in (_YES & spelled, _NO & spelled) if len(meant) > 1]
+    words = any(len(each) > 1 for meant in several for each in meant)  # t and y among other letters mean something else
+    if several and (words or spelled == of_text.keys()):
+        listed = ", ".join(sorted(repr(of_text[each]) for each in spelled))
         notes.append(
-            f"column {name!r} has the labels {', '.join(map(repr, sorted(labels)))}, taken for {len(labels)} different "
-            "ones: if they mean yes and no, write each in one way"
+            f"column {name!r} has the labels {listed}, taken for {len(spelled)} different ones: if they mean yes and "
+            "no, write each in one way"
         )
     return Written([of_text[text.casefold()] for text in texts], rows, notes)

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from troth.campaigns.starter.guess import Guess
-from troth.campaigns.starter.look import common_rows, heavy_tails, label_count, merged_spellings, read_written
+from troth.campaigns.starter.look import (
+    common_rows,
+    heavy_tails,
+    label_count,
+    merged_spellings,
+    read_written,
+    rows_without_value,
+)
 from troth.core.errors import DataError, ParameterError
 from troth.core.reductions import Moments
 from troth.data.gather import first_rows, requested_rows
@@ -69,7 +76,7 @@ def guess_values(named: TaskColumns, columns: list[str], family: str | None) -> 
         notes += [note for column in read for note in heavy_tails(column.name, column.numbers)]
     missing = len(places) - len(rows)
     if missing:
-        notes.append(_left_out(missing))
+        notes.append(rows_without_value(missing))
     for column in columns if family is None else ():
         texts = [text for text in _written(named.source, column) if text]
         if len(texts) <= _MOST_LABELS and _are_whole(texts):
@@ -135,7 +142,7 @@ def guess_labels(named: TaskColumns, columns: list[str], family: str | None) -> 
             "equally often: say in [model] prior what you expected before anybody answered, or learn it from past tasks"
         )
     if missing:
-        notes.append(_left_out(missing))
+        notes.append(rows_without_value(missing))
     repeats, rows = _repeats(named, columns), 1
     if repeats.several > _USUAL * repeats.reports:
         rows = repeats.most
@@ -249,8 +256,3 @@ def _is_number(text: str) -> bool:
 
 def _are_whole(texts: Sequence[str]) -> bool:
     return all(float(text).is_integer() for text in texts)
-
-
-def _left_out(missing: int) -> str:
-    rows = "1 row has" if missing == 1 else f"{missing:,} rows have"
-    return f'{rows} no value: the campaign says missing = "drop", and the ledger counts them'

@@ -81,9 +81,9 @@ def few_digits(value: float, digits: int = 4) -> str:
     Examples
     --------
     >>> few_digits(53124.7), few_digits(-2213.4, 3), few_digits(0.1234567), few_digits(3e20)
-    ('53,120', '-2,210', '0.1235', '3e+20')
+    ('53,120', '−2,210', '0.1235', '3e+20')
     """
-    return f"{float(f'{value:.{digits}g}'):,.12g}"
+    return f"{float(f'{value:.{digits}g}'):,.12g}".replace("-", "−")
 
 
 class SummaryWords(NamedTuple):

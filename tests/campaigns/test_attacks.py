@@ -20,7 +20,7 @@ from troth.campaigns.ledger import Ledger, LedgerError
 from troth.campaigns.toml import to_toml
 from troth.core.errors import DataError
 from troth.data import Request, read_reports
-from troth.results.explanation import printable
+from troth.results.formats import printable
 
 B = troth.models.Bernoulli(1, 1)
 C3 = troth.models.Categorical([1, 1, 1])

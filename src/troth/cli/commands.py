@@ -14,9 +14,10 @@ import typer
 from typer.core import TyperGroup
 
 from troth.cli import campaign, checks, client, history, ledger
-from troth.cli.output import end, printable
+from troth.cli.output import afterwards
 from troth.cli.service import serve, service
 from troth.core.errors import TrothError
+from troth.results.formats import printable
 
 
 class Sections(TyperGroup):
@@ -67,7 +68,7 @@ def main() -> None:
     except KeyboardInterrupt:
         _fail("interrupted; nothing was left half-done", code=130)
     finally:
-        end()
+        afterwards.close()
 
 
 def _fail(message: str, code: int = 1) -> None:

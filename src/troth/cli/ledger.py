@@ -10,9 +10,9 @@ import typer
 
 from troth.cli.campaign import page_beside, refuse_same
 from troth.cli.options import AsJson, DayColumn, LedgerFile, ProviderColumn
-from troth.cli.output import printable, progress, show
+from troth.cli.output import progress, show
 from troth.core.errors import DataError, TrothError
-from troth.results.formats import counted
+from troth.results.formats import counted, printable
 
 _MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
+
+from troth.results.formats import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
     from troth.results.result import Result
 
     Watch = Callable[[str, int, int], None]
+
+
+afterwards = ExitStack()  # what is done once the command has ended, whether or not it failed
 
 
 def show(plain: Any, as_json: bool, *lines: str) -> None:
@@ -40,30 +45,9 @@ def print_result(result: Result) -> None:
     print_table(result)
 
 
-def printable(text: str) -> str:
-    """Return text without what a terminal would obey."""
-    from troth.results.explanation import printable
-
-    return printable(text)
-
-
 def warn(message: str) -> None:
     """Print a warning on standard error."""
     typer.echo(f"warning: {printable(message)}", err=True)
-
-
-_later: list[Callable[[], None]] = []
-
-
-def afterwards(action: Callable[[], None]) -> None:
-    """Do something once the command has ended, whether or not it failed."""
-    _later.append(action)
-
-
-def end() -> None:
-    """Do what was to be done once the command has ended."""
-    while _later:
-        _later.pop(0)()
 
 
 @contextmanager

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from troth.cli.output import afterwards, printable, warn
+from troth.cli.output import afterwards, warn
 from troth.core.errors import DataError, TrothError
+from troth.results.formats import printable
 
 if TYPE_CHECKING:
     from troth.client import Client
@@ -60,7 +61,7 @@ def compare_head(client: Client, campaign: dict[str, Any]) -> None:
         if wrong is not None:
             warn(f"{wrong}. Compare with what others have seen, and ask the analyst")
 
-    afterwards(compare)
+    afterwards.callback(compare)
 
 
 def find_round(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from troth.cli.output import printable, show
+from troth.cli.output import show
 from troth.core.errors import DataError
-from troth.results.formats import counted
+from troth.results.formats import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

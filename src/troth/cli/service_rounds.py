@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from troth.cli.options import AsJson
-from troth.cli.output import printable, warn
+from troth.cli.output import warn
 from troth.cli.service_connection import Server, TheCampaign, TheRound, find_campaign, find_round, open_client
 from troth.cli.service_lines import (
     about_round,
@@ -21,7 +21,7 @@ from troth.cli.service_lines import (
     would_be_paid,
 )
 from troth.core.errors import DataError
-from troth.results.formats import counted
+from troth.results.formats import counted, printable
 
 DeadlineTime = Annotated[
     str | None, typer.Option("--deadline", help="When it closes automatically, such as 2026-05-04T12:00:00Z.")

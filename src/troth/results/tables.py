@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from troth.results.explanation import printable
-from troth.results.formats import number
+from troth.results.formats import number, printable
 
 if TYPE_CHECKING:
     from troth.results.result import Result

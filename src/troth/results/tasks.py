@@ -23,9 +23,8 @@ from troth.core.reductions.reduction import SaysSummary, counted_labels
 from troth.data.public import PUBLIC
 from troth.data.read import names_alike
 from troth.data.task_files import summaries_of
-from troth.results.explanation import explain, printable
-from troth.results.findings import CheckedFit
-from troth.results.formats import counted
+from troth.results.explanation import explain
+from troth.results.formats import counted, printable
 from troth.results.result import Result, harmless
 from troth.results.verdict import TaskVerdict
 
@@ -150,17 +149,18 @@ class TaskResult(Result):
             gap = payment.empty_share - payment.share
             if payment.rows >= _FEW and gap > 2 * self.spread[payment.provider]:
                 below[payment.provider] = gap
-        checked, why = None, ""
+        fit, why = None, ""
         try:
-            checked = check_task_campaign(self.campaign, self.file)
+            fit = check_task_campaign(self.campaign, self.file)
         except TrothError as error:
             why = str(error)
         answers = sum(payment.rows for payment in self.payments)
         mean = sum(payment.rows * payment.share for payment in self.payments) / answers
         empty = sum(payment.rows * payment.empty_share for payment in self.payments) / answers
-        fit = None if checked is None else CheckedFit(checked, f"{checked.simulations:,} tasks")
         under = sum(payment.share < payment.empty_share for payment in self.payments)
-        return TaskVerdict(fit, why, len(self.payments), below, mean=mean, empty=empty, below=under)
+        return TaskVerdict(
+            fit, why, providers=len(self.payments), below_empty=below, mean=mean, empty=empty, below=under
+        )
 
     def verify(self) -> TaskResult:
         """Recompute every share and payment, or raise at the first that differs."""

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from troth.certificates import Fit
     from troth.core.claims import Claim
     from troth.data import Day
-    from troth.results.findings import CheckedFit
     from troth.results.result import Result
 
 _DECOYS = 499  # of a replay: they change no expected payment
@@ -46,8 +45,8 @@ class Verdict:
 
     Attributes
     ----------
-    checked
-        The check of the model and on whose reports, None if it cannot be checked; ``unchecked`` then says why.
+    fit, checked
+        The check of the model, and on whose reports; None if it cannot be checked, and ``unchecked`` says why.
     below_empty
         Providers that are paid less than an empty report, on average over days, by name with the difference in shares
         of the cap.
@@ -72,8 +71,9 @@ class Verdict:
         The limit in which telling the truth is proved to pay best, in words, where it is proved there alone.
     """
 
-    checked: CheckedFit | None
+    fit: Fit | None
     unchecked: str = ""
+    checked: str = ""
     providers: int = 0
     below_empty: Mapping[str, float] = field(default_factory=dict)
     better_with_less: Mapping[str, float] = field(default_factory=dict)
@@ -85,11 +85,6 @@ class Verdict:
     last_day: Day = None
     most_gained: float | None = 0.0
     limit: str = ""
-
-    @property
-    def fit(self) -> Fit | None:
-        """The check of the model."""
-        return None if self.checked is None else self.checked.fit
 
     @property
     def doubt(self) -> str:
@@ -164,8 +159,8 @@ class Verdict:
         lines = [
             f"model                      {self.word}{p}: {self.meaning}",
         ]
-        if self.checked is not None and self.days:
-            lines.append(f"checked on                 {self.checked.checked}")
+        if self.checked and self.days:
+            lines.append(f"checked on                 {self.checked}")
         if self.odd:
             lines.append(f"it fits without            {', '.join(self.odd)}")
         if self.doubt:
@@ -318,10 +313,10 @@ def judge(result: Result) -> Verdict:
         gap = float(np.mean([payment.empty_share - payment.share for _, payment in payments]))
         if gap > 0:
             below[name] = gap
-    checked, why = None, ""
+    fit, checked, why = None, "", ""
     with np.errstate(all="ignore"):
         try:
-            checked = check_campaign_fit(result.campaign, result.reports)
+            fit, checked = check_campaign_fit(result.campaign, result.reports)
         except FAILURES as error:
             why = first_line(error)
         replays = replay_lies(result, LESS, _DECOYS) if result.rounds else []
@@ -330,7 +325,7 @@ def judge(result: Result) -> Verdict:
         for name, gain in replay.gains.items():
             if gain > max(_CLEARLY, better.get(name, 0.0)):
                 better[name] = gain
-    odd = _odd_reports(result) if checked is not None and not checked.fit.plausible else ()
+    odd = _odd_reports(result) if fit is not None and not fit.plausible else ()
     less = {replay.lie: replay.gain for replay in replays}
     tried = {replay.lie: len(replay.gains) for replay in replays}
     days = len(result.rounds) if result.campaign.daily else 0
@@ -338,8 +333,9 @@ def judge(result: Result) -> Verdict:
     last_day = last_scored(result)["day"] if days else None
     claim = _truthful_claim(result)
     return Verdict(
-        checked,
+        fit,
         why,
+        checked,
         len(result.totals),
         below,
         better,
@@ -377,7 +373,7 @@ def _odd_reports(result: Result) -> tuple[str, ...]:
         others = [report for report in result.reports if report.provider not in odd]
         try:
             with np.errstate(all="ignore"):
-                if check_campaign_fit(result.campaign, others).fit.plausible:
+                if check_campaign_fit(result.campaign, others)[0].plausible:
                     return tuple(odd)
         except FAILURES:
             return ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack, contextmanager
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -34,15 +35,13 @@ def show(plain: Any, as_json: bool, *lines: str) -> None:
 
 
 def print_result(result: Result) -> None:
-    """Print payments: with colours and bars for people, plainly for pipes."""
-    if sys.stdout is None or not sys.stdout.isatty():
-        from troth.results.tables import as_text
+    """Print payments: with bars for people, plainly for pipes."""
+    from troth.results.tables import as_text
 
-        typer.echo(as_text(result))
-        return
-    from troth.results.tables import print_result as print_table
-
-    print_table(result)
+    for_people = sys.stdout is not None and sys.stdout.isatty()
+    headline, table = as_text(result, get_terminal_size().columns if for_people else 0).split("\n", 1)
+    typer.secho(headline, bold=True)
+    typer.echo(table)
 
 
 def warn(message: str) -> None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.ndimage import gaussian_filter1d
 
 from troth.campaigns.check import evidence_cost
 from troth.core.contract import HasFiniteStates, NamesParameters, SamplesData, SamplesPosterior, one_each
@@ -96,6 +95,8 @@ def belief_from_draws(name: str, prior: Array, posterior: Array) -> Belief:
 
 def _density(draws: Array, edges: Array) -> list[float]:
     """Return a smoothed histogram, as high as 1 at most."""
+    from scipy.ndimage import gaussian_filter1d
+
     counts, _ = np.histogram(draws, edges)
     coarse = counts.reshape(_COARSE, -1).sum(axis=1)
     if coarse.sum() and ((coarse - coarse.mean()) ** 2).sum() / coarse.mean() < _FLAT:

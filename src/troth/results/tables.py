@@ -1,4 +1,4 @@
-"""Payments as a table of text, a line each: printed, on a terminal and in a notebook."""
+"""Payments as a table of text, a line each: printed, and in a notebook."""
 
 from __future__ import annotations
 
@@ -34,6 +34,12 @@ class Shown(NamedTuple):
     shares: list[float]
     left_out: str = ""
 
+    def with_bars(self) -> Shown:
+        """Return the table with a bar for each share before its last column."""
+        bars = [f"{'█' * round(20 * max(share, 0.0)):<20}" for share in self.shares]
+        lines = [[*line[:-1], bar, line[-1]] for line, bar in zip(self.lines, bars, strict=True)]
+        return self._replace(head=[*self.head[:-1], "", self.head[-1]], lines=lines)
+
 
 def totals_table(result: Result) -> Shown:
     """Return a table with one line for each provider: days, rows, mean share and the sum."""
@@ -64,7 +70,7 @@ def shown_table(result: Result) -> Shown:
 def aligned(table: Shown) -> list[str]:
     """Return the lines of a table, names to the left and numbers to the right; of many lines the ends."""
     head, lines, _, left_out = table
-    shown = _ends(lines, ["…"] * len(head))
+    shown = lines if len(lines) <= _MOST_LINES else [*lines[:30], ["…"] * len(head), *lines[-29:]]
     widths = [max(len(row[i]) for row in [head, *shown]) for i in range(len(head))]
     names = head.index("provider")
     text = []
@@ -74,40 +80,12 @@ def aligned(table: Shown) -> list[str]:
     return [*text, f"  {left_out}"] if left_out else text
 
 
-def as_text(result: Result) -> str:
-    """Return the headline and the table."""
-    text = [result.headline(), *aligned(shown_table(result))]
+def as_text(result: Result, width: int = 0) -> str:
+    """Return the headline and the table, with a bar for each share where the width has room for bars."""
+    table = shown_table(result)
+    lines = aligned(table.with_bars())
+    text = [result.headline(), *(lines if max(map(len, lines)) <= width else aligned(table))]
     if result.effective_candidates is not None:
         text.append(f"  {result.effective_candidates}")
     text += [f"  note: {note}" for note in result.notes]
     return "\n".join(text)
-
-
-def print_result(result: Result) -> None:
-    """Print the table on a terminal, with a bar for each share."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    head, lines, shares, left_out = shown_table(result)
-    table = Table(title=Text(result.headline()), title_justify="left", title_style="bold", box=None, pad_edge=False)
-    for name in [*head[:-1], "", head[-1]]:
-        table.add_column(Text(name), justify="left" if name in ("day", "provider", "") else "right")
-    bars = ["█" * round(20 * max(share, 0.0)) for share in shares]
-    for row in _ends([[*line[:-1], bar, line[-1]] for line, bar in zip(lines, bars, strict=True)]):
-        table.add_row(*map(Text, row))
-    console = Console()
-    console.print(table)
-    if len(lines) > _MOST_LINES:
-        console.print(f"… {len(lines) - 59:,} more in the ledger and on the page")
-    if left_out:
-        console.print(left_out)
-    if result.effective_candidates is not None:
-        console.print(Text(f"\n{result.effective_candidates}"))
-    for note in result.notes:
-        console.print(Text(f"note: {note}"))
-
-
-def _ends(lines: list[list[str]], *between: list[str]) -> list[list[str]]:
-    """Return all lines or, of many, the first and the last ones."""
-    return lines if len(lines) <= _MOST_LINES else [*lines[:30], *between, *lines[-29:]]

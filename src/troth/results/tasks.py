@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from functools import cached_property
 from hashlib import sha256
@@ -25,7 +23,7 @@ from troth.data.read import names_alike
 from troth.data.task_files import summaries_of
 from troth.results.explanation import explain
 from troth.results.formats import counted, printable
-from troth.results.result import Result, harmless
+from troth.results.result import Result, csv_text, harmless
 from troth.results.verdict import TaskVerdict
 
 if TYPE_CHECKING:
@@ -174,16 +172,14 @@ class TaskResult(Result):
 
     def to_csv(self) -> str:
         """Return a line per worker for a platform's bulk bonuses: name, amount, and a reason."""
-        text = io.StringIO()
-        writer = csv.writer(text)
-        writer.writerow(["provider", "tasks", "shares", "pay_per_task", "payment", "reason"])
+        rows: list[list[Any]] = [["provider", "tasks", "shares", "pay_per_task", "payment", "reason"]]
         for payment in self.payments:
             money = self.campaign.text(payment.payment)
             reason = f"{counted(payment.rows, 'task')}, {payment.share:.1%} of the price on average"
             shares = f"{payment.terms['shares']:.6f}"
             each = f"{payment.payment / payment.rows / 10**self.campaign.decimals:.6f}"
-            writer.writerow([in_csv(payment.provider), payment.rows, shares, each, money, reason])
-        return text.getvalue()
+            rows.append([in_csv(payment.provider), payment.rows, shares, each, money, reason])
+        return csv_text(rows)
 
     def headline(self) -> str:
         """Say in a line what was paid."""
@@ -207,8 +203,8 @@ class TaskResult(Result):
         mean = f"mean share {payment.share:.2%} ± {self.spread[provider]:.2%}"
         lines = [explain(self.campaign, payment), f"  {mean}; some of these tasks:"]
         for each in self.sample(provider, sample):
-            others = "1 peer" if each.peers == 1 else f"{each.peers} peers"
-            lines.append(f"    {printable(each.task)}: {each.answer}, {others}, share {each.share:.1%}: {each.reason}")
+            shown = f"{printable(each.task)}: {each.answer}, {counted(each.peers, 'peer')}"
+            lines.append(f"    {shown}, share {each.share:.1%}: {each.reason}")
         return "\n".join(lines)
 
     def sample(self, provider: str, size: int = _SAMPLE) -> list[OwnShare]:

@@ -12,7 +12,7 @@ import typer
 from troth.results.formats import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from rich.progress import TaskID
 
@@ -24,12 +24,14 @@ if TYPE_CHECKING:
 afterwards = ExitStack()  # what is done once the command has ended, whether or not it failed
 
 
-def show(plain: Any, as_json: bool, *lines: str) -> None:
-    """Print plain data as JSON, or else lines of text."""
+def show(plain: Any, as_json: bool, *lines: str, warnings: Iterable[str] = ()) -> None:
+    """Print plain data as JSON, or else warnings and lines of text."""
     if as_json:
         from troth.campaigns.canonical_json import as_json as write_json
 
-        lines = (write_json(plain),)
+        lines, warnings = (write_json(plain),), ()
+    for warning in warnings:
+        warn(warning)
     for line in lines:
         typer.echo(line)
 
@@ -50,13 +52,13 @@ def warn(message: str) -> None:
 
 
 @contextmanager
-def progress() -> Iterator[Watch | None]:
+def progress() -> Iterator[Watch]:
     """Yield a function that draws a bar: called with the name of a task, how much is done and how much there is.
 
-    Yields None where standard error is not a terminal, so that nothing is drawn.
+    It draws nothing where standard error is not a terminal.
     """
     if sys.stderr is None or not sys.stderr.isatty():
-        yield None
+        yield lambda task, done, total: None  # noqa: ARG005
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -76,8 +78,3 @@ def progress() -> Iterator[Watch | None]:
             bar.update(tasks[task], completed=done, total=total)
 
         yield watch
-
-
-def watch_as(watch: Watch | None, task: str) -> Callable[[int, int], None] | None:
-    """Return the function that draws the bar of one task, or None if nothing is drawn."""
-    return None if watch is None else lambda done, total: watch(task, done, total)

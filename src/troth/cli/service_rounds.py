@@ -69,13 +69,9 @@ def close_round(
     as_json: AsJson = False,
 ) -> None:
     """Close a round and pay what has become payable, unless the model does not fit."""
+    states = ("open", "closed") if anyway else ("open",) if beacon is None else ("closed",)
     client, chosen = find_campaign(server, campaign)
-    if number is None:
-        states = ("open", "closed") if anyway else ("open",) if beacon is None else ("closed",)
-        numbers = [each["number"] for each in client.list_rounds(chosen["id"]) if each["state"] in states]
-        if not numbers:
-            raise DataError(f"{printable(chosen['name'])}: no round is {states[0]}")
-        number = numbers[-1]
+    number = find_round(client, chosen, number, states, f"no round is {states[0]}")
     if dry_run:
         would = client.dry_run(chosen["id"], number, final=final)
         show_lines(would, as_json, would_be_paid(would))
@@ -100,8 +96,9 @@ def finish(campaign: TheCampaign, server: Server = None, as_json: AsJson = False
 @rounds.command("publish")
 def publish(campaign: TheCampaign, number: TheRound = None, server: Server = None, as_json: AsJson = False) -> None:
     """Show providers what they were paid, and why."""
-    client, chosen, paid = find_round(server, campaign, number, "paid", "no paid round waits to be published")
-    published = client.publish_round(chosen["id"], paid["number"])
+    client, chosen = find_campaign(server, campaign)
+    number = find_round(client, chosen, number, ("paid",), "no paid round waits to be published")
+    published = client.publish_round(chosen["id"], number)
     show_lines(published, as_json, [about_round(published)])
 
 
@@ -114,16 +111,18 @@ def reopen(
     as_json: AsJson = False,
 ) -> None:
     """Reopen a round that was closed and could not be paid."""
-    client, chosen, closed = find_round(server, campaign, number, "closed", "no round is closed and unpaid")
-    reopened = client.reopen_round(chosen["id"], closed["number"], deadline=deadline)
+    client, chosen = find_campaign(server, campaign)
+    number = find_round(client, chosen, number, ("closed",), "no round is closed and unpaid")
+    reopened = client.reopen_round(chosen["id"], number, deadline=deadline)
     show_lines(reopened, as_json, [about_round(reopened)])
 
 
 @rounds.command("set-aside")
 def set_aside(campaign: TheCampaign, number: TheRound = None, server: Server = None, as_json: AsJson = False) -> None:
     """End a round that was closed and could not be paid: nobody is paid for it, and later days go on."""
-    client, chosen, closed = find_round(server, campaign, number, "closed", "no round is closed and unpaid")
-    ended = client.set_round_aside(chosen["id"], closed["number"])
+    client, chosen = find_campaign(server, campaign)
+    number = find_round(client, chosen, number, ("closed",), "no round is closed and unpaid")
+    ended = client.set_round_aside(chosen["id"], number)
     show_lines(ended, as_json, [about_round(ended)])
 
 
@@ -262,10 +261,6 @@ def payouts(
 
 def _payments(server: str | None, campaign: str, number: int | None) -> tuple[dict[str, Any], dict[str, Any]]:
     client, chosen = find_campaign(server, campaign)
-    if number is None:
-        paid = [each for each in client.list_rounds(chosen["id"]) if each["state"] in ("paid", "published")]
-        if not paid:
-            waiting = "published" if "provider" in chosen else "paid"
-            raise DataError(f"{printable(chosen['name'])}: no round is {waiting} yet")
-        number = paid[-1]["number"]
+    waiting = "published" if "provider" in chosen else "paid"
+    number = find_round(client, chosen, number, ("paid", "published"), f"no round is {waiting} yet")
     return chosen, {**client.list_payments(chosen["id"], number), "terms": chosen["terms"]}

@@ -66,7 +66,18 @@ def find(
     history: Any = None,
     watch: Callable[[str, int, int], None] | None = None,
 ) -> Findings:
-    """Check a paid campaign, above all its last day on which several reported."""
+    """Check a paid campaign, above all its last day on which several reported.
+
+    Parameters
+    ----------
+    simulations
+        How many simulations say what lies earn.
+    history
+        Past days (a `troth.History`, or any table) on which the known lies are replayed; by default those that the
+        campaign file names under ``[history]``.
+    watch
+        Called with what is being done, how much of it is done, and how much there is.
+    """
     findings = Findings()
     if not result.rounds:
         return findings

@@ -14,7 +14,7 @@ import numpy as np
 from troth.campaigns.canonical_json import finite
 from troth.campaigns.ledger import Ledger, write_whole
 from troth.campaigns.ledger_entries import reader_of, recorded_reports
-from troth.campaigns.verify import campaign_of, check_ledger
+from troth.campaigns.verify import check_ledger
 from troth.certificates.fit import doubt_of
 from troth.core.contract import DoubtsReports, LeavesCandidates, one_each
 from troth.core.errors import DataError, MissingCapabilityError
@@ -64,7 +64,7 @@ class Result:
         self.campaign, self.ledger, self.paid_now = campaign, ledger, paid_now
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _revived, (self.ledger.to_bytes(), self._own_model, self._own_rule, self.paid_now)
+        return type(self), (self.campaign, self.ledger, self.paid_now)
 
     @cached_property
     def rounds(self) -> tuple[PaidRound, ...]:
@@ -283,7 +283,7 @@ class Result:
         return write_whole(path, self.ledger.to_bytes(), private=True)
 
     def to_html(self, **options: Any) -> str:
-        """Return the page, which needs no network; options are those of `troth.results.page.render`."""
+        """Return the page, which needs no network; options are those of `troth.results.findings.find`."""
         from troth.results.page import render
 
         return render(self, **options)
@@ -339,9 +339,3 @@ def csv_text(rows: Iterable[Iterable[Any]]) -> str:
     text = io.StringIO()
     csv.writer(text).writerows(rows)
     return text.getvalue()
-
-
-def _revived(raw: bytes, model: Any, rule: Any, paid_now: tuple[Day, ...]) -> Result:
-    """Make a result of a ledger's bytes: how results are pickled."""
-    ledger = Ledger.from_bytes(raw)
-    return Result(campaign_of(ledger, model=model, rule=rule), ledger, paid_now)

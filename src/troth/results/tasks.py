@@ -89,9 +89,10 @@ class TaskResult(Result):
         by_name = self.shares.select(["provider", "share"]).group_by("provider")
         table = by_name.aggregate([("share", "stddev"), ("share", "count")])
         columns = (table.column(name).to_pylist() for name in ("provider", "share_stddev", "share_count"))
-        rows = list(zip(*columns, strict=True))
-        few = {name: everybody / sqrt(count) for name, _, count in rows if count < _FEW}
-        return {name: few[name] if name in few else spread / sqrt(count - 1) for name, spread, count in rows}
+        return {
+            name: everybody / sqrt(count) if count < _FEW else own / sqrt(count - 1)
+            for name, own, count in zip(*columns, strict=True)
+        }
 
     @cached_property
     def notes(self) -> tuple[str, ...]:

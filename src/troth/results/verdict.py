@@ -154,11 +154,13 @@ class Verdict:
             "doubt": self.doubt or None,
         }
 
-    def __str__(self) -> str:
+    @property
+    def _model_line(self) -> str:
         p = "" if self.fit is None else f" (p = {self.fit.p_value:.3f})"
-        lines = [
-            f"model                      {self.word}{p}: {self.meaning}",
-        ]
+        return f"model                      {self.word}{p}: {self.meaning}"
+
+    def __str__(self) -> str:
+        lines = [self._model_line]
         if self.checked and self.days:
             lines.append(f"checked on                 {self.checked}")
         if self.odd:
@@ -261,18 +263,14 @@ class TaskVerdict(Verdict):
         names = self.tested.not_replayed
         listed = ", ".join(repr(name) for name in names[:_SHOWN])
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        return f". Not checked: what other labels would have earned in place of {listed}{more}, {self._why_not}"
-
-    @property
-    def _why_not(self) -> str:
-        many = self.tested is not None and len(self.tested.frequencies) > MOST_LABELS
-        return f"there are more than {MOST_LABELS} labels" if many else f"answered fewer than {FEWEST} times"
+        many = len(self.tested.frequencies) > MOST_LABELS
+        why = f"there are more than {MOST_LABELS} labels" if many else f"answered fewer than {FEWEST} times"
+        return f". Not checked: what other labels would have earned in place of {listed}{more}, {why}"
 
     def __str__(self) -> str:
-        p = "" if self.fit is None else f" (p = {self.fit.p_value:.3f})"
         return "\n".join(
             [
-                f"model                      {self.word}{p}: {self.meaning}",
+                self._model_line,
                 f"on average                 {self.mean:.1%} of the price, and {self.empty:.1%} for an empty answer",
                 f"below the empty share      {self._below}",
             ]

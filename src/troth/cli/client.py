@@ -13,11 +13,12 @@ import typer
 from troth.cli.options import AsJson, CampaignFile
 from troth.cli.output import progress, warn
 from troth.cli.service_connection import Server, TheCampaign, compare_head, find_campaign, find_round, open_client
-from troth.cli.service_lines import as_read, receipt_lines, show_lines, table_lines
+from troth.cli.service_lines import as_read, receipt_lines, show_lines
 from troth.cli.service_rounds import export, payments, payouts, rounds, why
 from troth.core.errors import DataError
 from troth.operations import SCOPES
 from troth.results.formats import printable
+from troth.results.tables import table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

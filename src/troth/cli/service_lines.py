@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from troth.cli.output import show
 from troth.core.errors import DataError
 from troth.results.formats import counted, printable
+from troth.results.tables import table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,17 +115,6 @@ def receipt_lines(chosen: dict[str, Any], receipt: dict[str, Any]) -> list[str]:
     if receipt["receipt"] is not None:
         rows.append(["signed by", receipt["receipt"]["key"]])
     return ["receipt", *(f"  {line}" for line in table_lines(None, rows))]
-
-
-def table_lines(heads: Sequence[str] | None, rows: Sequence[Sequence[str]], *, right: int | None = None) -> list[str]:
-    """Return lines of aligned columns; from the column ``right`` on, aligned to the right."""
-    lines = [[printable(cell) for cell in row] for row in ([heads, *rows] if heads is not None else rows)]
-    columns = []
-    for index, column in enumerate(zip(*lines, strict=True)):
-        width = max(map(len, column))
-        to_the_right = right is not None and index >= right
-        columns.append([cell.rjust(width) if to_the_right else cell.ljust(width) for cell in column])
-    return ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
 
 
 def show_lines(plain: Any, as_json: bool, lines: Sequence[str]) -> None:

@@ -15,23 +15,19 @@ from troth.cli.service_lines import (
     day_text,
     refuse_unpaid,
     show_lines,
-    table_lines,
     task_lines,
     verdict_lines,
     would_be_paid,
 )
 from troth.core.errors import DataError
 from troth.results.formats import counted, printable
+from troth.results.tables import table_lines
 
 DeadlineTime = Annotated[
     str | None, typer.Option("--deadline", help="When it closes automatically, such as 2026-05-04T12:00:00Z.")
 ]
 
-_SET_BACK = (
-    "the service's database was set back to an older copy. Pay out nothing of batch {batch}, and void what was paid"
-)
-_PAID_TWICE = "payment {id} of batch {batch} is in {path} already: " + _SET_BACK
-_ANOTHER_BATCH = "{path} has other payments than batch {batch} of the service: " + _SET_BACK
+_SET_BACK = "the service's database was set back to an older copy. Pay out nothing of batch {}, and void what was paid"
 
 rounds = typer.Typer(help="Open, close, pay and publish rounds.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -247,7 +243,8 @@ def payouts(
         name, content = f"{stem}{batch:04d}", client.show_payouts(chosen["id"], batch)
         for line in content["payments"]:
             if line["id"] in exported and exported[line["id"]] != f"{name}.json":
-                raise DataError(_PAID_TWICE.format(id=line["id"], path=directory / exported[line["id"]], batch=batch))
+                twice = f"payment {line['id']} of batch {batch} is in {directory / exported[line['id']]} already"
+                raise DataError(f"{twice}: {_SET_BACK.format(batch)}")
         for ending in ("json", "csv"):
             path = directory / f"{name}.{ending}"
             if not path.exists():
@@ -255,7 +252,8 @@ def payouts(
                 replace_private(path, csv or (write_json(content) + "\n").encode())
                 written.append(str(path))
             elif {each["id"] for each in content["payments"]} - exported.keys():
-                raise DataError(_ANOTHER_BATCH.format(path=path, batch=batch))
+                other = f"{path} has other payments than batch {batch} of the service"
+                raise DataError(f"{other}: {_SET_BACK.format(batch)}")
     show_lines({"written": written}, as_json, [f"wrote {path}" for path in written] or ["nothing new to pay out"])
 
 

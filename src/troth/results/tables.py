@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from troth.results.formats import number, printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from troth.results.result import Result
 
 _MOST_LINES = 60
@@ -71,13 +73,25 @@ def aligned(table: Shown) -> list[str]:
     """Return the lines of a table, names to the left and numbers to the right; of many lines the ends."""
     head, lines, _, left_out = table
     shown = lines if len(lines) <= _MOST_LINES else [*lines[:30], ["…"] * len(head), *lines[-29:]]
-    widths = [max(len(row[i]) for row in [head, *shown]) for i in range(len(head))]
-    names = head.index("provider")
-    text = []
-    for row in [head, *shown]:
-        cells = [c.ljust(w) if i <= names else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
-        text.append("  " + "  ".join(cells).rstrip())
-    return [*text, f"  {left_out}"] if left_out else text
+    text = table_lines(head, shown, right=head.index("provider") + 1)
+    return [f"  {line}" for line in [*text, left_out] if line]
+
+
+def table_lines(head: Sequence[str] | None, rows: Sequence[Sequence[str]], right: int | None = None) -> list[str]:
+    """Return lines of aligned columns; from the column ``right`` on, aligned to the right.
+
+    Examples
+    --------
+    >>> table_lines(["name", "rows"], [["Ash", "4"]], right=1)
+    ['name  rows', 'Ash      4']
+    """
+    columns = []
+    for index, column in enumerate(zip(*([] if head is None else [head]), *rows, strict=True)):
+        cells = [printable(cell) for cell in column]
+        width = max(map(len, cells))
+        to_the_right = right is not None and index >= right
+        columns.append([cell.rjust(width) if to_the_right else cell.ljust(width) for cell in cells])
+    return ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
 
 
 def as_text(result: Result, width: int = 0) -> str:

@@ -87,22 +87,18 @@ def certify(
         from troth.campaigns.task_checks import certify_task_campaign
         from troth.results.task_page import assumed_of
 
-        proved = certify_task_campaign(terms, beside(terms, terms.source or ()))
-        assumed = assumed_of(terms)
-        lines = [str(proved), "", "assumed, not proved:", *(f"  – {line}" for line in assumed)]
-        show({"claims": proved.to_dict(), "assumed": list(assumed)}, as_json, *lines)
-        return
-    with progress() as watch:
-        reports = _reports(terms, providers, rows, watch)
-    setting = setting_of(terms, reports, providers, rows)
-    certificate = certify_campaign(terms, setting, reports)
-    plain = {"claims": certificate.to_dict(), "assumed": list(ASSUMED)}
-    days = len({report.day for report in reports})
-    where = (
-        f"{setting} on the first of {days} days; claims hold on all of them" if days > 1 and rows is None else setting
-    )
-    text = f"{where}\n{certificate}\n\nassumed, not proved:"
-    show(plain, as_json, text, *(f"  – {line}" for line in ASSUMED))
+        where, assumed = [], assumed_of(terms)
+        certificate = certify_task_campaign(terms, beside(terms, terms.source or ()))
+    else:
+        with progress() as watch:
+            reports = _reports(terms, providers, rows, watch)
+        setting, assumed = setting_of(terms, reports, providers, rows), ASSUMED
+        certificate = certify_campaign(terms, setting, reports)
+        days = len({report.day for report in reports})
+        on_days = f" on the first of {days} days; claims hold on all of them" if days > 1 and rows is None else ""
+        where = [f"{setting}{on_days}"]
+    lines = [*where, f"{certificate}\n", "assumed, not proved:", *(f"  – {line}" for line in assumed)]
+    show({"claims": certificate.to_dict(), "assumed": list(assumed)}, as_json, *lines)
 
 
 def _reports(terms: Campaign, providers: int | None, rows: int | None, watch: Watch) -> list[Report]:

@@ -42,18 +42,17 @@ def verdict_lines(verdict: dict[str, Any] | None) -> list[str]:
     if verdict is None:
         return []
     lines = [f"model {verdict['model']}: {verdict['meaning']}", *map(printable, verdict.get("notes", []))]
-    less = {"less": verdict["better_with_less"]} if verdict["gain_of_less"] else {}
     if verdict["below_empty_report"] is None:
         return [*lines, "nor is it known who would have earned more with an empty or a smaller report"]
-    scopes = {"nothing": "", "less": ""}
-    if verdict.get("days", 0) > 1:
-        scopes = {
-            "nothing": f", on average over {verdict['days']} days",
-            "less": f", on day {verdict['last_day']} alone",
-        }
-    for what, gains in {"nothing": verdict["below_empty_report"], **less}.items():
+    over_days = on_day = ""
+    if verdict["days"] > 1:
+        over_days, on_day = f", on average over {verdict['days']} days", f", on day {verdict['last_day']} alone"
+    better = {f"nothing{over_days}": verdict["below_empty_report"]}
+    if verdict["gain_of_less"]:
+        better[f"less{on_day}"] = verdict["better_with_less"]
+    for what, gains in better.items():
         listed = ", ".join(f"{printable(name)} ({gain:.1%} of the cap)" for name, gain in gains.items())
-        lines.append(f"better off with {what}{scopes[what]}: {listed or 'nobody'}")
+        lines.append(f"better off with {what}: {listed or 'nobody'}")
     return lines
 
 

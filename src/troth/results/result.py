@@ -324,9 +324,9 @@ class Result:
         from troth.results.tables import payment_table
         from troth.results.templating import make_environment
 
-        head, lines = payment_table(self)
+        table = payment_table(self)
         template = make_environment().get_template("results/notebook.html")
-        return template.render(title=self.headline(), picture=self.plot(), head=head, lines=lines)
+        return template.render(title=self.headline(), picture=self.plot(), head=table.head, lines=table.lines)
 
 
 def harmless(name: str) -> str:

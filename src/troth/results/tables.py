@@ -14,20 +14,6 @@ if TYPE_CHECKING:
 _MOST_LINES = 60
 
 
-def payment_table(result: Result) -> tuple[list[str], list[list[str]]]:
-    """Return the head and the lines of the table; days come first where there are days."""
-    campaign = result.campaign
-    every = [(paid.day, payment) for paid in result.rounds for payment in paid.payments]
-    scored = any(payment.score is not None for _, payment in every)
-    head = ["day"] * campaign.daily + ["provider", "rows" if campaign.task is None else "tasks"] + ["score"] * scored
-    lines = []
-    for day, payment in every:
-        score = "–" if payment.score is None else number(payment.score)
-        cells = [str(day)] * campaign.daily + [printable(payment.provider), f"{payment.rows:,}"] + [score] * scored
-        lines.append([*cells, f"{payment.share:.2%}", campaign.text(payment.payment)])
-    return [*head, "share of cap", f"payment {campaign.currency}".strip()], lines
-
-
 class Shown(NamedTuple):
     """A table, the share of each line, and what it leaves out."""
 
@@ -41,6 +27,21 @@ class Shown(NamedTuple):
         bars = [f"{'█' * round(20 * max(share, 0.0)):<20}" for share in self.shares]
         lines = [[*line[:-1], bar, line[-1]] for line, bar in zip(self.lines, bars, strict=True)]
         return self._replace(head=[*self.head[:-1], "", self.head[-1]], lines=lines)
+
+
+def payment_table(result: Result) -> Shown:
+    """Return a table of every payment; days come first where there are days."""
+    campaign = result.campaign
+    every = [(paid.day, payment) for paid in result.rounds for payment in paid.payments]
+    scored = any(payment.score is not None for _, payment in every)
+    head = ["day"] * campaign.daily + ["provider", "rows" if campaign.task is None else "tasks"] + ["score"] * scored
+    lines = []
+    for day, payment in every:
+        score = "–" if payment.score is None else number(payment.score)
+        cells = [str(day)] * campaign.daily + [printable(payment.provider), f"{payment.rows:,}"] + [score] * scored
+        lines.append([*cells, f"{payment.share:.2%}", campaign.text(payment.payment)])
+    head += ["share of cap", f"payment {campaign.currency}".strip()]
+    return Shown(head, lines, [payment.share for _, payment in every])
 
 
 def totals_table(result: Result) -> Shown:
@@ -63,10 +64,8 @@ def totals_table(result: Result) -> Shown:
 
 def shown_table(result: Result) -> Shown:
     """Return a table of every payment or, where they are many on several days, of each provider's sums."""
-    head, lines = payment_table(result)
-    if len(lines) > _MOST_LINES and len(result.rounds) > 1:
-        return totals_table(result)
-    return Shown(head, lines, [payment.share for paid in result.rounds for payment in paid.payments])
+    table = payment_table(result)
+    return totals_table(result) if len(table.lines) > _MOST_LINES and len(result.rounds) > 1 else table
 
 
 def aligned(table: Shown) -> list[str]:

@@ -55,7 +55,7 @@ class Answers(NamedTuple):
     """
 
     tasks: Any
-    places: Array
+    places: Any
     labels: list[str]
     counts: Array
 

@@ -324,25 +324,21 @@ def judge(result: Result) -> Verdict:
             if gain > max(_CLEARLY, better.get(name, 0.0)):
                 better[name] = gain
     odd = _odd_reports(result) if fit is not None and not fit.plausible else ()
-    less = {replay.lie: replay.gain for replay in replays}
-    tried = {replay.lie: len(replay.gains) for replay in replays}
     days = len(result.rounds) if result.campaign.daily else 0
-    untried = "" if replays or not result.rounds else _why_untried(result)
-    last_day = last_scored(result)["day"] if days else None
     claim = _truthful_claim(result)
     return Verdict(
         fit,
         why,
         checked,
-        len(result.totals),
-        below,
-        better,
-        less,
-        odd,
-        tried,
-        untried=untried,
+        providers=len(result.totals),
+        below_empty=below,
+        better_with_less=better,
+        gain_of_less={replay.lie: replay.gain for replay in replays},
+        odd=odd,
+        tried={replay.lie: len(replay.gains) for replay in replays},
+        untried="" if replays or not result.rounds else _why_untried(result),
         days=days,
-        last_day=last_day,
+        last_day=last_scored(result)["day"] if days else None,
         most_gained=claim.margin if claim is not None and claim.verdict == "proved" else None,
         limit="" if claim is None else claim.limit,
     )

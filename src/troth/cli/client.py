@@ -14,7 +14,7 @@ from troth.cli.options import AsJson, CampaignFile
 from troth.cli.output import progress, warn
 from troth.cli.service_connection import Server, TheCampaign, compare_head, find_campaign, find_round, open_client
 from troth.cli.service_lines import as_read, receipt_lines, show_lines
-from troth.cli.service_rounds import export, payments, payouts, rounds, why
+from troth.cli.service_rounds import export, payments, payouts, why
 from troth.core.errors import DataError
 from troth.operations import SCOPES
 from troth.results.formats import printable
@@ -252,13 +252,7 @@ def submit(
     show_lines(receipt, as_json, receipt_lines(chosen, receipt))
 
 
-def add_to(app: typer.Typer) -> list[str]:
-    """Add the commands to the program, and return their names."""
-    commands = (login, logout, join, campaigns, create, invite, providers, submit, payments, why, export, payouts)
-    for command in commands:
-        app.command()(command)
-    app.add_typer(rounds, name="round")
-    return [*(command.__name__ for command in commands), "round"]
+COMMANDS = (login, logout, join, campaigns, create, invite, providers, submit, payments, why, export, payouts)
 
 
 def _sign_in(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Depends, FastAPI
 from fastapi.routing import APIRoute
@@ -16,6 +17,10 @@ from troth.operations import ANYONE, OPERATIONS, PREFIX, Access, Lane
 from troth.service import accounts, lanes
 from troth.service.accounts import User
 from troth.service.errors import ForbiddenError, SignInNeededError
+from troth.service.store import Store
+
+if TYPE_CHECKING:
+    from troth.service.app import Settings  # which imports this module
 
 COOKIE = "troth_session"
 Table = Mapping[str, Access]
@@ -60,8 +65,38 @@ async def identify(request: Request) -> User | None:
     return user
 
 
-SignedIn = Annotated[User, Depends(identify)]
 Visitor = Annotated[User | None, Depends(identify)]
+
+
+@dataclass(frozen=True)
+class KnownRequest:
+    """A request, and who sent it."""
+
+    request: Request
+    visitor: User | None
+
+    @property
+    def store(self) -> Store:
+        """The database."""
+        store: Store = self.request.app.state.store
+        return store
+
+    @property
+    def settings(self) -> Settings:
+        """How the service runs."""
+        settings: Settings = self.request.app.state.settings
+        return settings
+
+    @property
+    def user(self) -> User:
+        """Who asks, where the access table lets only those in who are signed in."""
+        assert self.visitor is not None  # noqa: S101
+        return self.visitor
+
+    @property
+    def source(self) -> str:
+        """The address that it comes from."""
+        return self.request.client.host if self.request.client is not None else ""
 
 
 def _sender(request: Request, *, api: bool) -> User | None:

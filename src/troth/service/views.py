@@ -421,6 +421,14 @@ def head_view(tx: Connection, user: User, campaign: str, since: int) -> response
     return responses.Head(**head)
 
 
+def own_payment(tx: Connection, user: User, campaign: str, number: int) -> responses.Payments:
+    """Return what a provider was paid in a round, once it is published."""
+    shown = payments_view(tx, user, campaign, number)
+    if not shown.payments:
+        raise NotFoundError("nothing was paid to you in this round")
+    return shown
+
+
 def payment_of(tx: Connection, user: User, campaign: str, number: int, member: str) -> responses.Payments:
     """Return one provider's payment, for the analyst."""
     shown = payments_view(tx, user, campaign, number)

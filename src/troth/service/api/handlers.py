@@ -37,8 +37,7 @@ def me(call: Call) -> responses.Me:
 
 
 def create_token(call: Call, body: requests.SignIn) -> responses.NewToken:
-    source = call.request.client.host if call.request.client is not None else ""
-    account = accounts.check_password(call.store, body.name, body.password, source)
+    account = accounts.check_password(call.store, body.name, body.password, call.source)
     with call.store.write() as tx:
         secret, token = accounts.create_token(tx, account, body.label, body.scopes, body.days)
     return responses.NewToken(token=secret, **dict(views.token_view(token)))

@@ -198,17 +198,20 @@ def timestamp(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def parse_deadline(text: str | None) -> str | None:
-    """Return a time with a zone as the tables have it."""
+def future_deadline(text: str | None) -> str | None:
+    """Return a time with a zone as the tables have it, or refuse one that has passed."""
     if text is None or not text.strip():
         return None
     try:
         moment = datetime.fromisoformat(text.strip())
         if moment.tzinfo is None:
             raise ValueError(text)
-        return timestamp(moment)
+        deadline = timestamp(moment)
     except (ValueError, OverflowError):
         raise InvalidError(f"deadline: {text!r} is not a time with a zone, such as 2026-05-04T12:00:00Z") from None
+    if deadline <= now():
+        raise InvalidError("deadline: must lie in the future")
+    return deadline
 
 
 def _prepared_sqlite(busy_seconds: float) -> Callable[[Any, Any], None]:

@@ -83,6 +83,16 @@ def changes(change: Callable[..., Any], view: Callable[..., Any] | None = None) 
     return writes(work)
 
 
+def settles(work: Callable[..., Any], view: Callable[..., Any]) -> Callable[..., Reply]:
+    """Return the function of an operation that pays, in transactions of its own, and then shows `view`."""
+
+    def settle(call: Call, body: BaseModel | None = None, **values: Any) -> Reply:
+        work(call.store, call.user, **values, **dict(body or ()))
+        return call.once(lambda tx: view(tx, call.user, **values))
+
+    return settle
+
+
 @cache
 def _writer(name: str) -> TypeAdapter[Any]:
     return TypeAdapter(getattr(responses, name))

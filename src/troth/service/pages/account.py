@@ -41,7 +41,9 @@ def sign_out(visit: Visit) -> Response:
     """End the session."""
     with visit.store.write() as tx:
         accounts.end_session(tx, visit.request.cookies.get(COOKIE, ""))
-    return forms.sign_out(goto("/sign-in", "goodbye"))
+    response = goto("/sign-in", "goodbye")
+    response.delete_cookie(COOKIE, path="/")
+    return response
 
 
 def enter_page(visit: Visit, secret: Link) -> Response:

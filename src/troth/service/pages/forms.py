@@ -23,7 +23,6 @@ from starlette.responses import Response
 from troth.service.access import COOKIE, Visitor
 from troth.service.accounts import SESSION_DAYS, User
 from troth.service.errors import ForbiddenError, InvalidError
-from troth.service.store import parse_deadline
 from troth.service.uploads import UploadError
 
 VISIT, DEVICE = "troth_visit", "troth_device"
@@ -55,10 +54,10 @@ class Fields:
         """Return whether a box is ticked or a button was pressed."""
         return name in self.data
 
-    def deadline(self) -> str | None:
+    def deadline(self) -> str:
         """Return the deadline, which is in UTC."""
         text = self.text("deadline")
-        return parse_deadline(f"{text}Z" if text and text[-1].isdigit() and "+" not in text else text)
+        return f"{text}Z" if text and text[-1].isdigit() and "+" not in text else text
 
     def file(self, name: str) -> UploadFile | None:
         """Return a file, if one was chosen."""
@@ -174,10 +173,4 @@ def sign_in(request: Request, response: Response, session: str) -> Response:
     """Hand out a session's cookie."""
     set_cookie(request, response, COOKIE, session, SESSION_DAYS)
     response.delete_cookie(VISIT, path="/")
-    return response
-
-
-def sign_out(response: Response) -> Response:
-    """Take the session's cookie back."""
-    response.delete_cookie(COOKIE, path="/")
     return response

@@ -269,37 +269,30 @@ def _unread(terms: Campaign, member: Row[Any], row: Row[Any], waiting: Row[Any])
     """Return a submission that was received, and is not read yet or was refused."""
     unknown: dict[str, Any] = dict.fromkeys(("data_digest", "rows", "summary", "tasks", "confirmed", "receipt"))
     return responses.Submission(
-        **_attributes(waiting, "id", "sha256", "received", "problem", "nonce"),
+        **_sent(terms, member, row, waiting),
+        **_attributes(waiting, "received", "problem"),
         **unknown,
         state="refused" if waiting.state == "refused" else "waiting",
-        campaign=row.campaign,
-        round=row.number,
-        day=rounds.read_day(row.day),
-        provider=member.name,
-        file=waiting.name,
-        commitment=terms.commitment,
         preview=[],
         columns=[],
     )
 
 
+def _sent(terms: Campaign, member: Row[Any], row: Row[Any], file: Row[Any]) -> dict[str, Any]:
+    """Return what is known of a file as soon as it has arrived."""
+    about = {"campaign": row.campaign, "round": row.number, "day": rounds.read_day(row.day), "provider": member.name}
+    return _attributes(file, "id", "sha256", "nonce") | about | {"file": file.name, "commitment": terms.commitment}
+
+
 def _submission(keys: Keys, terms: Campaign, member: Row[Any], row: Row[Any], upload: Row[Any]) -> responses.Submission:
-    report = rounds.report_of(member.name, row.day, upload)
     fields = SimpleNamespace(**upload._mapping, provider=member.name, number=row.number, day=row.day)
-    receipt: Any = signed_receipt(keys, row.campaign, terms.commitment, fields)
-    if receipt is not None:
-        receipt = (responses.TaskReceipt if "tasks" in receipt else responses.Receipt)(**receipt)
+    receipt = signed_receipt(keys, row.campaign, terms.commitment, fields)
     return responses.Submission(
-        **_attributes(upload, "id", "sha256", "data_digest", "rows", "tasks", "confirmed", "nonce"),
-        campaign=row.campaign,
-        round=row.number,
-        day=report.day,
-        provider=member.name,
-        file=upload.name,
-        summary=report.summary.tolist(),
+        **_sent(terms, member, row, upload),
+        **_attributes(upload, "data_digest", "rows", "tasks", "confirmed"),
+        summary=json.loads(upload.summary),
         received=upload.created,
-        commitment=terms.commitment,
-        receipt=receipt,
+        receipt=None if receipt is None else responses.Receipt(**receipt),
         **json.loads(upload.shown),
     )
 

@@ -271,13 +271,8 @@ def check_open(row: Row[Any], member: Row[Any], at: str | None = None) -> None:
 
 def _read_late(tx: Connection, row: Row[Any], upload: str) -> bool:
     """Return whether an upload that was read after its round closed can still be confirmed."""
-    if row.state == "open":
-        until = row.deadline
-    elif row.state == "closed" and row.settled is None:
-        until = row.closed
-    else:
-        return False
-    if until is None:
+    until = row.deadline if row.state == "open" else row.closed
+    if until is None or row.settled is not None:
         return False
     late = (queued.c.done > until) & (queued.c.done > after(minutes=-GRACE_MINUTES))
     return bool(tx.scalar(select(exists().where(queued.c.id == upload, queued.c.state == "read", late))))

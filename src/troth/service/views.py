@@ -7,7 +7,7 @@ not the caps. Terms are shown to providers without the names, groups, weights an
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -142,21 +142,15 @@ def _public(terms: Campaign) -> responses.PublicData | None:
 
 def round_view(tx: Connection, user: User, campaign: str, number: int) -> responses.Round:
     """Return a round as its owner or one of its providers may see it."""
-    (shown,) = _views_of_rounds(tx, user, campaign, lambda: [rounds.find_round(tx, campaign, number)])
+    (shown,) = list_rounds(tx, user, campaign, number)
     return shown
 
 
-def list_rounds(tx: Connection, user: User, campaign: str) -> Sequence[responses.Round]:
-    """Return all rounds of a campaign."""
-    return _views_of_rounds(tx, user, campaign, lambda: rounds.list_rounds(tx, campaign))
-
-
-def _views_of_rounds(
-    tx: Connection, user: User, campaign: str, find: Callable[[], Sequence[Row[Any]]]
-) -> Sequence[responses.Round]:
-    """Show rounds to a user, who must own the campaign or provide data to it: nobody else is told which there are."""
-    row, member = campaigns.visible(tx, user, campaign)
-    return own_rounds(tx, campaigns.terms_of(row), find()) if member is None else joined_rounds(tx, member, find())
+def list_rounds(tx: Connection, user: User, campaign: str, number: int | None = None) -> Sequence[responses.Round]:
+    """Return all rounds of a campaign, or one, to whoever owns it or provides data to it."""
+    row, member = campaigns.visible(tx, user, campaign)  # nobody else is told which rounds there are
+    rows = rounds.list_rounds(tx, campaign) if number is None else [rounds.find_round(tx, campaign, number)]
+    return own_rounds(tx, campaigns.terms_of(row), rows) if member is None else joined_rounds(tx, member, rows)
 
 
 def own_rounds(tx: Connection, terms: Campaign, rows: Sequence[Row[Any]]) -> list[responses.OwnRound]:

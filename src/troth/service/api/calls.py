@@ -24,12 +24,8 @@ from troth.service.idempotency import KeyedRequest, Reply, answer_once, earlier_
 from troth.service.uploads import digest_of
 
 _PARAMETERS: dict[str, Any] = {
-    "campaign": requests.Identifier,
-    "member": requests.Identifier,
-    "submission": requests.Identifier,
-    "token": requests.Identifier,
+    **dict.fromkeys(("campaign", "member", "payout", "submission", "token"), requests.Identifier),
     "number": requests.Number,
-    "payout": requests.Identifier,
     "since": Annotated[int, Query(ge=0, le=10**9, description="The lines of the head that you have seen; or 0.")],
     "name": Annotated[
         str, Query(min_length=1, max_length=200, description="The file's name; its ending says the format.")

@@ -18,6 +18,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, exists, func, insert, select, update
 
+from troth.campaigns.private_files import sync_folder
 from troth.service import campaigns, lanes, rounds
 from troth.service.accounts import User
 from troth.service.errors import ConflictError, TooManyError
@@ -60,9 +61,7 @@ def enqueue(
     with path.open("rb") as file:
         os.fsync(file.fileno())
     path.rename(final)
-    folder = os.open(final.parent, os.O_RDONLY)
-    os.fsync(folder)
-    os.close(folder)
+    sync_folder(final.parent)
     fresh = {"state": "waiting", "attempts": 0, "milliseconds": 0, "expanded": 0, "spool": _spool(final.parent)}
     fresh |= {"nonce": rounds.new_nonce()}
     tx.execute(insert(queued).values(id=identifier, name=printable_name(name), received=received, **values, **fresh))

@@ -10,10 +10,10 @@ from markupsafe import Markup
 from sqlalchemy import Connection
 from starlette.responses import Response
 
-from troth.mechanisms import Figures, Scale
+from troth.mechanisms import Figures
 from troth.results.explanation import data_in_words, odds_in_words
 from troth.results.page import ASSUMED
-from troth.results.pictures import Picture, draw_line, draw_score
+from troth.results.pictures import draw_line, draw_score
 from troth.results.task_page import assumed_of
 from troth.service import campaigns, ledgers, task_pay, views
 from troth.service.pages.frame import Visit
@@ -53,8 +53,8 @@ def _explained(visit: Visit, tx: Connection, payments: Payments) -> Response:
         "steps": terms.rule.steps(figures),
         "rule": terms.rule,
         "mathml": mathml,
-        "drawn": drawn,
-        "drawn_line": draw_line,
+        "draw_score": draw_score,
+        "draw_line": draw_line,
         "data": data_in_words(result, payments.day, payment.provider, user.role == "analyst") if result else "",
         "empty": terms.show(int(payment.empty_share * payment.cap.minor)),
     }
@@ -64,8 +64,3 @@ def _explained(visit: Visit, tx: Connection, payments: Payments) -> Response:
 def mathml(formula: str) -> Markup:
     """Return a formula of a rule, which is LaTeX, as a page has it, with breaks where it allows them."""
     return Markup(" ".join(map(convert, formula.split(r"\allowbreak"))))  # noqa: S704 (rules are code, not input)
-
-
-def drawn(scale: Scale) -> Picture:
-    """Draw where the score is on its scale, and an empty report's."""
-    return draw_score(scale.score, scale.low, scale.high, scale.empty_share)

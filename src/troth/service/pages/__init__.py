@@ -19,8 +19,7 @@ from troth.service import lanes
 from troth.service.access import Visitor, identify
 from troth.service.accounts import User
 from troth.service.api import ENDPOINTS
-from troth.service.pages import about, account, analyst, explanation, ledger, provider, rounds, terms
-from troth.service.pages.forms import Fields, Sent, SentWithFile
+from troth.service.pages import about, account, analyst, explanation, forms, ledger, provider, rounds, terms
 from troth.service.pages.frame import Visit
 
 
@@ -55,32 +54,38 @@ class Page(NamedTuple):
         return f"{self.method} {self.path}"
 
     def endpoint(self) -> Callable[..., Any]:
-        """Return what FastAPI calls: the function, in a thread of its lane unless it is a coroutine."""
-        function, again = self.function, self.again
-        if function in ENDPOINTS.values():
-            return function
-        lane: Lane = self.slow or ("reads" if self.method == "GET" else "writes")
+        """Return what FastAPI calls: a form is one of ours, whether or not the function reads it."""
+        if self.function in ENDPOINTS.values():
+            return self.function
 
-        async def endpoint(request: Request, visitor: User | None, form: Fields | None = None, **values: Any) -> Any:
-            visit = Visit(request, visitor) if form is None else Visit(request, visitor, form)
-            try:
-                if iscoroutinefunction(function):
-                    return await function(visit, **values)
-                return await lanes.run(lane, function, visit, **values)
-            except TrothError as error:
-                if again is None:
-                    raise
-                known = {name: values[name] for name in signature(again).parameters if name in values}
-                return await lanes.run("reads", again, replace(visit, error=error), **known)
+        async def endpoint(request: Request, visitor: User | None, **values: Any) -> Any:
+            visit = Visit(request, visitor)
+            if self.method == "GET":
+                return await self._answer(visit, values)
+            if self.welcome is not None:
+                await lanes.run("reads", self.welcome, visit, **values)
+            async with forms.sent(request, visitor, with_file=self.welcome is not None) as form:
+                return await self._answer(replace(visit, form=form), values)
 
-        declared = signature(function, eval_str=True)
+        declared = signature(self.function, eval_str=True)
         _, *read = [each for each in declared.parameters.values() if each.kind is not each.KEYWORD_ONLY]
         given = {"request": Request, "visitor": Visitor}
-        if self.method != "GET":  # a form is one of ours, whether or not the function reads it
-            given["form"] = Sent if self.welcome is None else SentWithFile
         first = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, annotation=kind) for name, kind in given.items()]
         endpoint.__signature__ = declared.replace(parameters=[*first, *read])  # type: ignore[attr-defined]
         return endpoint
+
+    async def _answer(self, visit: Visit, values: dict[str, Any]) -> Any:
+        """Call the function, in a thread of its lane unless it is a coroutine."""
+        lane: Lane = self.slow or ("reads" if self.method == "GET" else "writes")
+        try:
+            if iscoroutinefunction(self.function):
+                return await self.function(visit, **values)
+            return await lanes.run(lane, self.function, visit, **values)
+        except TrothError as error:
+            if self.again is None:
+                raise
+            known = {name: values[name] for name in signature(self.again).parameters if name in values}
+            return await lanes.run("reads", self.again, replace(visit, error=error), **known)
 
 
 _ANALYST, _PROVIDER, _BOTH = Access(("analyst",)), Access(("provider",)), Access(("analyst", "provider"))
@@ -169,8 +174,7 @@ def add_to(app: FastAPI) -> None:
     """Add the pages to the application."""
     router = APIRouter(dependencies=[Depends(identify)], include_in_schema=False)
     for page in PAGES:
-        first = [] if page.welcome is None else [Depends(page.welcome)]
-        router.add_api_route(page.path, page.endpoint(), methods=[page.method], response_model=None, dependencies=first)
+        router.add_api_route(page.path, page.endpoint(), methods=[page.method], response_model=None)
     app.router.routes.extend(router.routes)
     static = Unchanged(directory=str(files("troth.service") / "static"), packages=[("troth.results", "assets")])
     app.mount("/static", static, name="static")

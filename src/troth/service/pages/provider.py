@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Row
-from starlette.requests import Request
 from starlette.responses import Response
 
 from troth.campaigns.toml import to_toml
 from troth.results.pictures import Bar, Picture, draw_bars
 from troth.service import campaigns, incoming, lanes, rounds, upload_queue, views
-from troth.service.access import Visitor
 from troth.service.errors import InvalidError
 from troth.service.pages.forms import Fields
 from troth.service.pages.frame import Visit, goto
@@ -68,12 +66,11 @@ def round_page(visit: Visit, campaign: str, number: int) -> Response:
     return visit.page("submit.html", **context)
 
 
-async def check_welcome(request: Request, campaign: Identifier, number: Number, visitor: Visitor) -> None:
+def check_welcome(visit: Visit, campaign: str, number: int) -> None:
     """Refuse a form with a file before it is read; a small one is read first, and its page shows what is wrong."""
-    length = request.headers.get("content-length", "")
+    length = visit.request.headers.get("content-length", "")
     if not (length.isascii() and length.isdigit() and int(length) <= _SMALL):
-        visit = Visit(request, visitor)
-        await lanes.run("reads", incoming.check_welcome, visit.store, visit.user, campaign, number)
+        incoming.check_welcome(visit.store, visit.user, campaign, number)
 
 
 async def submit(visit: Visit, campaign: Identifier, number: Number) -> Response:

@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
 from starlette.responses import Response
 
 from troth.campaigns.toml import to_toml
 from troth.mechanisms import offered_rules
 from troth.models import FAMILIES
 from troth.service import campaigns, incoming, views
-from troth.service.access import Visitor
 from troth.service.errors import InvalidError
 from troth.service.pages import terms_form
 from troth.service.pages.forms import Fields
@@ -124,9 +122,8 @@ def change_terms(visit: Visit, campaign: Identifier) -> Response:
     return goto(f"/campaigns/{campaign}", "changed")
 
 
-def check_owner(request: Request, campaign: Identifier, visitor: Visitor) -> None:
+def check_owner(visit: Visit, campaign: str) -> None:
     """Refuse a file before it is read, unless the campaign is the analyst's own."""
-    visit = Visit(request, visitor)
     with visit.store.read() as tx:
         campaigns.owned(tx, visit.user, campaign)
 

@@ -152,7 +152,7 @@ class Normal(ReferenceNoise, NormalMean):
     def first_guess(cls, column: Column, /) -> FirstGuess:
         """Take the centre from the data, the noise from the spread within reports, and twice the spread for the mean.
 
-        Decoys are drawn with means from the prior. If it is read off the data, the real peers are at its centre, and the
+        Decoys have means from the prior. Where it is read off the data the real peers are at its centre, and the
         narrower it is, the less an honest report tells them from decoys.
         """
         x = column.numbers

@@ -130,30 +130,18 @@ class Audit:
         return plot_audit(self, path)
 
 
-class Total:
-    """Sums over simulations from which a finding is made."""
+def finding_of(name: str, sums: Array, simulations: int, rule: Rule, false_alarm: float, accounts: int) -> Finding:
+    """Return the mean gain with its empirical Bernstein interval; unbounded rules are taken to reach 20 sd.
 
-    def __init__(self) -> None:
-        self.simulations = 0
-        self.truth = self.earned = self.squares = self.refused = 0.0
-
-    def add(self, truth: Array, earned: Array, refused: Any) -> None:
-        """Add what truth and lie earned in some simulations, and in which the lie was refused."""
-        gain = earned - truth
-        self.simulations += len(gain)
-        self.truth += float(truth.sum())
-        self.earned += float(earned.sum())
-        self.squares += float((gain * gain).sum())
-        self.refused += float(refused.sum())
-
-    def finding(self, name: str, rule: Rule, false_alarm: float, accounts: int) -> Finding:
-        """Return the mean gain with its empirical Bernstein interval; unbounded rules are taken to reach 20 sd."""
-        n = self.simulations
-        gain = (self.earned - self.truth) / n
-        variance = max(self.squares / n - gain * gain, 0.0) * n / max(n - 1, 1)
-        odds = float(np.log(3 / false_alarm))
-        reach = 1.0 + accounts if rule.individually_rational else np.sqrt(variance) * 20
-        margin = float(np.sqrt(2 * variance * odds / n) + 3 * reach * odds / n)
-        least, most = (-1.0, float(accounts)) if rule.individually_rational else (-np.inf, np.inf)  # of any gain
-        low, high = max(gain - margin, least), min(gain + margin, most)
-        return Finding(name, self.truth / n, self.earned / n, gain, low, high, 2 * margin, self.refused / n)
+    ``sums`` are over simulations: what truth and lie earned, the squares of gains, and how often the lie was refused.
+    """
+    truth, earned, squares, refused = map(float, sums)
+    gain = (earned - truth) / simulations
+    variance = max(squares / simulations - gain * gain, 0.0) * simulations / max(simulations - 1, 1)
+    odds = float(np.log(3 / false_alarm))
+    reach = 1.0 + accounts if rule.individually_rational else np.sqrt(variance) * 20
+    margin = float(np.sqrt(2 * variance * odds / simulations) + 3 * reach * odds / simulations)
+    least, most = (-1.0, float(accounts)) if rule.individually_rational else (-np.inf, np.inf)  # of any gain
+    low, high = max(gain - margin, least), min(gain + margin, most)
+    means = truth / simulations, earned / simulations
+    return Finding(name, *means, gain, low, high, 2 * margin, refused / simulations)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from troth.audits.plots import heat_map
 from troth.audits.simulate import audit
 from troth.audits.strategies import Lie, as_strategy
 
@@ -34,9 +35,11 @@ class Comparison:
 
     def plot(self, path: Any = None) -> Any:
         """Draw rules against lies; needs matplotlib (the extra ``plots``)."""
-        from troth.audits.plots import plot_comparison
-
-        return plot_comparison(self, path)
+        rows = {
+            name: [(audited[lie].gain, audited[lie].verdict == "gains") for lie in self.lies]
+            for name, audited in self.audits.items()
+        }
+        return heat_map(rows, self.lies, "What a lie gains over the truth", path)
 
 
 def compare(

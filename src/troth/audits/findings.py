@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from troth.audits.plots import plot_audit
 from troth.core.notebook import html_table
 
 if TYPE_CHECKING:
@@ -125,8 +126,6 @@ class Audit:
 
     def plot(self, path: Any = None) -> Any:
         """Draw gains with their intervals; needs matplotlib (the extra ``plots``)."""
-        from troth.audits.plots import plot_audit
-
         return plot_audit(self, path)
 
 

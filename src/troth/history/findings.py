@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.audits.findings import verdict_in_words
+from troth.audits.plots import heat_map
 from troth.history.drift import shelf_life
 from troth.history.stretches import SPLITS
 
@@ -329,9 +330,12 @@ class Backtest:
 
     def plot(self, path: Any = None) -> Any:
         """Draw providers against lies; needs matplotlib (the extra ``plots``)."""
-        from troth.history.plots import plot_backtest
-
-        return plot_backtest(self, path)
+        findings = {"all providers": self.overall}
+        for provider in self.providers:
+            findings[str(provider)] = tuple(self.of(provider, lie) for lie in self.lies)
+        rows = {name: [(f.gain, f.verdict == "gains") for f in of_name] for name, of_name in findings.items()}
+        title = f"{self.name}, {type(self.rule).__name__}: what a lie would have gained on {self.days} past days"
+        return heat_map(rows, self.lies, title, path)
 
 
 def _plain(finding: PastFinding | Stretch | Age | Trend) -> dict[str, Any]:

@@ -127,14 +127,9 @@ def _check_size(models: list[Any], rows: Sequence[int], provider: int, others: l
 
 
 def _expected_shares(rule: Rule, world: Round, marginal: Array, provider: int, own: Array, own_rows: Array) -> Array:
-    """Share of every own report with all that peers could report today, averaged over other days: ``(report, peers)``.
+    """Return the share of every own report with all that peers could report today, averaged over other days.
 
-    Parameters
-    ----------
-    world
-        All that peers could report, ``(peers, provider, statistic)``.
-    marginal
-        How likely each of these is, ``(peers,)``.
+    ``world`` has all that peers could report, ``(peers, provider, statistic)``, with probabilities ``marginal``.
     """
     peers = world.statistics
     if rule.days == 1:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from troth.audits.plots import plot_audit
+from troth.audits.plots import heat_map, plot_audit
 from troth.core.notebook import html_table
 
 if TYPE_CHECKING:
@@ -121,6 +121,32 @@ class Audit:
     def plot(self, path: Any = None) -> Any:
         """Draw gains with their intervals; needs matplotlib (the extra ``plots``)."""
         return plot_audit(self, path)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Audits of several rules with the same lies."""
+
+    audits: dict[str, Audit]
+    lies: tuple[str, ...]
+
+    def __str__(self) -> str:
+        width = max((len(name) for name in self.audits), default=0) + 2
+        short = (lie if len(lie) <= 21 else f"{lie[:10]}…{lie[-10:]}" for lie in self.lies)
+        head = " " * width + "".join(f"{lie:>22}" for lie in short)
+        lines = ["gain of each lie in percent of the cap; * gains significantly", head]
+        for name, audited in self.audits.items():
+            cells = (f"{100 * audited[lie].gain:+.1f}{'*' if audited[lie].low > 0 else ' '}" for lie in self.lies)
+            lines.append(f"{name:<{width}}" + "".join(f"{cell:>22}" for cell in cells))
+        return "\n".join(lines)
+
+    def plot(self, path: Any = None) -> Any:
+        """Draw rules against lies; needs matplotlib (the extra ``plots``)."""
+        rows = {
+            name: [(audited[lie].gain, audited[lie].verdict == "gains") for lie in self.lies]
+            for name, audited in self.audits.items()
+        }
+        return heat_map(rows, self.lies, "What a lie gains over the truth", path)
 
 
 def finding_of(name: str, sums: Array, simulations: int, rule: Rule, false_alarm: float, accounts: int) -> Finding:

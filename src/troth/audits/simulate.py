@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.audits.baselines import TestSetRule
-from troth.audits.findings import Audit, finding_of
+from troth.audits.findings import Audit, Comparison, finding_of
 from troth.audits.strategies import Lie, Strategy, as_strategy, lies_for_model
 from troth.core.contract import (
     Array,
@@ -32,7 +32,7 @@ from troth.core.information import check_generator
 from troth.mechanisms import Round, Rule, group_weights
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 _CHUNK = 1_000_000  # numbers drawn at a time
 
@@ -117,6 +117,24 @@ def audit(
         for label, (play, _), total in zip(labels, tried, sums, strict=True)
     )
     return Audit(rule, simulations, false_alarm, scene.empty_share(np.random.default_rng(1)), findings)
+
+
+def compare(
+    model: Models, rules: Mapping[str, Rule], lies: Sequence[Lie], rows: Sequence[int], **options: Any
+) -> Comparison:
+    """Audit several rules with the same lies and the same random numbers.
+
+    Parameters
+    ----------
+    rules
+        Rules and baselines, by the names that tables give them.
+    lies, rows, options
+        As for `audit`.
+    """
+    strategies = [as_strategy(lie) for lie in lies]
+    audits = {name: audit(model, rule, strategies, rows, **options) for name, rule in rules.items()}
+    names = tuple(finding.lie for finding in next(iter(audits.values())).findings) if audits else ()
+    return Comparison(audits, names)
 
 
 class _Scene:

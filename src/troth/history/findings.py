@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from troth.core.contract import Array
-    from troth.history.drift import Age, Stretch
-    from troth.history.trends import Trend
+    from troth.history.drift import Age, Stretch, Trend
     from troth.mechanisms.rule import Rule
 
 HONEST_PAST = (

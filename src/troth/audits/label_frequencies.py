@@ -15,7 +15,7 @@ from math import exp, pi, sinh, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import logsumexp, ndtr
 
 from troth.mechanisms.task_lines import priors_of
 
@@ -97,13 +97,11 @@ class _Count:
             parts = np.log(total), rate, rate * (1 - rate)
         logs, first, second = (np.add.reduceat(part[self.kind], self.starts, axis=0) for part in parts)
         joint = self.log_prior + logs
-        peak = joint.max(axis=1, keepdims=True)
-        weight = np.exp(joint - peak)
-        size = weight.sum(axis=1, keepdims=True)
-        weight /= size
+        total_log = logsumexp(joint, axis=1, keepdims=True)
+        weight = np.exp(joint - total_log)
         mean = (weight * first).sum(axis=1)
         spread = (weight * (second + first**2)).sum(axis=1) - mean**2
-        return float((peak + np.log(size)).sum()), float(mean.sum()), float(spread.sum())
+        return float(total_log.sum()), float(mean.sum()), float(spread.sum())
 
     def tail(self, mean: float, beyond: float) -> float:
         """Return the chance of a count at least so far above its mean, or below it if ``beyond`` is negative."""

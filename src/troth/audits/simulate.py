@@ -22,7 +22,6 @@ from troth.core.contract import (
     PlansDesigns,
     SamplesData,
     SamplesStatistics,
-    check_is_model,
     has_independent_rows,
     one_each,
     shared_evidence,
@@ -87,7 +86,6 @@ def audit(
     >>> earnings["replicate 2 times"].high < 0
     True
     """
-    check_is_model(model)
     if not isinstance(rule, Rule):
         raise ParameterError(f"rule must be a payment rule, an instance of troth.Rule, not {rule!r}")
     if lies is not None and lie is not None:

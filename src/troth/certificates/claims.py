@@ -12,7 +12,7 @@ import numpy as np
 from troth.certificates.in_the_limit import in_the_limit
 from troth.certificates.witnesses import extreme_round
 from troth.core.claims import STRENGTH, Claim, Verdict
-from troth.core.contract import HasFiniteStates, HasScoreRange, Model, check_is_model, one_each
+from troth.core.contract import HasFiniteStates, HasScoreRange, Model, one_each
 from troth.core.declarations import declared
 from troth.core.errors import MissingCapabilityError, ParameterError, ScoreOutOfRangeError, UnboundedRangeError
 from troth.core.sensitivity import HasSensitivity, Sensitivity, unproved
@@ -105,7 +105,6 @@ def certify(
     >>> certify(troth.models.Bernoulli(1, 1), [9, 9], troth.SyntheticPeers())["sensitive"].least_rows
     2
     """
-    check_is_model(model)
     rule = default_rule() if rule is None else rule
     situations(model, rows, groups, least)  # checks them
     most = [int(n) for n in rows]

@@ -40,8 +40,7 @@ class Replay:
         self.history, self.rule, self.split, self.seed = history, rule, split, seed
         self.model, self.groups = model, groups
         self.evidence = shared_evidence(model)
-        self.summaries = np.asarray(history.summaries, dtype=np.float64)
-        self.present = np.asarray(history.present, dtype=bool)[split.paid]
+        self.summaries, self.present = history.summaries, history.present[split.paid]
         self.reported = self._statistics(self.summaries[split.paid])
         self.rows = history.reduction.rows(self.summaries[split.paid])
         self._earned: dict[SummaryLie, Array] = {}

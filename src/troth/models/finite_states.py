@@ -29,9 +29,6 @@ class FiniteStates(Family):
 
     prior: Vector
 
-    state_word: ClassVar[str] = "state"
-    """What a state is called on the page."""
-
     @classmethod
     def fit_options(cls, _: Reduction, /) -> Mapping[str, Kind | None]:
         """Return the parameters that a fit must be given; it fits the probabilities of the states."""

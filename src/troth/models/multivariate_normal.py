@@ -14,7 +14,6 @@ from scipy.special import multigammaln, psi
 from troth.core.contract import Array, Generator, Model
 from troth.core.errors import DataError, ParameterError
 from troth.core.reductions import Moments, Reduction
-from troth.core.sensitivity import Peers, Sensitivity, one_row_suffices
 from troth.models.family import Example, Family, Matrix, Vector, moments
 from troth.models.first_guess import Column, FirstGuess
 from troth.models.fitting.free_parameters import FreeParameters, Positive, PositiveDefinite, Real
@@ -193,12 +192,8 @@ class MultivariateNormal(ReferenceNoise, NormalVectors):
         """−½ ln(λ/λ₀), summed over independent coordinates."""
         return np.asarray(-0.5 * np.log1p(self._weight * design[..., :1] / self._coordinates[1]).sum(axis=-1))
 
-    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
-        """One peer row suffices.
-
-        Proof. The predictive's mean, and its covariance less the known noise, are the posterior's. ∎
-        """
-        return one_row_suffices(peers, "the predictive's mean and covariance determine the posterior")
+    one_row_suffices: ClassVar[str] = "the predictive's mean and covariance determine the posterior"
+    """Proof. The predictive's mean, and its covariance less the known noise, are the posterior's. ∎"""
 
     def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
         """Return −½ ln det(2π·noise) − ½ (x − mean)ᵀ noise⁻¹ (x − mean) for each row."""
@@ -316,13 +311,10 @@ class MultivariateNormalUnknownCovariance(NormalVectors):
         grown = log_gamma_excess(A) - steps / 2 * psi(A) - 0.5 * np.log1p(design / self.strength)
         return np.asarray(grown.sum(axis=-1))
 
-    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
-        """One peer row suffices.
-
-        Proof. The predictive is a multivariate t whose degrees of freedom give n, so the strength; its location is the
-        posterior mean and its scale matrix a known multiple of Ψ. ∎
-        """
-        return one_row_suffices(peers, "degrees of freedom, location and scale of one row determine it")
+    one_row_suffices: ClassVar[str] = "degrees of freedom, location and scale of one row determine it"
+    """Proof. The predictive is a multivariate t whose degrees of freedom give n, so the strength; its location is the
+    posterior mean and its scale matrix a known multiple of Ψ. ∎
+    """
 
     def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
         """Return −(d/2) ln π for each row."""

@@ -14,7 +14,7 @@ from scipy.special import gammaln
 
 from troth.core.contract import Array, Extremes, Generator
 from troth.core.reductions import Moments, Reduction
-from troth.core.sensitivity import Peers, Sensitivity, one_row_suffices
+from troth.core.sensitivity import Peers
 from troth.models.count_and_sum import count_and_sum
 from troth.models.family import LARGEST_DRAW, Example, Family, moments, scalar_parameters
 from troth.models.first_guess import Column, FirstGuess, rough
@@ -96,13 +96,10 @@ class NormalMean(Family):
         precision = self.scale**-2 + t[..., :1]
         return self.mean + t[..., 1:] / precision + rng.standard_normal(precision.shape) / np.sqrt(precision)
 
-    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
-        """One peer row suffices, against the paper's appendix (erratum E1).
-
-        Proof. The predictive is normal with the posterior mean plus a known offset, and with the posterior variance
-        plus a known noise and dispersion: it determines both. ∎
-        """
-        return one_row_suffices(peers, "the predictive's mean and variance determine the posterior (E1)")
+    one_row_suffices: ClassVar[str] = "the predictive's mean and variance determine the posterior (E1)"
+    """Proof, against the paper's appendix (erratum E1). The predictive is normal with the posterior mean plus a known
+    offset, and with the posterior variance plus a known noise and dispersion: it determines both. ∎
+    """
 
     @classmethod
     def suits_reduction(cls, reduction: Reduction, /) -> bool:
@@ -333,13 +330,10 @@ class NormalUnknownVariance(Family):
         rows = design[..., 0]
         return np.asarray(log_gamma_excess(self.shape + rows / 2) - 0.5 * np.log1p(rows / self.strength))
 
-    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
-        """One peer row suffices.
-
-        Proof. The predictive is Student's t with 2A degrees of freedom, A = shape + n/2, which gives n and with it λ;
-        its location is the posterior mean and its squared scale B(λ + 1)/(Aλ), which gives B. ∎
-        """
-        return one_row_suffices(peers, "degrees of freedom, location and scale of one row determine it")
+    one_row_suffices: ClassVar[str] = "degrees of freedom, location and scale of one row determine it"
+    """Proof. The predictive is Student's t with 2A degrees of freedom, A = shape + n/2, which gives n and with it λ;
+    its location is the posterior mean and its squared scale B(λ + 1)/(Aλ), which gives B. ∎
+    """
 
     def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
         """Return −½ ln 2π for each row."""

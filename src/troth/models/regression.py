@@ -192,6 +192,17 @@ class Regression(Family):
     def _prior_root(self) -> Array:
         return np.asarray(np.linalg.cholesky(self._prior_precision), dtype=np.float64)
 
+    @cached_property
+    def _prior_scale(self) -> Array:
+        """L with LLᵀ = precision⁻¹: coefficients are mean + Lγ."""
+        return np.asarray(np.linalg.inv(self._prior_root).T, dtype=np.float64)
+
+    def _in_units_of_prior(self, gram: Array, product: Array, variance: Array | float = 1.0) -> tuple[Array, Array]:
+        """Return the precision and the product that rows of a variance give coefficients in units of the prior."""
+        root, unit = self._prior_scale, np.asarray(variance)[..., None]
+        precision = root.T @ gram @ root / unit[..., None]
+        return 0.5 * (precision + np.swapaxes(precision, -1, -2)), product @ root / unit
+
     def _information(self, own: Array, peers: Array, both: Array, unit: float, scale: float | None) -> Differences:
         """Second differences of hᵀΛ⁻¹h and of the log-determinant, and the squared residuals of each side around μ_T.
 

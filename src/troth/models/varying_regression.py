@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -41,20 +40,9 @@ class VaryingCoefficients(RandomEffects, Regression):
     def _coefficients(self) -> int:
         return len(self.mean)
 
-    @cached_property
-    def _prior_scale(self) -> Array:
-        """L with LLᵀ = precision⁻¹: coefficients are mean + Lγ."""
-        return np.asarray(np.linalg.inv(self._prior_root).T, dtype=np.float64)
-
-    def _in_units_of_prior(self, gram: Array, product: Array, variance: Array | float = 1.0) -> tuple[Array, Array]:
-        """Return the precision and the product that rows of a variance give coefficients in units of the prior."""
-        root, unit = self._prior_scale, np.asarray(variance)[..., None]
-        precision = root.T @ gram @ root / unit[..., None]
-        return 0.5 * (precision + np.swapaxes(precision, -1, -2)), product @ root / unit
-
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
         """Return the precision that the features give the provider's coefficients."""
-        return compare_products(self._unpack(np.asarray(statistics, dtype=np.float64)).precision[..., 0, :, :])
+        return compare_products(self._without_spread(statistics)[0])
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw (coefficients, τ) from the prior, shape ``(*shape, d + 1)``."""
@@ -156,7 +144,7 @@ class VaryingLinearRegression(VaryingCoefficients):
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
         """Return ZᵀZ in units of the prior; s² is what answers show, on each day anew."""
         t = np.asarray(statistics, dtype=np.float64)
-        return compare_products(self._unpack(t).precision[..., 0, :, :] * t[..., -1:, None])
+        return compare_products(self._without_spread(t)[0] * t[..., -1:, None])
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw statistics for each (coefficients, τ) and precision."""

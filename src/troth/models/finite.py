@@ -15,16 +15,14 @@ from scipy.special import gammaln
 
 from troth.core.contract import Array, Extremes, Forecast, Generator, Model
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
-from troth.core.past import History, PastTasks
+from troth.core.past import PastTasks
 from troth.core.reductions import Counts, Reduction
 from troth.core.sensitivity import Peers, Price, Sensitivity
 from troth.core.support import Support
 from troth.models.categorical import count_codes, draw_codes, draw_counts
-from troth.models.family import CompleteEvidence, Example, Matrix, Vector
-from troth.models.finite_states import FiniteStates
+from troth.models.family import Example, Matrix, Vector
+from troth.models.finite_states import FittedStates
 from troth.models.first_guess import FirstGuess
-from troth.models.fitting.fitted import FittedPrior
-from troth.models.fitting.state_weights import fit_state_weights
 from troth.models.numerics.collisions import log_same_sequence, log_same_type
 from troth.models.numerics.count_recovery import recover_counts
 from troth.models.numerics.extremes import unordered_datasets
@@ -50,7 +48,7 @@ _MOST_STATES = 12  # whose k-rank is quick to find
 
 
 @dataclass(frozen=True)
-class Finite(CompleteEvidence, FiniteStates):
+class Finite(FittedStates):
     """Rows that are symbols 0 … K−1, whose distribution depends on one of m states θ.
 
     Statistic: Σ log p(d|θ), one entry per θ, −∞ allowed. Λ(t) = logsumexp(log p(θ) + t).
@@ -304,11 +302,6 @@ class Finite(CompleteEvidence, FiniteStates):
         collision_probability = _collision_probability(tables, sizes, np.exp(log_posterior), unordered)
         return Forecast(np.exp(log_chance).sum(axis=-1), collision_probability, log_outcomes)
 
-    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
-        """Draw states from the prior, as numbers of shape ``(*shape, 1)``."""
-        prior = np.array(self.prior) / sum(self.prior)
-        return rng.choice(len(prior), p=prior, size=(*shape, 1)).astype(np.float64)
-
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw rows of symbols for each state."""
         return draw_codes(rng, self._sampling_table[parameters[..., 0].astype(np.intp)], rows)
@@ -395,15 +388,6 @@ class Finite(CompleteEvidence, FiniteStates):
         return FirstGuess({"prior": [round(1 / labels, 12)] * labels, "likelihood": table}, meanings=meanings)
 
     given_parameters: ClassVar[tuple[str, ...]] = ("likelihood",)
-
-    @classmethod
-    def fit(cls, history: History, *, likelihood: Any = None) -> FittedPrior:  # type: ignore[override]
-        """Fit the weights of the states to past days; the table of p(symbol|state) is given."""
-        if likelihood is None:
-            raise ParameterError(
-                "Finite: give the table likelihood= of p(symbol|state); the weights of states are fitted"
-            )
-        return fit_state_weights(lambda prior: cls(prior, likelihood), len(likelihood), history)
 
     uses_gold: ClassVar[bool] = True
 

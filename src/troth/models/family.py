@@ -347,6 +347,23 @@ class CompleteEvidence(Family):
         return np.zeros(np.shape(summaries)[:-1])
 
 
+class ReducesRows(Family):
+    """A family whose summary is what its reduction, `Counts` or `Moments`, makes of the rows."""
+
+    @property
+    def _value_word(self) -> str:
+        """What messages call a value."""
+        if self.reduction.labels is not None:
+            return "code"
+        return "count" if self.support.integer else "value"
+
+    def summary(self, data: Any, /) -> Array:
+        """Add up rows: the last axis, or the one before columns."""
+        columns = self.reduction.columns if self.row_axes else None
+        rows = self.support.check(data, self._value_word, columns)
+        return moments(self.reduction.of_rows, rows if self.row_axes else rows[..., None])
+
+
 def moments(compute: Callable[..., Array], *data: Any) -> Array:
     """Return the sums that ``compute`` makes of the data, or refuse values too large for a statistic."""
     with np.errstate(over="ignore", invalid="ignore"):

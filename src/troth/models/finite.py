@@ -19,7 +19,7 @@ from troth.core.past import PastTasks
 from troth.core.reductions import Counts, Reduction
 from troth.core.sensitivity import Peers, Price, Sensitivity
 from troth.core.support import Support
-from troth.models.categorical import count_codes, draw_codes, draw_counts
+from troth.models.categorical import draw_codes, draw_counts
 from troth.models.family import Example, Matrix, Vector
 from troth.models.finite_states import FittedStates
 from troth.models.first_guess import FirstGuess
@@ -93,6 +93,7 @@ class Finite(FittedStates):
     recovers_rows: ClassVar[bool] = True
     own_likelihoods: ClassVar[bool] = True
     by_state: ClassVar[tuple[str, ...]] = ("likelihood",)
+    _value_word = "symbol"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -165,10 +166,6 @@ class Finite(FittedStates):
     def reduction(self) -> Reduction:
         """Counts of each symbol."""
         return Counts(len(self.likelihood[0]))
-
-    def summary(self, data: Any, /) -> Array:
-        """Count each symbol along the last axis."""
-        return count_codes(self.support.check(data, "symbol"), len(self._log_table))
 
     def from_summary(self, summary: Array, /) -> Array:
         """Map counts of symbols to log-likelihoods, where a count of 0 outweighs a log-likelihood of −∞."""

@@ -15,7 +15,7 @@ from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.core.past import History
 from troth.core.reductions import Reduction
 from troth.models.categorical import draw_codes
-from troth.models.family import CompleteEvidence, Family, Vector
+from troth.models.family import CompleteEvidence, Family, ReducesRows, Vector
 from troth.models.fitting.fitted import FittedPrior
 from troth.models.fitting.state_weights import fit_state_weights
 from troth.models.numerics.log_sum_exp import log_sum_exp
@@ -115,7 +115,7 @@ class FiniteStates(Family):
         return draw_codes(rng, self.posterior_probabilities(np.asarray(statistics, dtype=np.float64)), 1)
 
 
-class FittedStates(CompleteEvidence, FiniteStates):
+class FittedStates(CompleteEvidence, ReducesRows, FiniteStates):
     """A family of known states: a fit is given these, the first of ``given_parameters`` with a row for each."""
 
     @classmethod

@@ -14,7 +14,7 @@ from scipy.special import multigammaln, psi
 from troth.core.contract import Array, Generator, Model
 from troth.core.errors import DataError, ParameterError
 from troth.core.reductions import Moments, Reduction
-from troth.models.family import Example, Family, Matrix, Vector, moments
+from troth.models.family import Example, Family, Matrix, ReducesRows, Vector
 from troth.models.first_guess import Column, FirstGuess
 from troth.models.fitting.free_parameters import FreeParameters, Positive, PositiveDefinite, Real
 from troth.models.fitting.moments import day_moments
@@ -29,7 +29,7 @@ _LEAST_ROOT = 1e-5  # of a drawn precision: sums of products with a larger sprea
 
 
 @dataclass(frozen=True)
-class NormalVectors(Family):
+class NormalVectors(ReducesRows):
     """Rows that are normal vectors. Statistic: (n, Σ(x − mean), Σ(x − mean)(x − mean)ᵀ by rows)."""
 
     mean: Vector = field(metadata=parameter("prior mean", vector, [50.0, 8.0]))
@@ -44,10 +44,6 @@ class NormalVectors(Family):
     def reduction(self) -> Reduction:
         """The number of rows, the sums of deviations from the prior mean and their products."""
         return Moments(tuple(self.mean), squares=True)
-
-    def summary(self, data: Any, /) -> Array:
-        """Count the rows and sum deviations from the prior mean and their outer products."""
-        return moments(_moments, self.support.check(data, columns=len(self.mean)), np.array(self.mean))
 
     possible_statistics: ClassVar[str] = (
         "the matrix of n, sums and products has no negative eigenvalue, and no higher rank than there are rows"
@@ -330,16 +326,6 @@ class MultivariateNormalUnknownCovariance(NormalVectors):
             "dof": Positive(4.0, above=len(days.centre) - 1),
             "scale": PositiveDefinite(2 * days.noise),
         }
-
-
-def _moments(data: Array, mean: Array) -> Array:
-    """(n, Σx, Σxxᵀ by rows) of deviations x from the mean, over the rows, the last axis but one."""
-    x = data - mean
-    *leading, rows, d = x.shape
-    outer = np.swapaxes(x, -1, -2) @ x
-    return np.concatenate(
-        [np.full((*leading, 1), float(rows)), x.sum(axis=-2), outer.reshape(*leading, d * d)], axis=-1
-    )
 
 
 def _draw_moments(rng: Generator, shift: Array, root: Array, rows: Array) -> Array:

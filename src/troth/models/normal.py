@@ -15,8 +15,7 @@ from scipy.special import gammaln
 from troth.core.contract import Array, Extremes, Generator
 from troth.core.reductions import Moments, Reduction
 from troth.core.sensitivity import Peers
-from troth.models.count_and_sum import count_and_sum
-from troth.models.family import LARGEST_DRAW, Example, Family, moments, scalar_parameters
+from troth.models.family import LARGEST_DRAW, Example, ReducesRows, scalar_parameters
 from troth.models.first_guess import Column, FirstGuess, rough
 from troth.models.fitting.free_parameters import FreeParameters, Positive, Real
 from troth.models.fitting.moments import day_moments, normal_parameters
@@ -31,7 +30,7 @@ from troth.models.reference_noise import ReferenceNoise
 
 
 @dataclass(frozen=True)
-class NormalMean(Family):
+class NormalMean(ReducesRows):
     """A family whose θ ~ N(mean, scale²) is the mean of normal data with known precision.
 
     Statistic: (Σw, Σw(x − mean)) with weights w in units of the precision 1/unit². Λ(t) = h²/2λ − ½ ln λ with
@@ -56,10 +55,6 @@ class NormalMean(Family):
     def reduction(self) -> Reduction:
         """The number of rows and the sum of deviations from the prior mean."""
         return Moments((self.mean,))
-
-    def summary(self, data: Any, /) -> Array:
-        """Count the rows and sum the deviations from the prior mean along the last axis."""
-        return moments(count_and_sum, self.support.check(data), self.mean)
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """h²/2λ − ½ ln λ."""
@@ -212,7 +207,7 @@ class Normal(ReferenceNoise, NormalMean):
 
 
 @dataclass(frozen=True)
-class NormalUnknownVariance(Family):
+class NormalUnknownVariance(ReducesRows):
     """Values with unknown mean and variance: σ² ~ InvGamma(shape, scale), μ | σ² ~ N(mean, σ²/strength).
 
     Statistic: (n, Σ(x − mean), Σ(x − mean)²). Λ(t) = lnΓ(A) − A ln B − ½ ln λ with A = shape + n/2,
@@ -232,10 +227,6 @@ class NormalUnknownVariance(Family):
     description: ClassVar[str] = "numbers with unknown noise"
     example: ClassVar[Example] = Example("a length whose spread is unknown too", ("length",), "bench")
     theta: ClassVar[tuple[str, ...]] = ("mean of {column}", "variance of {column}")
-
-    def statistics(self, data: Any, /) -> Array:
-        """Count the rows and sum deviations from the prior mean and their squares along the last axis."""
-        return moments(count_sum_and_square, self.support.check(data), self.mean)
 
     @property
     def reduction(self) -> Reduction:
@@ -354,12 +345,6 @@ class NormalUnknownVariance(Family):
 def draw_variance(rng: Generator, shape: float, scale: float, size: tuple[int, ...]) -> Array:
     """Draw from an inverse gamma, up to what doubles can square."""
     return np.asarray(scale / np.maximum(rng.standard_gamma(shape, size=size), scale / LARGEST_DRAW))
-
-
-def count_sum_and_square(data: Array, mean: float) -> Array:
-    """(n, Σ(x − mean), Σ(x − mean)²) along the last axis."""
-    x = data - mean
-    return np.concatenate([count_and_sum(x), (x * x).sum(axis=-1)[..., None]], axis=-1)
 
 
 def normal_log_pmi(

@@ -17,7 +17,7 @@ from troth.core.reductions import Moments, Reduction
 from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
 from troth.core.support import Support
 from troth.models.answered_rows import checked_rows, draw_features, planned_features
-from troth.models.family import Family, Matrix, Vector, moments
+from troth.models.family import Matrix, ReducesRows, Vector, moments
 from troth.models.first_guess import Column, FirstGuess, answers_of, rough, rough_scale, standardised
 from troth.models.normal import zero_where_empty
 from troth.models.numerics.designs import compare_products
@@ -49,7 +49,7 @@ class Differences(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Regression(Family):
+class Regression(ReducesRows):
     """What both regressions share: rows (z, y), and statistics (ZᵀZ by rows, Zᵀr, rᵀr, n)."""
 
     mean: Vector = field(metadata=parameter("prior mean of the coefficients", vector, [0.0, 0.0]))

@@ -15,7 +15,7 @@ from troth.core.reductions import Counts, Reduction
 from troth.core.sensitivity import Peers, Sensitivity
 from troth.core.support import Support
 from troth.models.bernoulli import Bernoulli
-from troth.models.categorical import Categorical, count_codes, draw_codes
+from troth.models.categorical import Categorical, draw_codes
 from troth.models.family import CompleteEvidence, Example, Vector
 from troth.models.fitting.free_parameters import FreeParameters, Positive
 from troth.models.fitting.moments import dirichlet_moments
@@ -64,12 +64,6 @@ class VaryingLabels(CompleteEvidence, VaryingProviders):
     def reduction(self) -> Reduction:
         """Counts of each code."""
         return Counts(len(self._pseudo_counts))
-
-    def summary(self, data: Any, /) -> Array:
-        """Count each code along the last axis."""
-        return count_codes(self.support.check(data, self._row), len(self._pseudo_counts))
-
-    _row: ClassVar[str] = "code"
 
     def from_summary(self, summary: Array, /) -> Array:
         """Map counts of labels to what adds over providers, question by question."""
@@ -211,7 +205,7 @@ class VaryingBernoulli(VaryingLabels):
     description: ClassVar[str] = "yes or no, from providers that differ"
     example: ClassVar[Example] = Example("did the patient improve?", ("improved",), "clinic")
     theta: ClassVar[tuple[str, ...]] = ("rate of {column}", "spread of providers' rates")
-    _row: ClassVar[str] = "value"
+    _value_word = "value"
 
     suits = Bernoulli.suits
     first_guess = Bernoulli.first_guess

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from troth.core.contract import Array, Extremes, Generator
 from troth.core.reductions import Moments, Reduction
 from troth.core.sensitivity import Peers
-from troth.models.family import Example, moments
+from troth.models.family import Example
 from troth.models.fitting.free_parameters import FreeParameters
 from troth.models.fitting.moments import normal_parameters
-from troth.models.normal import Normal, count_sum_and_square
+from troth.models.normal import Normal
 from troth.models.numerics.dispersed import moments_around
 from troth.models.numerics.possible import SLACK
 from troth.models.numerics.spread_grid import ALIKE
@@ -78,10 +78,6 @@ class VaryingNormal(RandomEffects):
     def reduction(self) -> Reduction:
         """The number of rows, the sum of deviations from the prior mean and of their squares."""
         return Moments((self.mean,), squares=True)
-
-    def summary(self, data: Any, /) -> Array:
-        """Count the rows and sum deviations from the prior mean and their squares along the last axis."""
-        return moments(count_sum_and_square, self.support.check(data), self.mean)
 
     def _precision(self, rows: Array, squares: Array) -> Array:
         """Precision n/s² of the mean of rows with these squares around it."""

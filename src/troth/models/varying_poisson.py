@@ -14,8 +14,8 @@ from troth.core.contract import Array, Extremes, Generator
 from troth.core.reductions import Reduction
 from troth.core.sensitivity import Peers
 from troth.core.support import Support
-from troth.models.count_and_sum import count_and_sum, draw_poisson
-from troth.models.family import CompleteEvidence, Example, moments
+from troth.models.count_and_sum import draw_poisson
+from troth.models.family import CompleteEvidence, Example
 from troth.models.first_guess import Column, FirstGuess, rough
 from troth.models.fitting.free_parameters import FreeParameters, Positive
 from troth.models.fitting.moments import day_moments
@@ -82,10 +82,6 @@ class VaryingPoisson(CompleteEvidence, VaryingProviders):
     def _prior(self) -> tuple[float, float]:
         """Shape and rate of the prior of λ."""
         return (self.mean / self.scale) ** 2, self.mean / self.scale**2
-
-    def summary(self, data: Any, /) -> Array:
-        """Count the rows and sum the values along the last axis."""
-        return moments(count_and_sum, self.support.check(data, "count"))
 
     def from_summary(self, summary: Array, /) -> Array:
         """Map a provider's (n, Σx) to what adds over providers."""

@@ -22,7 +22,7 @@ from troth.models.fitting.free_parameters import FreeParameters, Positive, Real
 from troth.models.fitting.modes import fit_at_modes
 from troth.models.linear_regression import KnownNoiseRegression
 from troth.models.numerics.possible import are_products
-from troth.models.parameters import Numbers, Precision, parameter, vector
+from troth.models.parameters import Numbers, Precision, parameter
 from troth.models.regression import Regression
 
 _CLOSE = 1e-10  # of a Newton step to the mode, beside the coefficients
@@ -37,7 +37,6 @@ class ExpandedRegression(AnsweredRows, Regression):
     N(H(θ − mean), H). The summary is (n, log-likelihood at θ₀, Zᵀ(y − μ), what `Expansion` keeps of H).
     """
 
-    mean: Vector = field(metadata=parameter("prior mean of the coefficients", vector, [0.0, 0.0]))
     precision: Matrix | Vector | float = field(  # type: ignore[assignment]
         metadata=parameter("prior precision of the coefficients: a number, a diagonal or a matrix", Precision(), 1.0)
     )

@@ -57,6 +57,21 @@ class NormalVectors(ReducesRows):
         matrix[..., 1:, 1:] = t[..., d + 1 :].reshape(*t.shape[:-1], d, d)
         return are_products(matrix, self.rows(t))
 
+    def _split(self, parameters: Array) -> tuple[Array, Array]:
+        """Return the mean of the rows, and a root of their covariance."""
+        raise NotImplementedError
+
+    def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
+        """Draw rows of vectors for each θ."""
+        mean, root = self._split(parameters)
+        noise = rng.standard_normal((*mean.shape[:-1], rows, mean.shape[-1]))
+        return mean[..., None, :] + noise @ np.swapaxes(root, -1, -2)
+
+    def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
+        """Draw counts, sums and outer products for each θ and number of rows."""
+        mean, root = self._split(parameters)
+        return _draw_moments(rng, mean - np.array(self.mean), root, design[..., 0])
+
 
 @dataclass(frozen=True)
 class MultivariateNormal(ReferenceNoise, NormalVectors):
@@ -174,15 +189,12 @@ class MultivariateNormal(ReferenceNoise, NormalVectors):
         draws = shift / precision + rng.standard_normal(shift.shape) / np.sqrt(precision)
         return np.asarray(np.array(self.mean) + np.einsum("ij,...j->...i", np.linalg.inv(transform), draws))
 
-    def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
-        """Draw rows of vectors for each mean."""
-        root = np.linalg.cholesky(np.array(self.noise))
-        return parameters[..., None, :] + rng.standard_normal((*parameters.shape[:-1], rows, len(self.mean))) @ root.T
+    def _split(self, parameters: Array) -> tuple[Array, Array]:
+        return parameters, np.linalg.cholesky(np.array(self.noise))
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw counts, sums and outer products for each mean and number of rows."""
-        root = np.linalg.cholesky(np.array(self.noise))
-        return self._weight * _draw_moments(rng, parameters - np.array(self.mean), root, design[..., 0])
+        return self._weight * super().draw_statistics(rng, parameters, design)
 
     def expected_log_evidence(self, design: Array, /) -> Array | None:
         """−½ ln(λ/λ₀), summed over independent coordinates."""
@@ -288,17 +300,6 @@ class MultivariateNormalUnknownCovariance(NormalVectors):
         return _draw_normal_inverse_wishart(
             rng, centre, strength, self.dof + t[..., 0], _root(self._posterior_scale(t))
         )
-
-    def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
-        """Draw rows of vectors for each mean and covariance."""
-        mean, root = self._split(parameters)
-        noise = rng.standard_normal((*mean.shape[:-1], rows, mean.shape[-1]))
-        return mean[..., None, :] + noise @ np.swapaxes(root, -1, -2)
-
-    def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
-        """Draw counts, sums and outer products for each mean, covariance and number of rows."""
-        mean, root = self._split(parameters)
-        return _draw_moments(rng, mean - np.array(self.mean), root, design[..., 0])
 
     def expected_log_evidence(self, design: Array, /) -> Array | None:
         """Σ_j S(A_j) − (j/2)ψ(A_j) − ½ ln(κ/κ₀), A_j = (ν − j)/2: det scale/det Ψ is a product of d Beta variables."""

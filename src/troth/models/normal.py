@@ -38,7 +38,7 @@ class NormalMean(ReducesRows):
     """
 
     mean: float
-    scale: float
+    scale: float = field(metadata=parameter("prior standard deviation of the mean", positive, 5.0))
 
     theta: ClassVar[tuple[str, ...]] = ("mean of {column}",)
 
@@ -128,7 +128,6 @@ class Normal(ReferenceNoise, NormalMean):
     """
 
     mean: float = field(metadata=parameter("prior mean", number, 20.0))
-    scale: float = field(metadata=parameter("prior standard deviation of the mean", positive, 5.0))
     noise: float = field(metadata=parameter("standard deviation of one value", positive, 2.0, known=True))
     reference: float | None = field(default=None, metadata=parameter("noise of one row", positive, hidden=True))
 

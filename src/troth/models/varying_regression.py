@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -14,8 +14,7 @@ from troth.core.reductions import Reduction
 from troth.core.sensitivity import Peers, Sensitivity
 from troth.models.answered_rows import draw_features
 from troth.models.family import Example
-from troth.models.fitting.free_parameters import FreeParameters
-from troth.models.fitting.moments import regression_parameters
+from troth.models.linear_regression import LinearRegression
 from troth.models.numerics.designs import compare_products
 from troth.models.numerics.possible import SLACK
 from troth.models.parameters import parameter, positive
@@ -199,7 +198,4 @@ class VaryingLinearRegression(VaryingCoefficients):
         of_fit = -rank / 2 * np.log(2 * np.pi * variance) - fit / (2 * variance)
         return np.asarray(of_fit - np.maximum(n - rank, 0) / 2 * np.log(2 * np.pi * unit) - squares / (2 * unit))
 
-    @classmethod
-    def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
-        """Take the coefficients of all days together, which vary by what moves answers by one noise."""
-        return regression_parameters(summaries, reduction)
+    initial_parameters = LinearRegression.initial_parameters

@@ -14,7 +14,6 @@ from scipy.special import gammaln
 from troth.core.contract import Array, Extremes, Generator
 from troth.core.reductions import Counts, Reduction
 from troth.core.sensitivity import Peers, Sensitivity
-from troth.core.support import Support
 from troth.models.family import CompleteEvidence, Example, ReducesRows, Vector
 from troth.models.first_guess import Column, FirstGuess
 from troth.models.fitting.free_parameters import FreeParameters, Positive
@@ -112,11 +111,6 @@ class Categorical(DirichletCounts):
     def parameter_names(self, _: Sequence[str | None], labels: Sequence[str] | None = None, /) -> list[str]:
         """Name the probability of each label."""
         return [f"probability of {label!r}" for label in labels or map(str, range(len(self.alpha)))]
-
-    @property
-    def support(self) -> Support:
-        """Codes 0 … K−1."""
-        return Support(0, len(self.alpha) - 1, integer=True)
 
     @cached_property
     def _pseudo_counts(self) -> Array:

@@ -348,7 +348,15 @@ class CompleteEvidence(Family):
 
 
 class ReducesRows(Family):
-    """A family whose summary is what its reduction, `Counts` or `Moments`, makes of the rows."""
+    """A family whose summary is what its reduction, `Counts` or `Moments`, makes of the rows.
+
+    A subclass says its reduction or, if rows are counted and their values added up, the support of these.
+    """
+
+    @property
+    def support(self) -> Support:
+        """The values that an entry of a row may take: those of the reduction."""
+        return self.reduction.support
 
     @property
     def _value_word(self) -> str:

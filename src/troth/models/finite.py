@@ -18,7 +18,6 @@ from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.core.past import PastTasks
 from troth.core.reductions import Counts, Reduction
 from troth.core.sensitivity import Peers, Price, Sensitivity
-from troth.core.support import Support
 from troth.models.categorical import draw_codes, draw_counts
 from troth.models.family import Example, Matrix, Vector
 from troth.models.finite_states import FittedStates
@@ -150,11 +149,6 @@ class Finite(FittedStates):
             table = ratio * weights
             return cls(tuple(p), (table / table.sum(axis=1, keepdims=True)).tolist())
         return cls(tuple(p), ratio.tolist(), normalised=False)
-
-    @property
-    def support(self) -> Support:
-        """Codes 0 … K−1."""
-        return Support(0, len(self.likelihood[0]) - 1, integer=True)
 
     @cached_property
     def _log_table(self) -> Array:

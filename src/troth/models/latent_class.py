@@ -175,16 +175,11 @@ class LatentClass(ReducesRows, FiniteStates):
         return len(self.means[0]) if self.outcome == "categorical" else 2  # type: ignore[arg-type]
 
     @property
-    def support(self) -> Support:
-        """Codes, counts or numbers."""
-        if self.outcome in LABELS:
-            return Support(0, self._codes - 1, integer=True)
-        return Support(0, np.inf, integer=True) if self.outcome == "count" else Support()
-
-    @property
     def reduction(self) -> Reduction:
         """Counts of each label; for counts and values, the number of rows and their sum."""
-        return Counts(self._codes) if self.outcome in LABELS else Moments((self.centre,), support=self.support)
+        if self.outcome in LABELS:
+            return Counts(self._codes)
+        return Moments((self.centre,), support=Support(0, integer=True) if self.outcome == "count" else Support())
 
     def from_summary(self, summary: Array, /) -> Array:
         """Map sums over a provider's rows to log-likelihoods per type, less a reference that is the same for all.

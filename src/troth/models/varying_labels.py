@@ -13,7 +13,6 @@ from scipy.special import gammaln, xlogy
 from troth.core.contract import Array, Extremes, Generator
 from troth.core.reductions import Counts, Reduction
 from troth.core.sensitivity import Peers, Sensitivity
-from troth.core.support import Support
 from troth.models.bernoulli import Bernoulli
 from troth.models.categorical import Categorical, draw_codes
 from troth.models.family import CompleteEvidence, Example, Vector
@@ -54,11 +53,6 @@ class VaryingLabels(CompleteEvidence, VaryingProviders):
         """Pseudo-counts of yes and no of each question."""
         alpha = self._pseudo_counts
         return [(float(a), float(rest)) for a, rest in zip(alpha, alpha.sum() - np.cumsum(alpha), strict=True)][:-1]
-
-    @property
-    def support(self) -> Support:
-        """Codes 0 … K−1."""
-        return Support(0, len(self._pseudo_counts) - 1, integer=True)
 
     @property
     def reduction(self) -> Reduction:

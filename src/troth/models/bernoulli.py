@@ -60,13 +60,17 @@ class Bernoulli(DirichletCounts):
     def _pseudo_counts(self) -> Array:
         return np.array([self.alpha, self.beta])
 
+    def statistics(self, data: Any, /) -> Array:
+        """Count ones and zeros along the last axis."""
+        x = self.support.check(data)
+        ones = x.sum(axis=-1)
+        return np.stack([ones, x.shape[-1] - ones], axis=-1)
+
     reduction = Counts(2)
 
     def summary(self, data: Any, /) -> Array:
         """Count zeros and ones along the last axis."""
-        x = self.support.check(data)
-        ones = x.sum(axis=-1)
-        return np.stack([x.shape[-1] - ones, ones], axis=-1)
+        return self.statistics(data)[..., ::-1]
 
     def from_summary(self, summary: Array, /) -> Array:
         """Swap (zeros, ones) to (ones, zeros)."""

@@ -414,7 +414,7 @@ OWN: dict[str, tuple[str, dict[str, Any]]] = {
     "improved": ("VaryingBernoulli", {"alpha": 1.0, "beta": 1.0}),
     "label": ("VaryingCategorical", {"alpha": (1.0, 1.0, 1.0)}),
     "cars": ("VaryingPoisson", {"mean": 4.0, "scale": 4.0}),
-    "price": ("VaryingNormal", {"mean": 20.0, "scale": 2.0, "noise": 2.0}),
+    "price": ("VaryingNormal", {"mean": 20.0, "scale": 4.0, "noise": 2.0}),
 }
 
 

@@ -141,11 +141,7 @@ class Normal(ReferenceNoise, NormalMean):
 
     @classmethod
     def first_guess(cls, column: Column, /) -> FirstGuess:
-        """Take the centre from the data, the noise from the spread within reports, and twice the spread for the mean.
-
-        Decoys have means from the prior. Where it is read off the data the real peers are at its centre, and the
-        narrower it is, the less an honest report tells them from decoys.
-        """
+        """Take centre and spread from the data, and the noise from the spread within reports."""
         x = column.numbers
         reports: dict[Any, list[float]] = {}
         for report, value in zip(column.reports, x, strict=True):
@@ -155,7 +151,7 @@ class Normal(ReferenceNoise, NormalMean):
         noise = (rough(float(np.mean(within))) if within else 0.0) or spread
         unit = 10.0 ** floor(log10(spread))
         mean = round(float(np.median(x)) / unit) * unit
-        return FirstGuess({"mean": mean, "scale": 2 * spread, "noise": noise}, from_data=True)
+        return FirstGuess({"mean": mean, "scale": spread, "noise": noise}, from_data=True)
 
     @property
     def _prior_rows(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +13,7 @@ from troth.core.contract import Array, Extremes, Generator
 from troth.core.reductions import Moments, Reduction
 from troth.core.sensitivity import Peers
 from troth.models.family import Example
+from troth.models.first_guess import Column, FirstGuess
 from troth.models.fitting.free_parameters import FreeParameters
 from troth.models.fitting.moments import normal_parameters
 from troth.models.normal import Normal
@@ -66,7 +67,16 @@ class VaryingNormal(RandomEffects):
     largest_spread: ClassVar[float] = 30.0
 
     suits = Normal.suits
-    first_guess = Normal.first_guess
+
+    @classmethod
+    def first_guess(cls, column: Column, /) -> FirstGuess:
+        """Take what `Normal` takes from the data, and twice its scale.
+
+        Decoys have means from the prior. Where it is read off the data the real peers are at its centre, and the
+        narrower it is, the less an honest report tells them from decoys.
+        """
+        guess = Normal.first_guess(column)
+        return replace(guess, parameters={**guess.parameters, "scale": 2 * guess.parameters["scale"]})
 
     _coefficients = 1
 

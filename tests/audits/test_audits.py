@@ -279,6 +279,10 @@ def test_mistakes_are_explained() -> None:
         troth.audit(MODEL, troth.MultiDay())
     with pytest.raises(troth.ParameterError, match="liar"):
         troth.audit(MODEL, troth.MultiDay(), rows=ROWS, liar=9)
+    for lie in (strategies.Shift(), strategies.ShuffleLabels(), strategies.LabelWithOwnModel()):
+        for played in (lie, strategies.Collude(fake=lie)):
+            with pytest.raises(troth.MissingCapabilityError, match=f"'{lie.name}' does not suit .*lies_for_model"):
+                troth.audit(MODEL, troth.MultiDay(), [played], rows=ROWS, simulations=2)
     with pytest.raises(troth.MissingCapabilityError, match="test set"):
         baselines.TestLikelihood().pay(MODEL, np.ones((2, 2)), budget=1.0)
 

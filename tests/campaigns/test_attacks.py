@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,10 @@ import troth
 from campaigns.shop import CLINICS, GOOD, run, write_campaign
 from troth.campaigns.ledger import Ledger, LedgerError
 from troth.campaigns.toml import to_toml
+from troth.cli.output import print_result
 from troth.core.errors import DataError
 from troth.data import Request, read_reports
-from troth.results.explanation import printable
+from troth.results.formats import printable
 
 B = troth.models.Bernoulli(1, 1)
 C3 = troth.models.Categorical([1, 1, 1])
@@ -196,10 +198,12 @@ def test_names_cannot_steer_a_terminal(tmp_path: Path, monkeypatch: pytest.Monke
     paid.write_ledger(tmp_path / "l.jsonl")
     assert run(monkeypatch, "explain", tmp_path / "l.jsonl", evil.strip()) == 0
     assert "\x1b" not in capsys.readouterr().out
-    from troth.results.tables import print_result
-
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "200")
     print_result(paid)
-    assert "[/x]" in capsys.readouterr().out
+    on_terminal = capsys.readouterr().out
+    assert "[/x]" in on_terminal
+    assert "\x1b" not in on_terminal.replace("\x1b[1m", "").replace("\x1b[0m", "")
 
 
 def test_a_late_mistake_in_a_long_file_is_named(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from registry import SOAK
 from troth.campaigns.starter.demo import write_demo
 from troth.campaigns.starter.examples import init
 from troth.campaigns.statistics_file import make_statistics
-from troth.cli import app
+from troth.cli import app, commands
 from troth.models import FAMILIES
 from troth.models.spread import VaryingProviders
 
@@ -414,7 +414,7 @@ OWN: dict[str, tuple[str, dict[str, Any]]] = {
     "improved": ("VaryingBernoulli", {"alpha": 1.0, "beta": 1.0}),
     "label": ("VaryingCategorical", {"alpha": (1.0, 1.0, 1.0)}),
     "cars": ("VaryingPoisson", {"mean": 4.0, "scale": 4.0}),
-    "price": ("VaryingNormal", {"mean": 20.0, "scale": 2.0, "noise": 2.0}),
+    "price": ("VaryingNormal", {"mean": 20.0, "scale": 4.0, "noise": 2.0}),
 }
 
 
@@ -538,3 +538,8 @@ def test_one_row_each_leaves_the_noise_as_large_as_the_spread(tmp_path: Path) ->
 def test_columns_without_data_are_refused(tmp_path: Path) -> None:
     with pytest.raises(troth.ParameterError, match="--day need --data"):
         init(tmp_path / "x", provider="who")
+
+
+def test_every_command_is_in_a_section_of_the_help() -> None:
+    listed = [name for names in commands.SECTIONS.values() for name in names]
+    assert sorted(listed) == sorted(commands.command().commands)

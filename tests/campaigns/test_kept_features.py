@@ -75,7 +75,7 @@ def test_the_certificate_says_where_decoys_come_from() -> None:
 def test_the_fit_is_checked_as_decoys_are_drawn() -> None:
     result = paid(hospitals())
     with_features, without = (
-        check_campaign_fit(result.campaign, reports).fit
+        check_campaign_fit(result.campaign, reports)[0]
         for reports in (result.reports, [_without_features(report) for report in result.reports])
     )
     assert with_features.observed == without.observed

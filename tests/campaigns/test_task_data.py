@@ -19,7 +19,7 @@ from troth.campaigns.starter.task_campaign import init_tasks, start_tasks
 from troth.cli.commands import app
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import CampaignError
-from troth.results.task_page import worst_tasks
+from troth.results.task_page import answers_of, worst_tasks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -428,10 +428,10 @@ def test_init_says_that_labels_are_not_even(tmp_path: Path) -> None:
 def test_unanimous_tasks_are_not_said_to_lack_agreement() -> None:
     frame = {"item": [t for t in range(40) for _ in range(3)], "worker": ["x", "y", "z"] * 40}
     same = paid({**frame, "label": [t % 2 for t in range(40) for _ in range(3)]})
-    assert worst_tasks(same) == []
+    assert worst_tasks(same, answers_of(same)) == []
     assert "There are none: wherever several workers answered a task, they gave the same label" in same.to_html()
     one = paid({**frame, "label": [1, 0, 0, *(t % 2 for t in range(1, 40) for _ in range(3))]})
-    assert [task.name for task in worst_tasks(one)] == ["0"]
+    assert [task.name for task in worst_tasks(one, answers_of(one))] == ["0"]
 
 
 def test_a_dry_run_warns_that_payment_would_stop(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import pkgutil
 import re
 import sys
 import threading
-from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ from troth.cli.commands import app
 from troth.core import contract, declarations, information, limits, sensitivity
 from troth.core.reductions import reduction
 from troth.models.family import Family
-from troth.results.page import render
+from troth.results.findings import find
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
@@ -81,7 +80,7 @@ def test_a_payment_calls_every_function_that_the_walk_numbers(tmp_path: Path, mo
     rows = [f"{clinic},{number % 3 // 2}" for clinic in ("Ash", "Birch", "Elm") for number in range(9)]
     (tmp_path / "rows.csv").write_text("\n".join(["clinic,improved", *rows]))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(render.__kwdefaults__ or {}, "simulations", 50)
+    monkeypatch.setitem(find.__kwdefaults__ or {}, "simulations", 50)
     begin = ["init", "study", "--data", "rows.csv", "--provider", "clinic", "--column", "improved"]
     assert CliRunner().invoke(app, [*begin, "--family", "Bernoulli"]).exit_code == 0
     called: set[CodeType] = set()
@@ -155,9 +154,7 @@ def test_every_capability_is_in_the_table() -> None:
 def test_every_declaration_is_in_the_table_with_its_default_and_families_have_the_same() -> None:
     rows = re.findall(r"^\| (`[^|]*) \|[^|]*\| `([^|]*)` \|", SECTIONS["Declarations"], re.MULTILINE)
     shown = {name: default for names, default in rows for name in re.findall(r"`(\w+)`", names)}
-    assert shown == {each.name: repr(each.default) for each in fields(declarations.Declarations)}
-    own = {name: repr(getattr(Family, name)) for name in shown if hasattr(Family, name)}
-    assert own == {name: default for name, default in shown.items() if name != "state_word"}
+    assert shown == {name: repr(getattr(Family, name)) for name in declarations.DECLARED}
 
 
 def test_every_protocol_of_a_reduction_is_in_the_table() -> None:

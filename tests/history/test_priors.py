@@ -294,7 +294,7 @@ NUMBERS = Moments((0.0,), squares=True)
         ("NormalUnknownVariance", from_summaries(Moments(), generator(1).integers(1, 9, (9, 2, 2))), {}, "squares"),
         ("NegativeBinomial", from_summaries(Moments(), np.ones((9, 2, 2))), {}, "give r="),
         ("Gamma", from_summaries(Moments(), np.ones((9, 2, 2))), {}, "give known_shape="),
-        ("Finite", from_summaries(Counts(2), COINS), {}, "give the table likelihood="),
+        ("Finite", from_summaries(Counts(2), COINS), {}, r"give likelihood= \(one row per state"),
         ("Finite", from_summaries(Counts(2), COINS), {"likelihood": [[1.0, 0.0], [0.0, 1.0]]}, "day 0: no state"),
         ("Bernoulli", from_summaries(Counts(2), COINS), {"gamma": 1}, "gamma is not an option"),
         ("Bernoulli", from_summaries(Counts(2), COINS), {"alpha": 1, "beta": 1}, "nothing to fit"),

@@ -12,7 +12,7 @@ from registry import SOAK, generator
 from troth.audits import strategies
 from troth.core.reductions import Counts
 from troth.history.comparison import ModelComparison
-from troth.history.trends import Trend, trends_of
+from troth.history.drift import Trend, trends_of
 
 LIES = tuple(f"lie {k}" for k in range(12))
 

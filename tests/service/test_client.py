@@ -204,7 +204,8 @@ def test_the_whole_story(service: Running, analyst: Person, tmp_path: Path) -> N
     large.write_bytes(b"improved\n" + b"1\n" * (4 << 20))
     assert "the file has more than 1,048,576 bytes" in people["Ash"].run("submit", campaign, large, "--yes", code=1)
     with pytest.MonkeyPatch.context() as patch:  # as if the file had changed on its way
-        patch.setattr("troth.client.submission._digest", lambda path: "f" * 64)
+        other = sha256(b"other bytes")
+        patch.setattr("troth.client.submission.file_digest", lambda *_: other)
         assert "other bytes" in people["Ash"].run("submit", campaign, tmp_path / "a.csv", "--yes", code=1)
     assert people["Ash"].json("round", "show", campaign, "1")["submission"] is None
 

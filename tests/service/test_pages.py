@@ -372,6 +372,24 @@ def test_pictures_carry_names_as_text_and_no_style(world: SimpleNamespace) -> No
     assert world.anybody.get("/static/pictures.css").text.startswith(".picture {")
 
 
+def test_whoever_is_signed_in_can_use_another_link_and_sign_in_again(tmp_path: Path) -> None:
+    app = make_app(tmp_path)
+    ana, bea = make_analyst(app, "Ana"), make_analyst(app, "Bea")
+    browser = Browser(app).sign_in(app, ana.account)
+    with app.state.store.write() as tx:
+        secret = accounts.sign_in_link(tx, bea.account)
+    browser.get(f"/enter/{secret}")
+    assert browser.post(f"/enter/{secret}").url.path == "/"
+    assert 'title="Bea, analyst"' in browser.seen.text
+    assert browser.get("/sign-in").url.path == "/"
+    refused = browser.post("/sign-in", {"name": "Ana", "password": "another password"})
+    assert (refused.status_code, refused.url.path) == (401, "/sign-in")
+    assert "password is wrong" in refused.text
+    assert 'value="Ana"' in refused.text
+    assert browser.post("/sign-in", {"name": "Ana", "password": PASSWORD}).url.path == "/"
+    assert 'title="Ana, analyst"' in browser.seen.text
+
+
 def test_a_story_from_the_printed_link_to_the_second_campaign(tmp_path: Path) -> None:
     app = make_app(tmp_path)
     with app.state.store.write() as tx:

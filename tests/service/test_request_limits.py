@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from service.world import one_app
 from troth import operations
 from troth.operations import OPERATIONS, PREFIX, Operation, operation_at
-from troth.service.request_limits import LARGEST_JSON, SMALL_JSON, SizeLimit
+from troth.service.request_limits import LARGEST_JSON, SMALL_JSON, BodyLimits
 
 MOST = {"small": SMALL_JSON, "large": LARGEST_JSON, "upload": None}
 LARGE = {"create_campaign", "change_terms", "submit_statistics"}
@@ -26,7 +26,7 @@ def address(operation: Operation) -> str:
 def refused(operation: Operation) -> dict[int, bool]:
     """Return whether bodies just above each limit are refused."""
     app = FastAPI()
-    app.add_middleware(SizeLimit, largest=1 << 26)
+    app.add_middleware(BodyLimits, largest=1 << 26)
 
     @app.api_route("/{path:path}", methods=[operation.method])
     async def fine(path: str, request: Request) -> int:

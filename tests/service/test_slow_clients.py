@@ -154,7 +154,7 @@ def test_requests_on_one_connection_follow_each_other() -> None:
 
 def test_a_body_that_drips_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_limits, "IDLE_SECONDS", 0.2)
-    guarded = request_limits.TimeLimit(_hello)
+    guarded = request_limits.BodyLimits(_hello, largest=1 << 20)
 
     async def refused(scope: Any, receive: Any, send: Any) -> None:
         try:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import product
-from math import comb
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.core.contract import Array, HasSupport, Models, one_each, shared_evidence
+from troth.core.contract import Array, Models, one_each, shared_evidence
 from troth.core.errors import DataError, ParameterError
 from troth.mechanisms import Round
-from troth.models.numerics.reports import enumerate_reports
+from troth.models.numerics.reports import count_reports, enumerate_reports
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,7 +89,10 @@ def best_response(
     most = own_rows if most is None else most
     labels = list(range(len(rows)) if groups is None else groups)
     others = [j for j, label in enumerate(labels) if label != labels[provider]]
-    _check_size(models, rows, provider, others, most)
+    own_reports = float(sum(count_reports(models[provider], n) for n in range(most + 1)))
+    situations = prod((count_reports(models[j], int(rows[j])) for j in others), start=own_reports)
+    if situations > _LARGEST:
+        raise DataError(f"{situations:.1e} situations are too many to enumerate; use audit instead")
     truths, truth_t, _ = enumerate_reports(models[provider], [own_rows])
     reports, report_t, _ = enumerate_reports(models[provider], range(most + 1))
     peer_reports = [enumerate_reports(models[j], [int(rows[j])]) for j in others]
@@ -115,26 +118,10 @@ def best_response(
     return BestResponse(float(gains.max()), tuple(int(x) for x in truths[i]), tuple(int(x) for x in reports[j]), gains)
 
 
-def _check_size(models: list[Any], rows: Sequence[int], provider: int, others: list[int], most: int) -> None:
-    """Refuse before enumerating what would take too long."""
-    situations = 1.0
-    for j in (provider, *others):
-        model = models[j]
-        labels = int(model.support.high) + 1 if isinstance(model, HasSupport) and np.isfinite(model.support.high) else 1
-        situations *= comb(most + labels, labels) if j == provider else comb(int(rows[j]) + labels - 1, labels - 1)
-    if situations > _LARGEST:
-        raise DataError(f"{situations:.1e} situations are too many to enumerate; use audit instead")
-
-
 def _expected_shares(rule: Rule, world: Round, marginal: Array, provider: int, own: Array, own_rows: Array) -> Array:
-    """Share of every own report with all that peers could report today, averaged over other days: ``(report, peers)``.
+    """Return the share of every own report with all that peers could report today, averaged over other days.
 
-    Parameters
-    ----------
-    world
-        All that peers could report, ``(peers, provider, statistic)``.
-    marginal
-        How likely each of these is, ``(peers,)``.
+    ``world`` has all that peers could report, ``(peers, provider, statistic)``, with probabilities ``marginal``.
     """
     peers = world.statistics
     if rule.days == 1:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from troth.audits.plots import heat_map, plot_audit
 from troth.core.notebook import html_table
 
 if TYPE_CHECKING:
@@ -16,17 +17,13 @@ if TYPE_CHECKING:
 LieVerdict = Literal["gains", "loses", "open", "unchanged"]
 """Whether a lie gains or loses significantly, neither, or changes no payment at all."""
 
-_WORDS: dict[LieVerdict, str] = {
+VERDICT_IN_WORDS: dict[LieVerdict, str] = {
     "gains": "GAINS",
     "loses": "loses",
     "open": "not significant",
     "unchanged": "changes nothing",
 }
-
-
-def verdict_in_words(verdict: LieVerdict) -> str:
-    """Return a verdict as tables and pages print it; a gain is in capitals."""
-    return _WORDS[verdict]
+"""A verdict as tables and pages print it."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +42,8 @@ class Finding:
         The smallest gain that the audit would have found with near certainty.
     refused
         Share of simulations in which the report fell outside the declared range, so that nothing was paid.
+    verdict
+        Whether the lie gains, loses, or makes no difference that the audit can see.
     """
 
     lie: str
@@ -55,11 +54,7 @@ class Finding:
     high: float
     detectable: float
     refused: float = 0.0
-
-    @property
-    def verdict(self) -> LieVerdict:
-        """Whether the lie gains, loses, or makes no difference that the audit can see."""
-        return "gains" if self.low > 0 else "loses" if self.high < 0 else "open"
+    verdict: LieVerdict = "open"
 
 
 @dataclass(frozen=True)
@@ -89,7 +84,7 @@ class Audit:
             refused = f", refused {f.refused:.0%}" if f.refused else ""
             interval = f"[{f.low:+.4f}, {f.high:+.4f}]"
             numbers = f"{f.earned:>7.3f} {f.gain:>+8.4f} {interval:>19} {f.detectable:>11.4f}"
-            lines.append(f"{f.lie:<{wide}} {numbers}  {verdict_in_words(f.verdict)}{refused}")
+            lines.append(f"{f.lie:<{wide}} {numbers}  {VERDICT_IN_WORDS[f.verdict]}{refused}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -100,7 +95,7 @@ class Audit:
                 f"{f.earned:.3f}",
                 *(f"{x:+.4f}" for x in (f.gain, f.low, f.high)),
                 f"{f.detectable:.4f}",
-                verdict_in_words(f.verdict),
+                VERDICT_IN_WORDS[f.verdict],
             )
             for f in self.findings
         ]
@@ -120,40 +115,66 @@ class Audit:
             "simulations": self.simulations,
             "false_alarm": self.false_alarm,
             "empty_share": self.empty_share,
-            "findings": [{**asdict(f), "verdict": f.verdict} for f in self.findings],
+            "findings": [asdict(f) for f in self.findings],
         }
 
     def plot(self, path: Any = None) -> Any:
         """Draw gains with their intervals; needs matplotlib (the extra ``plots``)."""
-        from troth.audits.plots import plot_audit
-
         return plot_audit(self, path)
 
 
-class Total:
-    """Sums over simulations from which a finding is made."""
+@dataclass(frozen=True)
+class Comparison:
+    """Audits of several rules with the same lies."""
 
-    def __init__(self) -> None:
-        self.simulations = 0
-        self.truth = self.earned = self.squares = self.refused = 0.0
+    audits: dict[str, Audit]
+    lies: tuple[str, ...]
 
-    def add(self, truth: Array, earned: Array, refused: Any) -> None:
-        """Add what truth and lie earned in some simulations, and in which the lie was refused."""
-        gain = earned - truth
-        self.simulations += len(gain)
-        self.truth += float(truth.sum())
-        self.earned += float(earned.sum())
-        self.squares += float((gain * gain).sum())
-        self.refused += float(refused.sum())
+    def __str__(self) -> str:
+        width = max((len(name) for name in self.audits), default=0) + 2
+        short = (lie if len(lie) <= 21 else f"{lie[:10]}…{lie[-10:]}" for lie in self.lies)
+        head = " " * width + "".join(f"{lie:>22}" for lie in short)
+        lines = ["gain of each lie in percent of the cap; * gains significantly", head]
+        for name, audited in self.audits.items():
+            cells = (f"{100 * audited[lie].gain:+.1f}{'*' if audited[lie].low > 0 else ' '}" for lie in self.lies)
+            lines.append(f"{name:<{width}}" + "".join(f"{cell:>22}" for cell in cells))
+        return "\n".join(lines)
 
-    def finding(self, name: str, rule: Rule, false_alarm: float, accounts: int) -> Finding:
-        """Return the mean gain with its empirical Bernstein interval; unbounded rules are taken to reach 20 sd."""
-        n = self.simulations
-        gain = (self.earned - self.truth) / n
-        variance = max(self.squares / n - gain * gain, 0.0) * n / max(n - 1, 1)
-        odds = float(np.log(3 / false_alarm))
-        reach = 1.0 + accounts if rule.individually_rational else np.sqrt(variance) * 20
-        margin = float(np.sqrt(2 * variance * odds / n) + 3 * reach * odds / n)
-        least, most = (-1.0, float(accounts)) if rule.individually_rational else (-np.inf, np.inf)  # of any gain
-        low, high = max(gain - margin, least), min(gain + margin, most)
-        return Finding(name, self.truth / n, self.earned / n, gain, low, high, 2 * margin, self.refused / n)
+    def plot(self, path: Any = None) -> Any:
+        """Draw rules against lies; needs matplotlib (the extra ``plots``)."""
+        rows = {
+            name: [(audited[lie].gain, audited[lie].verdict == "gains") for lie in self.lies]
+            for name, audited in self.audits.items()
+        }
+        return heat_map(rows, self.lies, "What a lie gains over the truth", path)
+
+
+def finding_of(name: str, sums: Array, simulations: int, rule: Rule, false_alarm: float, accounts: int) -> Finding:
+    """Return the mean gain with its empirical Bernstein interval; unbounded rules are taken to reach 20 sd.
+
+    ``sums`` are over simulations: what truth and lie earned, the squares of gains, and how often the lie was refused.
+    """
+    truth, earned, squares, refused = map(float, sums)
+    gain = (earned - truth) / simulations
+    variance = max(squares / simulations - gain * gain, 0.0) * simulations / max(simulations - 1, 1)
+    odds = float(np.log(3 / false_alarm))
+    bounded = rule.individually_rational
+    reach = 1.0 + accounts if bounded else np.sqrt(variance) * 20
+    margin = float(np.sqrt(2 * variance * odds / simulations) + 3 * reach * odds / simulations)
+    limits = (-1.0, float(accounts)) if bounded else (-np.inf, np.inf)
+    return with_margin(name, truth / simulations, earned / simulations, gain, margin, limits, refused / simulations)
+
+
+def with_margin(
+    name: str,
+    truth: float,
+    earned: float,
+    gain: float,
+    margin: float,
+    limits: tuple[float, float] = (-np.inf, np.inf),
+    refused: float = 0.0,
+) -> Finding:
+    """Return a finding whose interval is the gain and a margin to either side, within the limits of any gain."""
+    low, high = max(gain - margin, limits[0]), min(gain + margin, limits[1])
+    verdict: LieVerdict = "gains" if low > 0 else "loses" if high < 0 else "open"
+    return Finding(name, truth, earned, gain, low, high, 2 * margin, refused, verdict)

@@ -15,7 +15,7 @@ from math import exp, pi, sinh, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import logsumexp, ndtr
 
 from troth.mechanisms.task_lines import priors_of
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 TOLERATED = 0.02
 """A difference of frequencies that is let pass, however many tasks there are: hardly anything is gained by it."""
-_LARGEST, _STEPS = 50.0, 80  # of the search for a saddlepoint
+_LARGEST = 50.0  # saddlepoint that is looked for
 
 
 class Frequency(NamedTuple):
@@ -97,34 +97,26 @@ class _Count:
             parts = np.log(total), rate, rate * (1 - rate)
         logs, first, second = (np.add.reduceat(part[self.kind], self.starts, axis=0) for part in parts)
         joint = self.log_prior + logs
-        peak = joint.max(axis=1, keepdims=True)
-        weight = np.exp(joint - peak)
-        size = weight.sum(axis=1, keepdims=True)
-        weight /= size
+        total_log = logsumexp(joint, axis=1, keepdims=True)
+        weight = np.exp(joint - total_log)
         mean = (weight * first).sum(axis=1)
         spread = (weight * (second + first**2)).sum(axis=1) - mean**2
-        return float((peak + np.log(size)).sum()), float(mean.sum()), float(spread.sum())
+        return float(total_log.sum()), float(mean.sum()), float(spread.sum())
 
     def tail(self, mean: float, beyond: float) -> float:
         """Return the chance of a count at least so far above its mean, or below it if ``beyond`` is negative."""
+        from scipy.optimize import brentq  # takes long to load
+
         side = 1.0 if beyond > 0 else -1.0
         edge = mean + beyond - side * 0.5
         if side * (edge - mean) <= 0:
             return 0.5
-        low, high = 0.0, _LARGEST
-        s = 0.0
-        value, slope, curve = self.cumulants(s)
-        for _ in range(_STEPS):
-            if abs(slope - edge) < 1e-6 * (1 + sqrt(max(curve, 0.0))):
-                break
-            low, high = (s * side, high) if side * (slope - edge) < 0 else (low, s * side)
-            step = s + (edge - slope) / curve if curve > 0 else side * high
-            s = step if low < side * step < high else side * (low + high) / 2
-            value, slope, curve = self.cumulants(s)
-        else:
+        if side * (self.cumulants(side * _LARGEST)[1] - edge) < 0:
             return 0.0  # no answers under the model come near
+        s = brentq(lambda s: self.cumulants(s)[1] - edge, 0.0, side * _LARGEST, xtol=1e-9)
         if abs(s) < 1e-4:
             return 0.5
+        value, _, curve = self.cumulants(s)
         w = sqrt(max(2 * (s * edge - value), 0.0))
         v = 2 * sinh(abs(s) / 2) * sqrt(curve)
         if w < 1e-4 or v <= 0:

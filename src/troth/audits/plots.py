@@ -9,9 +9,8 @@ import numpy as np
 from troth.core.errors import MissingCapabilityError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from troth.audits.comparison import Comparison
     from troth.audits.findings import Audit
 
 _COLOURS = {"gains": "#d55e00", "loses": "#0072b2", "open": "#777777"}  # Okabe and Ito's vermilion and blue
@@ -53,22 +52,18 @@ def plot_audit(audit: Audit, path: Any = None) -> Any:
     return saved(figure, path)
 
 
-def plot_comparison(comparison: Comparison, path: Any = None) -> Any:
-    """Draw rules (rows) against lies (columns)."""
-    rules, lies = list(comparison.audits), comparison.lies
-    gains = [[comparison.audits[rule][lie].gain for lie in lies] for rule in rules]
-    significant = [[comparison.audits[rule][lie].low > 0 for lie in lies] for rule in rules]
-    return heat_map(rules, lies, gains, significant, "What a lie gains over the truth", path)
-
-
 def heat_map(
-    rows: Sequence[str], columns: Sequence[str], gains: Any, significant: Any, title: str, path: Any = None
+    rows: Mapping[str, Sequence[tuple[float, bool]]], lies: Sequence[str], title: str, path: Any = None
 ) -> Any:
-    """Draw gains, shares of the cap, as percentages: orange where a lie gains, violet where it costs."""
-    figure = new_figure(max(7.5, 2.6 + 0.95 * len(columns)), max(3.4, 2.4 + 0.36 * len(rows)))
+    """Draw what lies gain, as percentages of the cap: orange where a lie gains, violet where it costs.
+
+    Each row has the gain by each lie, and whether that is significant.
+    """
+    figure = new_figure(max(7.5, 2.6 + 0.95 * len(lies)), max(3.4, 2.4 + 0.36 * len(rows)))
     import matplotlib as mpl
 
-    percent = 100 * np.nan_to_num(gains)
+    percent = 100 * np.nan_to_num([[gain for gain, _ in row] for row in rows.values()])
+    significant = [[bold for _, bold in row] for row in rows.values()]
     axes = figure.subplots()
     reach = max(5.0, float(np.abs(percent).max()))
     norm = mpl.colors.SymLogNorm(linthresh=2.0, vmin=-reach, vmax=reach)
@@ -79,8 +74,8 @@ def heat_map(
         style = {"color": "white" if dark else "black", "ha": "center", "va": "center", "fontsize": 8.5}
         weight = "bold" if significant[i][j] else "normal"
         axes.text(j, i, f"{gain:+.1f}" if abs(gain) >= 0.05 else "0", fontweight=weight, **style)
-    axes.set_xticks(range(len(columns)), columns, rotation=35, ha="right", rotation_mode="anchor")
-    axes.set_yticks(range(len(rows)), rows)
+    axes.set_xticks(range(len(lies)), lies, rotation=35, ha="right", rotation_mode="anchor")
+    axes.set_yticks(range(len(rows)), list(rows))
     axes.set_title(title + ",\npercent of the cap (bold: significantly)", loc="left", fontsize=10)
     ticks = [tick for tick in (-50, -10, -2, 0, 2, 10, 50) if abs(tick) <= reach]
     bar = figure.colorbar(image, ax=axes, shrink=0.8, ticks=ticks)

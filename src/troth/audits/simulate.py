@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.audits.baselines import TestSetRule
-from troth.audits.findings import Audit, Total
+from troth.audits.findings import Audit, Comparison, finding_of
 from troth.audits.strategies import Lie, Strategy, as_strategy, lies_for_model
 from troth.core.contract import (
     Array,
@@ -22,7 +22,6 @@ from troth.core.contract import (
     PlansDesigns,
     SamplesData,
     SamplesStatistics,
-    check_is_model,
     has_independent_rows,
     one_each,
     shared_evidence,
@@ -32,7 +31,7 @@ from troth.core.information import check_generator
 from troth.mechanisms import Round, Rule, group_weights
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 _CHUNK = 1_000_000  # numbers drawn at a time
 
@@ -87,7 +86,6 @@ def audit(
     >>> earnings["replicate 2 times"].high < 0
     True
     """
-    check_is_model(model)
     if not isinstance(rule, Rule):
         raise ParameterError(f"rule must be a payment rule, an instance of troth.Rule, not {rule!r}")
     if lies is not None and lie is not None:
@@ -104,21 +102,37 @@ def audit(
     chunk = max(1, min(simulations, _CHUNK // scene.width))
     sizes = [min(chunk, simulations - start) for start in range(0, simulations, chunk)]
     seeds = rng.bit_generator.seed_seq.spawn(len(sizes))  # type: ignore[attr-defined]
-    totals = [Total() for _ in tried]
-
+    sums = np.zeros((len(tried), 4))
     with ThreadPoolExecutor(cpu_count() or 1) as pool:
         results = pool.map(partial(scene.simulate, tried), sizes, seeds)
         for done, part in zip(accumulate(sizes), results, strict=True):
-            for total, sample in zip(totals, part, strict=True):
-                total.add(*sample)
+            sums += part
             if watch is not None:
                 watch(done, simulations)
     labels = _unique([f"{play.name}, in a group" if grouped else play.name for play, grouped in tried])
     findings = tuple(
-        total.finding(label, rule, false_alarm, play.needed_accounts)
-        for label, (play, _), total in zip(labels, tried, totals, strict=True)
+        finding_of(label, total, simulations, rule, false_alarm, play.needed_accounts)
+        for label, (play, _), total in zip(labels, tried, sums, strict=True)
     )
     return Audit(rule, simulations, false_alarm, scene.empty_share(np.random.default_rng(1)), findings)
+
+
+def compare(
+    model: Models, rules: Mapping[str, Rule], lies: Sequence[Lie], rows: Sequence[int], **options: Any
+) -> Comparison:
+    """Audit several rules with the same lies and the same random numbers.
+
+    Parameters
+    ----------
+    rules
+        Rules and baselines, by the names that tables give them.
+    lies, rows, options
+        As for `audit`.
+    """
+    strategies = [as_strategy(lie) for lie in lies]
+    audits = {name: audit(model, rule, strategies, rows, **options) for name, rule in rules.items()}
+    names = tuple(finding.lie for finding in next(iter(audits.values())).findings) if audits else ()
+    return Comparison(audits, names)
 
 
 class _Scene:
@@ -166,16 +180,14 @@ class _Scene:
         test = self.rule.bias(own.draw_data(rng, theta, self.rule.test_rows), rng)
         return data, honest, own.statistics(test)
 
-    def simulate(
-        self, tried: list[tuple[Strategy, bool]], simulations: int, seed: Any
-    ) -> list[tuple[Array, Array, Any]]:
-        """Return, for each strategy, what truth and lie earn in each simulation and whether the lie was refused."""
+    def simulate(self, tried: list[tuple[Strategy, bool]], simulations: int, seed: Any) -> Array:
+        """Return sums over simulations for each strategy: what truth and lie earn, gain², and whether it is refused."""
         for_data, for_lies, secret = seed.spawn(3)
         data, honest, test = self.draw(np.random.default_rng(for_data), simulations)
         key = int(np.random.default_rng(secret).integers(2**63))  # truth and every lie face the same draws of the rule
         truths: dict[tuple[tuple[int, ...], bool], Array] = {}
-        samples = []
-        for play, grouped in tried:
+        sums = np.empty((len(tried), 4))
+        for number, (play, grouped) in enumerate(tried):
             lies = np.random.default_rng(for_lies)  # anew, so that a finding does not depend on the lies before it
             reported, accounts, sizes = play.play(lies, self.own, data, honest, self.liar)
             reported, refused = self._refuse_impossible(reported, accounts)
@@ -187,10 +199,12 @@ class _Scene:
             if (existing, beside) not in truths:
                 honest_rows = np.array(self.rows, dtype=np.float64)
                 truths[existing, beside] = self._earned(honest, existing, test, key, beside, honest_rows)[0]
+            truth = truths[existing, beside]
             earned, out_of_range = self._earned(reported, accounts, test, key, grouped, rows)
             refused = refused | out_of_range
-            samples.append((truths[existing, beside], np.where(refused, 0.0, earned), refused))
-        return samples
+            earned = np.where(refused, 0.0, earned)
+            sums[number] = truth.sum(), earned.sum(), ((earned - truth) ** 2).sum(), refused.sum()
+        return sums
 
     def _refuse_impossible(self, reported: Array, accounts: tuple[int, ...]) -> tuple[Array, Any]:
         """Replace reports that no state could produce, which a buyer refuses, and say in which simulations."""

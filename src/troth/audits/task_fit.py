@@ -9,7 +9,7 @@ does not explain refutes the confusion matrices, or the workers.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import stdtr
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from troth.audits.label_frequencies import Frequency
     from troth.mechanisms import Rule
-    from troth.mechanisms.task_lines import Labels
     from troth.mechanisms.tasks import Tasks
 
 _TASKS = 5000
@@ -84,15 +83,6 @@ class TaskFit(Fit):
         return "\n".join(lines)
 
 
-class _Replays(NamedTuple):
-    """What other labels would have earned, and under the model, with the chance of each gain; labels left out."""
-
-    chances: dict[str, float]
-    observed: dict[str, float]
-    expected: dict[str, float]
-    left_out: tuple[str, ...]
-
-
 def _chance(gain: float, error: float, tasks: int) -> float:
     """Return the chance of such a mean gain over tasks where there is none in truth."""
     if error <= 0:
@@ -142,15 +132,27 @@ def check_task_fit(
     if labels is None or sample.summaries.sum(axis=1).max(initial=0.0) > 1:
         raise MissingCapabilityError("only one label per task, of finitely many classes, can be checked")
     frequencies = label_frequencies(sample, labels, names, past=past)
-    replays = _replays(sample, rule, labels, names, seed)
-    alone = min([1.0, *(len(replays.chances) * p for p in replays.chances.values())])
-    worst = min(1.0, 2 * alone, 2 * _corrected([each.p_value for each in frequencies]))
-    count = int(sample.task[-1]) + 1
-    numbers = replays.chances, replays.observed, replays.expected
-    fit = TaskFit(worst, *numbers, level, count, frequencies, replays.left_out)
+    counts = sample.summaries.sum(axis=0)
+    replayed = (counts >= FEWEST) & (len(names) <= MOST_LABELS)
+    observed, expected = {}, {}
+    if replayed.any():
+        simulated, _ = draw_world(np.random.default_rng(seed), sample, labels)
+        observed, expected = (_replayed_gains(world, rule, names, seed) for world in (sample, simulated))
+    chances = {name: _chance(*gain) for name, gain in observed.items()}
+    alone = min([1.0, *(len(chances) * p for p in chances.values())])
+    fit = TaskFit(
+        min(1.0, 2 * alone, 2 * _corrected([each.p_value for each in frequencies])),
+        chances,
+        {name: gain for name, (gain, *_) in observed.items()},
+        {name: expected.get(name, (0.0,))[0] for name in observed},
+        level,
+        int(sample.task[-1]) + 1,
+        frequencies,
+        tuple(name for name, given in zip(names, (counts > 0) & ~replayed, strict=True) if given),
+    )
     if fit.verdict == "fits" and not count_peers(sample).any():
         raise MissingCapabilityError("nobody has a peer on a task, so that every answer earns the empty share")
-    if not replays.chances and fit.verdict == "fits":
+    if not chances and fit.verdict == "fits":
         many = f"there are more than {MOST_LABELS} labels" if len(names) > MOST_LABELS else ""
         raise MissingCapabilityError(
             "labels are as frequent as the prior and the confusion matrices expect, but none is replayed as another "
@@ -159,33 +161,16 @@ def check_task_fit(
     return fit
 
 
-def _replays(tasks: Tasks, rule: Rule, labels: Labels, names: Sequence[str], seed: int) -> _Replays:
-    """Replay every label that was given often enough as every other one, on these tasks and on simulated ones."""
-    size, counts = labels.tables.shape[2], tasks.summaries.sum(axis=0)
-    few = tuple(name for name, count in zip(names, counts, strict=True) if 0 < count < FEWEST)
-    if size > MOST_LABELS or (counts < FEWEST).all():
-        given = tuple(name for name, count in zip(names, counts, strict=True) if count)
-        return _Replays({}, {}, {}, given)
-    simulated, _ = draw_world(np.random.default_rng(seed), tasks, labels)
-    gains: list[dict[str, tuple[float, float, int]]] = []
-    for world in (tasks, simulated):
-        rng = np.random.default_rng(seed)
-        label, truth = world.summaries.argmax(axis=1), rule.evaluate_tasks(world, rng).share
-        by_label = {}
-        for other in range(size):
-            own = np.eye(size)[np.full(len(world), other)]
-            share = rule.evaluate_tasks(world.with_own(own), np.random.default_rng(seed)).share
-            for reported in range(size):
-                given = label == reported
-                if reported != other and given.sum() >= FEWEST:
-                    gain = mean_over_tasks(world.task[given], (share - truth)[given])
-                    count = len(np.unique(world.task[given]))
-                    by_label[f"{names[reported]} as {names[other]}"] = *gain, count
-        gains.append(by_label)
-    observed, expected = gains
-    return _Replays(
-        {name: _chance(*gain) for name, gain in observed.items()},
-        {name: gain for name, (gain, *_) in observed.items()},
-        {name: expected.get(name, (0.0,))[0] for name in observed},
-        few,
-    )
+def _replayed_gains(tasks: Tasks, rule: Rule, names: Sequence[str], seed: int) -> dict[str, tuple[float, float, int]]:
+    """Replay every frequent label as every other one; return mean gains, their errors, and on how many tasks."""
+    label, truth = tasks.summaries.argmax(axis=1), rule.evaluate_tasks(tasks, np.random.default_rng(seed)).share
+    gains = {}
+    for other, as_name in enumerate(names):
+        own = np.eye(len(names))[np.full(len(tasks), other)]
+        share = rule.evaluate_tasks(tasks.with_own(own), np.random.default_rng(seed)).share
+        for reported, name in enumerate(names):
+            given = label == reported
+            if reported != other and given.sum() >= FEWEST:
+                gain, error = mean_over_tasks(tasks.task[given], (share - truth)[given])
+                gains[f"{name} as {as_name}"] = gain, error, len(np.unique(tasks.task[given]))
+    return gains

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtri
 
-from troth.audits.findings import Audit, Finding
+from troth.audits.findings import Audit, with_margin
 from troth.audits.simulate import audit
 from troth.audits.strategies import FabricateFromPrior, Nothing, lies_for_model
 from troth.audits.strategies.row_shapes import admissible, has_labels
@@ -76,26 +76,22 @@ def audit_tasks(
     world, classes = draw_world(rng, some_tasks(tasks, max(1, simulations), repeat=True), labels)
     size = labels.tables.shape[2]
     tables, label = labels.tables[world.likelihood_of[world.provider]], world.summaries.argmax(axis=1)
-    guess = None if public is None else _draw(rng, np.asarray(public)[classes])
-    known = None
-    if guess is not None:
+    prior, guess = np.broadcast_to(labels.prior, tables.shape[:2]), None
+    if public is not None:
+        by_guess, guesses = np.asarray(public, dtype=np.float64).T, _draw(rng, np.asarray(public)[classes])
         with np.errstate(divide="ignore"):
-            known = np.log(np.asarray(public, dtype=np.float64)).T[guess]
-    world = replace(world, known=known)
+            world = replace(world, known=np.log(by_guess)[guesses])
+        guess = guesses[world.task]
+        prior = prior * by_guess[guess]
     honest = rule.evaluate_tasks(world, np.random.default_rng(seed))
     findings = []
     level = float(ndtri(1 - false_alarm / 2))
-    prior = np.broadcast_to(labels.prior, tables.shape[:2])
-    if guess is not None:
-        prior = prior * np.asarray(public, dtype=np.float64).T[guess[world.task]]
-    for name, answers in _lies(rng, labels, tables, label, None if guess is None else guess[world.task], prior):
+    for name, answers in _lies(rng, labels, tables, label, guess, prior):
         asked = np.where(answers >= 0, answers, 0)
         share = rule.evaluate_tasks(world.with_own(np.eye(size)[asked]), np.random.default_rng(seed)).share
         share = np.where(answers >= 0, share, 0.0)
         gain, error = mean_over_tasks(world.task, share - honest.share)
-        low, high = gain - level * error, gain + level * error
-        truth, earned = float(honest.share.mean()), float(share.mean())
-        findings.append(Finding(name, truth, earned, gain, low, high, 2 * level * error))
+        findings.append(with_margin(name, float(honest.share.mean()), float(share.mean()), gain, level * error))
     return Audit(rule, int(world.task[-1]) + 1, false_alarm, float(honest.empty_share.mean()), tuple(findings))
 
 

@@ -12,10 +12,10 @@ import numpy as np
 from troth.certificates.in_the_limit import in_the_limit
 from troth.certificates.witnesses import extreme_round
 from troth.core.claims import STRENGTH, Claim, Verdict
-from troth.core.contract import HasFiniteStates, HasScoreRange, Model, check_is_model, one_each
+from troth.core.contract import HasFiniteStates, HasScoreRange, Model, one_each
 from troth.core.declarations import declared
 from troth.core.errors import MissingCapabilityError, ParameterError, ScoreOutOfRangeError, UnboundedRangeError
-from troth.core.sensitivity import HasSensitivity, Price, Sensitivity, unproved
+from troth.core.sensitivity import HasSensitivity, Sensitivity, unproved
 from troth.mechanisms import default_rule
 from troth.mechanisms.round import empty_round
 from troth.mechanisms.score_range import situations
@@ -105,7 +105,6 @@ def certify(
     >>> certify(troth.models.Bernoulli(1, 1), [9, 9], troth.SyntheticPeers())["sensitive"].least_rows
     2
     """
-    check_is_model(model)
     rule = default_rule() if rule is None else rule
     situations(model, rows, groups, least)  # checks them
     most = [int(n) for n in rows]
@@ -239,13 +238,6 @@ def _in_a_panel(whole: Any, panel: Any) -> Sensitivity:
     return Sensitivity("undecided", f"one panel of the peers alone may not distinguish all posteriors ({among.reason})")
 
 
-def _prices(cases: list[Any], low: float) -> list[Price] | None:
-    """Return what a lie of each provider costs at least, or None where it is not known for all."""
-    prices = [own.price_of_lying(limit, peers, low) for own, limit, peers in cases if isinstance(own, HasSensitivity)]
-    known = [price for price in prices if price is not None]
-    return known if len(known) == len(cases) else None
-
-
 def _sensitive(rule: Rule, weakest: Sensitivity, exactly: bool) -> Claim:
     verdict, reason = weakest.verdict, weakest.reason
     if verdict == "proved" and not (rule.strict and exactly):
@@ -286,11 +278,13 @@ def _price(rule: Rule, cases: list[Any], paid: list[Any], exactly: bool) -> list
     rows are fixed.
     """
     scale = rule.price_scale(exactly)
-    prices = _prices(cases, -inf if scale is None else scale.low)
-    if prices is None or scale is None:
-        where = "here" if prices is None else "under this range"
+    low = -inf if scale is None else scale.low
+    each = [own.price_of_lying(limit, peers, low) for own, limit, peers in cases if isinstance(own, HasSensitivity)]
+    prices = [price for price in each if price is not None]
+    if scale is None or len(prices) < len(cases):
+        where = "under this range" if len(prices) == len(cases) else "here"
         return [Claim("price of lying", "undecided", f"what lies cost {where} is measured by audit", "")]
-    part = 1.0 if scale.low == -inf else _part_left(paid, scale.low)
+    part = 1.0 if low == -inf else _part_left(paid, low)
     squared = part * min(price.quadratic for price in prices)
     verdict: Verdict = "proved" if squared > 0 else "undecided"
     text = f"a lie that moves the posterior by Δ loses at least {squared / scale.width:.3g}·‖Δ‖² of {scale.unit}"

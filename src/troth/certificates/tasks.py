@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from troth.mechanisms import Rule
 
 _KINDS = 40  # of tasks, on which losses are computed
-_LABELS = "losses are enumerated for labels with finitely many classes"
 
 
 def certify_tasks(tasks: Tasks, rule: Rule, *, guessed: bool = False) -> Certificate:
@@ -105,7 +104,7 @@ def _strict(tasks: Tasks, rule: Rule) -> Claim:
         text = "losses are enumerated for labels of classes alone; an audit simulates lies about values"
         return claim(verdict="undecided", text=text)
     try:
-        loss, kinds, labels = least_loss(tasks, rule)
+        loss, kinds, labels = _least_loss(tasks, rule)
     except ReportError as error:
         return claim(verdict="undecided", text=f"some answers stop the round: {error.problem}")
     if not kinds:
@@ -143,22 +142,19 @@ def expected_shares(rule: Rule, own: Any, peers: Sequence[Any]) -> Array:
     share = rule.evaluate_tasks(tasks).share.reshape(size, len(answers), count + 1)[:, :, 0]
     labels = labels_of(tasks)
     if labels is None:
-        raise MissingCapabilityError(_LABELS)
+        raise MissingCapabilityError("losses are enumerated for labels with finitely many classes")
     given = labels.tables[0].T * labels.prior
     given = given / given.sum(axis=1, keepdims=True)
     chance = given @ np.prod([table[:, answers[:, peer]] for peer, table in enumerate(labels.tables[1:])], axis=0)
     return np.asarray(chance @ share.T)
 
 
-def least_loss(tasks: Tasks, rule: Rule) -> tuple[float, int, tuple[int, int]]:
+def _least_loss(tasks: Tasks, rule: Rule) -> tuple[float, int, tuple[int, int]]:
     """Return the least that a wrong label costs on some kinds of tasks, exactly, how many were tried, and which labels.
 
     The labels are the true one and the one that is reported instead.
     """
-    labels = labels_of(tasks)
-    if labels is None:
-        raise MissingCapabilityError(_LABELS)
-    size = labels.tables.shape[2]
+    size = tasks.summaries.shape[1]
     group, which = tasks.group[tasks.provider], tasks.likelihood_of[tasks.provider]
     count = count_peers(tasks)
     few = np.flatnonzero((count > 0) & (size ** (count + 1.0) <= MOST_OUTCOMES))

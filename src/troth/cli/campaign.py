@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -18,13 +17,6 @@ if TYPE_CHECKING:
     from troth.results.result import Result
 
 STOPPED = 3  # the exit code if the model does not fit
-
-
-class BudgetPer(StrEnum):
-    """What a budget is for."""
-
-    day = "day"
-    campaign = "campaign"
 
 
 def demo(
@@ -99,8 +91,9 @@ def init(
         str | None, typer.Option(help="What may be spent.", show_default="1000.00, or with --task any")
     ] = None,
     budget_per: Annotated[
-        BudgetPer, typer.Option(help="With --day: whether the budget is for each day, or for all of them together.")
-    ] = BudgetPer.day,
+        Literal["day", "campaign"],
+        typer.Option(help="With --day: whether the budget is for each day, or for all of them together."),
+    ] = "day",
     currency: Annotated[str, typer.Option(help="Its code in ISO 4217, which says how many decimals it has.")] = "EUR",
     as_json: AsJson = False,
 ) -> None:
@@ -110,25 +103,26 @@ def init(
         unused = [option for option, value in others.items() if value is not None]
         if unused:
             raise ParameterError(f"{unused[0]} cannot be combined with --task: edit the campaign file afterwards")
-        amounts = {"price": price, "currency": currency, "budget": budget}
-        _init_tasks(directory, data, as_json, provider, task, column, family, amounts)
+        of_table = {"provider": provider, "task": task, "columns": column, "family": family}
+        _init_tasks(directory, data, as_json, **of_table, price=price, currency=currency, budget=budget)
         return
     if price is not None:
         raise ParameterError("--price is for reports on tasks: name their column with --task")
-    money: dict[str, Any] = {"budget": budget or "1000.00", "currency": currency, "budget_per": budget_per.value}
-    columns: dict[str, Any] = {"provider": provider, "column": column or None, "target": target, "day": day}
+    money: dict[str, Any] = {"budget": budget or "1000.00", "currency": currency, "budget_per": budget_per}
+    model: dict[str, Any] = {"family": family, "provider": provider, "column": column or None}
+    model |= {"target": target, "day": day}
     if data is None:
-        _init_example(directory, family, rule, as_json, daily=daily, **money, **columns)
+        _init_example(directory, as_json, rule=rule, daily=daily, **money, **model)
     else:
-        _init_for_data(directory, data, family, rule, as_json, money, columns)
+        _init_for_data(directory, data, rule, as_json, money, model)
 
 
-def _init_example(directory: Path, family: str | None, rule: str | None, as_json: bool, **settings: Any) -> None:
+def _init_example(directory: Path, as_json: bool, **settings: Any) -> None:
     """Write a campaign with drawn data."""
     from troth.campaigns.starter.examples import init as write_example
     from troth.campaigns.terms import Campaign
 
-    path = write_example(directory, family, rule, **settings)
+    path = write_example(directory, **settings)
     reveals = " and reveals the seed" if Campaign.load(path).draws else ""
     text = (
         f"wrote {path} and {path.parent / 'data'}, an example\n"
@@ -140,19 +134,13 @@ def _init_example(directory: Path, family: str | None, rule: str | None, as_json
 
 
 def _init_for_data(
-    directory: Path,
-    data: Path,
-    family: str | None,
-    rule: str | None,
-    as_json: bool,
-    money: dict[str, Any],
-    columns: dict[str, Any],
+    directory: Path, data: Path, rule: str | None, as_json: bool, money: dict[str, Any], model: dict[str, Any]
 ) -> None:
     """Write a campaign for data that are there, and say what was guessed from them."""
     from troth.campaigns.starter.examples import Terms, init_for
     from troth.campaigns.starter.guess import guess
 
-    guessed, terms = guess(data, family, **columns), Terms(**money)
+    guessed, terms = guess(data, **model), Terms(**money)
     path = init_for(directory, data, guessed, rule, terms)
     text = (
         f'wrote {path} for {data}: family = "{guessed.family}"\n'
@@ -166,37 +154,20 @@ def _init_for_data(
             f"the prior in {path} was guessed from the data: replace it by what you knew before anybody reported"
         )
     if guessed.day is not None:
-        each = "for each of" if terms.budget_per == BudgetPer.day else "for all"
+        each = "for each of" if terms.budget_per == "day" else "for all"
         notes.append(f"the budget of {terms.amount} {terms.currency} is {each} {guessed.days:,} days; see --budget-per")
-    if not as_json:
-        for note in notes:
-            warn(note)
     plain = {"campaign": str(path), "family": guessed.family, "missing": guessed.missing, "notes": notes}
-    show(plain, as_json, text)
+    show(plain, as_json, text, warnings=notes)
 
 
-def _init_tasks(
-    directory: Path,
-    data: Path | None,
-    as_json: bool,
-    provider: str | None,
-    task: str,
-    column: list[str] | None,
-    family: str | None,
-    money: dict[str, Any],
-) -> None:
+def _init_tasks(directory: Path, data: Path | None, as_json: bool, **settings: Any) -> None:
     """Write campaigns of tasks."""
     from troth.campaigns.starter.task_campaign import start_tasks
 
-    if data is None or provider is None or not column:
+    if data is None or settings["provider"] is None or not settings["columns"]:
         raise ParameterError("--task needs --data, --provider and --column: the file, its workers and what is paid for")
-    started = start_tasks(directory, data, provider=provider, task=task, columns=column, family=family, **money)
-    lines = []
-    for each in started:
-        lines.append(f'wrote {each.path} for {", ".join(each.columns)} of {data}: family = "{each.family}"')
-        if not as_json:
-            for note in each.notes:
-                warn(note)
+    started = start_tasks(directory, data, **settings)
+    lines = [f'wrote {each.path} for {", ".join(each.columns)} of {data}: family = "{each.family}"' for each in started]
     if len(started) > 1:
         lines.append("each of these columns is a campaign of its own, with its own price or budget, paid one by one")
     gold = ", with gold answers if you have any" if any(each.gold for each in started) else ""
@@ -207,7 +178,8 @@ def _init_tasks(
     lines.append(f"Then see what would be paid{contradict}; afterwards pay without --dry-run:")
     lines += [f"      troth pay {each.path} --dry-run" for each in started]
     written = [{"campaign": str(each.path), "family": each.family, "notes": list(each.notes)} for each in started]
-    show({**written[0], "campaigns": written} if len(written) > 1 else written[0], as_json, *lines)
+    plain = {**written[0], "campaigns": written} if len(written) > 1 else written[0]
+    show(plain, as_json, *lines, warnings=[note for each in started for note in each.notes])
 
 
 def commit(campaign: CampaignFile, as_json: AsJson = False) -> None:
@@ -256,8 +228,7 @@ def pay(
     with progress() as watch:
 
         def approve(result: Result) -> bool:
-            if watch is not None:
-                watch("checking", 0, 1)
+            watch("checking", 0, 1)
             return not dry_run and (anyway or not result.verdict.stops)
 
         result = pay_campaign(terms, ledger=book, final=final, beacon=beacon, watch=watch, approve=approve)
@@ -279,7 +250,7 @@ def pay(
         _say_paid(result, campaign, book, None if no_report else page)
 
 
-def _write_beside(book: Path, result: Result, *, page: Path | None, csv: Path | None, watch: Watch | None) -> None:
+def _write_beside(book: Path, result: Result, *, page: Path | None, csv: Path | None, watch: Watch) -> None:
     """Write the page and the payments as CSV, once the ledger has them."""
     try:
         if page is not None:

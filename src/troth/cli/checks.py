@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from troth.cli.options import AsJson, CampaignFile, PlotFile
-from troth.cli.output import progress, show, warn, watch_as
+from troth.cli.output import progress, show
 
 if TYPE_CHECKING:
     from troth.campaigns.terms import Campaign
@@ -47,16 +48,16 @@ def audit(
         prior = ", ".join(f"{name} {share:.0%}" for name, share in audited.prior.items())
         under = f"; classes and labels are drawn from [model]: {prior}" if prior else ""
         plain = {**audited.lies.to_dict(), "prior": audited.prior, "contradiction": audited.contradiction}
-        show(plain, as_json, f"one worker lies on {where}, its peers are honest{under}\n{audited.lies}")
-        if audited.contradiction and not as_json:
-            warn(f"the campaign's labels contradict this model, and lies may earn otherwise: {audited.contradiction}")
+        odd = [f"the campaign's labels contradict this model, and lies may earn otherwise: {audited.contradiction}"]
+        text = f"one worker lies on {where}, its peers are honest{under}\n{audited.lies}"
+        show(plain, as_json, text, warnings=odd if audited.contradiction else ())
         return
     with progress() as watch:
         reports = _reports(terms, providers, rows, watch)
         setting = setting_of(terms, reports, providers, rows)
         setting = setting if providers is not None or rows is not None else reduced(setting)
         options = {"simulations": simulations or 20_000, "fewest": simulations or 2_000}
-        earnings = audit_campaign(terms, setting, reports, watch=watch_as(watch, "auditing"), **options)
+        earnings = audit_campaign(terms, setting, reports, watch=partial(watch, "auditing"), **options)
         drawn = audited_rows(terms, setting, reports)
     if plot is not None:
         earnings.plot(plot)
@@ -86,25 +87,21 @@ def certify(
         from troth.campaigns.task_checks import certify_task_campaign
         from troth.results.task_page import assumed_of
 
-        proved = certify_task_campaign(terms, beside(terms, terms.source or ()))
-        assumed = assumed_of(terms)
-        lines = [str(proved), "", "assumed, not proved:", *(f"  – {line}" for line in assumed)]
-        show({"claims": proved.to_dict(), "assumed": list(assumed)}, as_json, *lines)
-        return
-    with progress() as watch:
-        reports = _reports(terms, providers, rows, watch)
-    setting = setting_of(terms, reports, providers, rows)
-    certificate = certify_campaign(terms, setting, reports)
-    plain = {"claims": certificate.to_dict(), "assumed": list(ASSUMED)}
-    days = len({report.day for report in reports})
-    where = (
-        f"{setting} on the first of {days} days; claims hold on all of them" if days > 1 and rows is None else setting
-    )
-    text = f"{where}\n{certificate}\n\nassumed, not proved:"
-    show(plain, as_json, text, *(f"  – {line}" for line in ASSUMED))
+        where, assumed = [], assumed_of(terms)
+        certificate = certify_task_campaign(terms, beside(terms, terms.source or ()))
+    else:
+        with progress() as watch:
+            reports = _reports(terms, providers, rows, watch)
+        setting, assumed = setting_of(terms, reports, providers, rows), ASSUMED
+        certificate = certify_campaign(terms, setting, reports)
+        days = len({report.day for report in reports})
+        on_days = f" on the first of {days} days; claims hold on all of them" if days > 1 and rows is None else ""
+        where = [f"{setting}{on_days}"]
+    lines = [*where, f"{certificate}\n", "assumed, not proved:", *(f"  – {line}" for line in assumed)]
+    show({"claims": certificate.to_dict(), "assumed": list(assumed)}, as_json, *lines)
 
 
-def _reports(terms: Campaign, providers: int | None, rows: int | None, watch: Watch | None) -> list[Report]:
+def _reports(terms: Campaign, providers: int | None, rows: int | None, watch: Watch) -> list[Report]:
     """Read the reports that sizes are taken from, unless they are not needed."""
     from troth.results.pay import read_campaign
 

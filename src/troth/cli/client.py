@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from troth.cli.options import AsJson, CampaignFile
-from troth.cli.output import printable, progress, warn, watch_as
+from troth.cli.output import progress, warn
 from troth.cli.service_connection import Server, TheCampaign, compare_head, find_campaign, find_round, open_client
-from troth.cli.service_lines import as_read, receipt_lines, show_lines, table_lines
-from troth.cli.service_rounds import export, payments, payouts, rounds, why
+from troth.cli.service_lines import as_read, receipt_lines, show_lines
+from troth.cli.service_rounds import export, payments, payouts, why
 from troth.core.errors import DataError
 from troth.operations import SCOPES
+from troth.results.formats import printable
+from troth.results.tables import table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -217,14 +220,16 @@ def submit(
 
     if not yes and not sys.stdin.isatty():
         raise DataError("standard input is not a terminal; pass --yes to confirm without being asked")
-    client, chosen, current = find_round(server, campaign, number, "open", "no round is open")
-    number, earlier = current["number"], current.get("submission")
+    client, chosen = find_campaign(server, campaign)
+    number = find_round(client, chosen, number, ("open",), "no round is open")
+    current = client.show_round(chosen["id"], number)
+    earlier = current.get("submission")
     if earlier is not None and not replace:
         raise DataError(f"you have already reported to round {number}; pass --replace to replace that report")
     package = prepare(client, chosen, current, file, statistics=statistics)
     with progress() as watch:
         submission = client.submit_file(
-            chosen["id"], number, package.content, name=package.name, watch=watch_as(watch, "sending")
+            chosen["id"], number, package.content, name=package.name, watch=partial(watch, "sending")
         )
     while submission["state"] == "waiting":
         time.sleep(1.0)
@@ -247,13 +252,7 @@ def submit(
     show_lines(receipt, as_json, receipt_lines(chosen, receipt))
 
 
-def add_to(app: typer.Typer) -> list[str]:
-    """Add the commands to the program, and return their names."""
-    commands = (login, logout, join, campaigns, create, invite, providers, submit, payments, why, export, payouts)
-    for command in commands:
-        app.command()(command)
-    app.add_typer(rounds, name="round")
-    return [*(command.__name__ for command in commands), "round"]
+COMMANDS = (login, logout, join, campaigns, create, invite, providers, submit, payments, why, export, payouts)
 
 
 def _sign_in(

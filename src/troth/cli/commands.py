@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import sys
 from functools import cache
+from itertools import chain
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from troth.cli import campaign, checks, client, history, ledger
-from troth.cli.output import end, printable
+from troth.cli.output import afterwards
 from troth.cli.service import serve, service
+from troth.cli.service_rounds import rounds
 from troth.core.errors import TrothError
+from troth.results.formats import printable
 
 
 class Sections(TyperGroup):
@@ -67,7 +70,7 @@ def main() -> None:
     except KeyboardInterrupt:
         _fail("interrupted; nothing was left half-done", code=130)
     finally:
-        end()
+        afterwards.close()
 
 
 def _fail(message: str, code: int = 1) -> None:
@@ -92,18 +95,18 @@ def _options(
     del version
 
 
-_LOCAL = {
+_SPEAKING, _RUNNING = "A service's campaigns, from your machine", "Run a service"
+_COMMANDS = {
     "Your own files": (campaign.demo, campaign.init, campaign.commit, campaign.pay, campaign.statistics),
     "Before you pay": (checks.audit, checks.certify, history.fit, history.backtest),
     "What was paid": (ledger.verify, ledger.report, ledger.explain, ledger.verify_receipt),
+    _SPEAKING: client.COMMANDS,
+    _RUNNING: (serve,),
 }
-for _commands in _LOCAL.values():
-    for _command in _commands:
-        app.command()(_command)
-_speaking = client.add_to(app)
-app.command()(serve)
+SECTIONS = {title: [command.__name__.replace("_", "-") for command in some] for title, some in _COMMANDS.items()}
+for _command in chain.from_iterable(_COMMANDS.values()):
+    app.command()(_command)
+app.add_typer(rounds, name="round")
 app.add_typer(service, name="service")
-SECTIONS = {title: [command.__name__ for command in commands] for title, commands in _LOCAL.items()} | {
-    "A service's campaigns, from your machine": _speaking,
-    "Run a service": ["serve", "service"],
-}
+SECTIONS[_SPEAKING].append("round")
+SECTIONS[_RUNNING].append("service")

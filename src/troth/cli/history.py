@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import shlex
-from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from troth.cli.options import AsJson, CampaignFile, DayColumn, HistoryFile, PlotFile, ProviderColumn
-from troth.cli.output import progress, show, warn, watch_as
+from troth.cli.output import progress, show, warn
 from troth.core.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -29,13 +29,6 @@ Recent = Annotated[int | None, typer.Option(help="Fit only the last N days.", mi
 Ahead = Annotated[
     int | None, typer.Option(help="Let offsets drift; fit for the next N days.", min=1, show_default="no drift")
 ]
-
-
-class Split(StrEnum):
-    """How days are split."""
-
-    rolling = "rolling"
-    blocks = "blocks"
 
 
 def fit(
@@ -110,13 +103,10 @@ def fit(
         from troth.history.plots import plot_fit
 
         plot_fit(learned, used, plot)
-    if not as_json:
-        for caveat in learned.caveats(terms.categories or ()):
-            warn(caveat)
     plain = {"campaign": str(target), "model": learned.model_table(), "days": len(used.days)}
     again = _command(campaign, history, provider, day)
     advice = f"wrote {target}: see what lies would have earned with troth backtest {again}"
-    show(plain, as_json, f"{learned}\n", advice)
+    show(plain, as_json, f"{learned}\n", advice, warnings=learned.caveats(terms.categories or ()))
 
 
 def _fit_days(
@@ -130,21 +120,26 @@ def _fit_days(
     **columns: str | None,
 ) -> tuple[Fitted, History]:
     """Learn the model from past days, write the campaign file, and return both what was learned and the days used."""
-    from troth.campaigns.commit import commit
-    from troth.campaigns.ledger import write_whole
     from troth.campaigns.past import fit_campaign, fitted_text, read_history
 
     with progress() as watch:
         past = read_history(terms, str(history), **columns, watch=watch, notice=warn)
         used = past if recent is None else past.select(days=past.days[-recent:])
-        if watch is not None:
-            options["watch"] = lambda share, words: watch("fitting", round(100 * share), 100)  # noqa: ARG005
+        options["watch"] = lambda share, words: watch("fitting", round(100 * share), 100)  # noqa: ARG005
         learned = fit_campaign(terms, used, family, **options)
     source = os.path.relpath(history, target.parent)
-    write_whole(target, fitted_text(terms, learned, past, source, **columns, recent=recent).encode())
+    _write_campaign(terms, target, fitted_text(terms, learned, past, source, **columns, recent=recent))
+    return learned, used
+
+
+def _write_campaign(terms: Campaign, target: Path, text: str) -> None:
+    """Write the campaign file with the model that was learned, and commit to a new seed where one is drawn with."""
+    from troth.campaigns.commit import commit
+    from troth.campaigns.ledger import write_whole
+
+    write_whole(target, text.encode())
     if terms.draws:
         commit(target, anew=True)
-    return learned, used
 
 
 def _command(campaign: Path, history: Path, provider: str | None, day: str | None) -> str:
@@ -156,14 +151,10 @@ def _command(campaign: Path, history: Path, provider: str | None, day: str | Non
 
 def _recentre(terms: Campaign, pilot: Path, target: Path, as_json: bool) -> None:
     """Expand the campaign's likelihood where a published pilot lies."""
-    from troth.campaigns.commit import commit
-    from troth.campaigns.ledger import write_whole
     from troth.campaigns.past import recentred_text
     from troth.campaigns.terms import Campaign
 
-    write_whole(target, recentred_text(terms, pilot).encode())
-    if terms.draws:
-        commit(target, anew=True)
+    _write_campaign(terms, target, recentred_text(terms, pilot))
     table = Campaign.load(target).plain["model"]
     plain = {"campaign": str(target), "point": table["point"], "pilot": table["pilot"]}
     point = ", ".join(f"{number:.4g}" for number in table["point"])
@@ -180,12 +171,10 @@ def _fit_tasks(
     learned = fit_tasks(terms, str(history), None if gold is None else str(gold), family)
     source = os.path.relpath(history, target.parent)
     write_whole(target, fitted_task_text(terms, learned.fitted, learned.reports, source).encode())
-    if not as_json:
-        for note in learned.notes:
-            warn(note)
     plain: dict[str, Any] = {"campaign": str(target), "tasks": len(learned.reports.tasks)}
     plain |= {"workers": len(learned.reports.providers), "gold": learned.gold, "notes": list(learned.notes)}
-    show(plain, as_json, f"{learned.fitted}\n", f"wrote {target}: pay other tasks under it with troth pay {target}")
+    advice = f"wrote {target}: pay other tasks under it with troth pay {target}"
+    show(plain, as_json, f"{learned.fitted}\n", advice, warnings=learned.notes)
 
 
 def backtest(
@@ -193,12 +182,12 @@ def backtest(
     history: HistoryFile,
     types: Types = None,
     split: Annotated[
-        Split,
+        Literal["rolling", "blocks"],
         typer.Option(
             help="rolling: fit to the past and pay the next stretch, as a campaign does. blocks: fit to the days "
             "before and after each block, which interpolates and says nothing about drift."
         ),
-    ] = Split.rolling,
+    ] = "rolling",
     folds: Annotated[
         int | None, typer.Option(help="Stretches of days, or blocks.", min=1, show_default="5, or fewer")
     ] = None,
@@ -226,13 +215,13 @@ def backtest(
             past,
             types=types,
             spread=spread,
-            split=split.value,
+            split=split,
             folds=folds,
             first=first,
             recent=recent,
             ahead=ahead,
             seed=seed,
-            watch=watch_as(watch, "replaying"),
+            watch=partial(watch, "replaying"),
         )
     recommended = comparison[comparison.recommended]
     if plot is not None:

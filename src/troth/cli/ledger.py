@@ -10,9 +10,9 @@ import typer
 
 from troth.cli.campaign import page_beside, refuse_same
 from troth.cli.options import AsJson, DayColumn, LedgerFile, ProviderColumn
-from troth.cli.output import printable, progress, show
+from troth.cli.output import progress, show
 from troth.core.errors import DataError, TrothError
-from troth.results.formats import counted
+from troth.results.formats import counted, printable
 
 _MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 
@@ -89,15 +89,15 @@ def explain(
     """Explain a payment with its own numbers, or sum up those of all days."""
     from dataclasses import asdict
 
-    from troth.results.explanation import data_in_words, explain_days
-    from troth.results.explanation import explain as explain_payment
+    from troth.results.explanation import explain_days
     from troth.results.pay import open_ledger
     from troth.results.tables import aligned, shown_table, totals_table
 
     result = open_ledger(ledger)
+    some_names = ", ".join(map(repr, list(result.totals)[:12]))
     if provider is None:
         if day is not None:
-            raise DataError(f"--day {day}: say whose payment, one of {', '.join(map(repr, list(result.totals)[:12]))}")
+            raise DataError(f"--day {day}: say whose payment, one of {some_names}")
         sums = {name: result.campaign.text(total) for name, total in result.totals.items()}
         table = totals_table(result) if len(result.rounds) > 1 else shown_table(result)
         show(sums, as_json, result.headline(), *aligned(table))
@@ -105,26 +105,16 @@ def explain(
     if result.campaign.task is not None:
         show(asdict(result.payment(provider)), as_json, result.explain(provider))
         return
-    payments = [
-        (paid.day, payment)
-        for paid in result.rounds
-        for payment in paid.payments
-        if payment.provider == provider and (day is None or str(paid.day) == day)
-    ]
+    payments = [paid for paid in result.by_provider.get(provider, ()) if day is None or str(paid[0]) == day]
     if not payments:
-        names = ", ".join(repr(name) for name in list(result.totals)[:12])
         then = "" if day is None else f" on day {day}"
-        raise DataError(f"{ledger}: nothing was paid to {provider!r}{then}; providers are {names}")
-    lines = (
-        [explain_days(result.campaign, payments)]
-        if len(payments) > 1
-        else [
-            ("" if on is None else f"day {on}  ")
-            + explain_payment(result.campaign, payment, data_in_words(result, on, provider))
-            for on, payment in payments
-        ]
-    )
-    show([{"day": on, **asdict(payment)} for on, payment in payments], as_json, *lines)
+        raise DataError(f"{ledger}: nothing was paid to {provider!r}{then}; providers are {some_names}")
+    if len(payments) > 1:
+        text = explain_days(result.campaign, payments)
+    else:
+        on, _ = payments[0]
+        text = ("" if on is None else f"day {on}  ") + result.explain(provider, on)
+    show([{"day": on, **asdict(payment)} for on, payment in payments], as_json, text)
 
 
 def verify_receipt(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from troth.results.formats import printable
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from rich.progress import TaskID
 
@@ -18,33 +21,29 @@ if TYPE_CHECKING:
     Watch = Callable[[str, int, int], None]
 
 
-def show(plain: Any, as_json: bool, *lines: str) -> None:
-    """Print plain data as JSON, or else lines of text."""
+afterwards = ExitStack()  # what is done once the command has ended, whether or not it failed
+
+
+def show(plain: Any, as_json: bool, *lines: str, warnings: Iterable[str] = ()) -> None:
+    """Print plain data as JSON, or else warnings and lines of text."""
     if as_json:
         from troth.campaigns.canonical_json import as_json as write_json
 
-        lines = (write_json(plain),)
+        lines, warnings = (write_json(plain),), ()
+    for warning in warnings:
+        warn(warning)
     for line in lines:
         typer.echo(line)
 
 
 def print_result(result: Result) -> None:
-    """Print payments: with colours and bars for people, plainly for pipes."""
-    if sys.stdout is None or not sys.stdout.isatty():
-        from troth.results.tables import as_text
+    """Print payments: with bars for people, plainly for pipes."""
+    from troth.results.tables import as_text
 
-        typer.echo(as_text(result))
-        return
-    from troth.results.tables import print_result as print_table
-
-    print_table(result)
-
-
-def printable(text: str) -> str:
-    """Return text without what a terminal would obey."""
-    from troth.results.explanation import printable
-
-    return printable(text)
+    for_people = sys.stdout is not None and sys.stdout.isatty()
+    headline, table = as_text(result, get_terminal_size().columns if for_people else 0).split("\n", 1)
+    typer.secho(headline, bold=True)
+    typer.echo(table)
 
 
 def warn(message: str) -> None:
@@ -52,28 +51,14 @@ def warn(message: str) -> None:
     typer.echo(f"warning: {printable(message)}", err=True)
 
 
-_later: list[Callable[[], None]] = []
-
-
-def afterwards(action: Callable[[], None]) -> None:
-    """Do something once the command has ended, whether or not it failed."""
-    _later.append(action)
-
-
-def end() -> None:
-    """Do what was to be done once the command has ended."""
-    while _later:
-        _later.pop(0)()
-
-
 @contextmanager
-def progress() -> Iterator[Watch | None]:
+def progress() -> Iterator[Watch]:
     """Yield a function that draws a bar: called with the name of a task, how much is done and how much there is.
 
-    Yields None where standard error is not a terminal, so that nothing is drawn.
+    It draws nothing where standard error is not a terminal.
     """
     if sys.stderr is None or not sys.stderr.isatty():
-        yield None
+        yield lambda task, done, total: None  # noqa: ARG005
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -93,8 +78,3 @@ def progress() -> Iterator[Watch | None]:
             bar.update(tasks[task], completed=done, total=total)
 
         yield watch
-
-
-def watch_as(watch: Watch | None, task: str) -> Callable[[int, int], None] | None:
-    """Return the function that draws the bar of one task, or None if nothing is drawn."""
-    return None if watch is None else lambda done, total: watch(task, done, total)

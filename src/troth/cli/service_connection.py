@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from troth.cli.output import afterwards, printable, warn
+from troth.cli.output import afterwards, warn
 from troth.core.errors import DataError, TrothError
+from troth.results.formats import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from troth.client import Client
 
 
@@ -60,17 +63,14 @@ def compare_head(client: Client, campaign: dict[str, Any]) -> None:
         if wrong is not None:
             warn(f"{wrong}. Compare with what others have seen, and ask the analyst")
 
-    afterwards(compare)
+    afterwards.callback(compare)
 
 
-def find_round(
-    server: str | None, campaign: str, number: int | None, state: str, none: str
-) -> tuple[Client, dict[str, Any], dict[str, Any]]:
-    """Return the client, the campaign, and its round with a number or the latest in a state."""
-    client, chosen = find_campaign(server, campaign)
+def find_round(client: Client, campaign: dict[str, Any], number: int | None, states: Collection[str], none: str) -> int:
+    """Return the number of a campaign's round: the one that is named, or else the latest in one of some states."""
     if number is not None:
-        return client, chosen, client.show_round(chosen["id"], number)
-    rounds_in_state = [each for each in client.list_rounds(chosen["id"]) if each["state"] == state]
-    if not rounds_in_state:
-        raise DataError(f"{printable(chosen['name'])}: {none}")
-    return client, chosen, rounds_in_state[-1]
+        return number
+    numbers: list[int] = [each["number"] for each in client.list_rounds(campaign["id"]) if each["state"] in states]
+    if not numbers:
+        raise DataError(f"{printable(campaign['name'])}: {none}")
+    return numbers[-1]

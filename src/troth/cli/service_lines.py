@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from troth.cli.output import printable, show
+from troth.cli.output import show
 from troth.core.errors import DataError
-from troth.results.formats import counted
+from troth.results.formats import counted, printable
+from troth.results.tables import table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,18 +42,17 @@ def verdict_lines(verdict: dict[str, Any] | None) -> list[str]:
     if verdict is None:
         return []
     lines = [f"model {verdict['model']}: {verdict['meaning']}", *map(printable, verdict.get("notes", []))]
-    less = {"less": verdict["better_with_less"]} if verdict["gain_of_less"] else {}
     if verdict["below_empty_report"] is None:
         return [*lines, "nor is it known who would have earned more with an empty or a smaller report"]
-    scopes = {"nothing": "", "less": ""}
-    if verdict.get("days", 0) > 1:
-        scopes = {
-            "nothing": f", on average over {verdict['days']} days",
-            "less": f", on day {verdict['last_day']} alone",
-        }
-    for what, gains in {"nothing": verdict["below_empty_report"], **less}.items():
+    over_days = on_day = ""
+    if verdict["days"] > 1:
+        over_days, on_day = f", on average over {verdict['days']} days", f", on day {verdict['last_day']} alone"
+    better = {f"nothing{over_days}": verdict["below_empty_report"]}
+    if verdict["gain_of_less"]:
+        better[f"less{on_day}"] = verdict["better_with_less"]
+    for what, gains in better.items():
         listed = ", ".join(f"{printable(name)} ({gain:.1%} of the cap)" for name, gain in gains.items())
-        lines.append(f"better off with {what}{scopes[what]}: {listed or 'nobody'}")
+        lines.append(f"better off with {what}: {listed or 'nobody'}")
     return lines
 
 
@@ -114,17 +114,6 @@ def receipt_lines(chosen: dict[str, Any], receipt: dict[str, Any]) -> list[str]:
     if receipt["receipt"] is not None:
         rows.append(["signed by", receipt["receipt"]["key"]])
     return ["receipt", *(f"  {line}" for line in table_lines(None, rows))]
-
-
-def table_lines(heads: Sequence[str] | None, rows: Sequence[Sequence[str]], *, right: int | None = None) -> list[str]:
-    """Return lines of aligned columns; from the column ``right`` on, aligned to the right."""
-    lines = [[printable(cell) for cell in row] for row in ([heads, *rows] if heads is not None else rows)]
-    columns = []
-    for index, column in enumerate(zip(*lines, strict=True)):
-        width = max(map(len, column))
-        to_the_right = right is not None and index >= right
-        columns.append([cell.rjust(width) if to_the_right else cell.ljust(width) for cell in column])
-    return ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
 
 
 def show_lines(plain: Any, as_json: bool, lines: Sequence[str]) -> None:

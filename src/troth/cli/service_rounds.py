@@ -8,30 +8,26 @@ from typing import Annotated, Any
 import typer
 
 from troth.cli.options import AsJson
-from troth.cli.output import printable, warn
+from troth.cli.output import warn
 from troth.cli.service_connection import Server, TheCampaign, TheRound, find_campaign, find_round, open_client
 from troth.cli.service_lines import (
     about_round,
     day_text,
     refuse_unpaid,
     show_lines,
-    table_lines,
     task_lines,
     verdict_lines,
     would_be_paid,
 )
 from troth.core.errors import DataError
-from troth.results.formats import counted
+from troth.results.formats import counted, printable
+from troth.results.tables import table_lines
 
 DeadlineTime = Annotated[
     str | None, typer.Option("--deadline", help="When it closes automatically, such as 2026-05-04T12:00:00Z.")
 ]
 
-_SET_BACK = (
-    "the service's database was set back to an older copy. Pay out nothing of batch {batch}, and void what was paid"
-)
-_PAID_TWICE = "payment {id} of batch {batch} is in {path} already: " + _SET_BACK
-_ANOTHER_BATCH = "{path} has other payments than batch {batch} of the service: " + _SET_BACK
+_SET_BACK = "the service's database was set back to an older copy. Pay out nothing of batch {}, and void what was paid"
 
 rounds = typer.Typer(help="Open, close, pay and publish rounds.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -69,13 +65,9 @@ def close_round(
     as_json: AsJson = False,
 ) -> None:
     """Close a round and pay what has become payable, unless the model does not fit."""
+    states = ("open", "closed") if anyway else ("open",) if beacon is None else ("closed",)
     client, chosen = find_campaign(server, campaign)
-    if number is None:
-        states = ("open", "closed") if anyway else ("open",) if beacon is None else ("closed",)
-        numbers = [each["number"] for each in client.list_rounds(chosen["id"]) if each["state"] in states]
-        if not numbers:
-            raise DataError(f"{printable(chosen['name'])}: no round is {states[0]}")
-        number = numbers[-1]
+    number = find_round(client, chosen, number, states, f"no round is {states[0]}")
     if dry_run:
         would = client.dry_run(chosen["id"], number, final=final)
         show_lines(would, as_json, would_be_paid(would))
@@ -100,8 +92,9 @@ def finish(campaign: TheCampaign, server: Server = None, as_json: AsJson = False
 @rounds.command("publish")
 def publish(campaign: TheCampaign, number: TheRound = None, server: Server = None, as_json: AsJson = False) -> None:
     """Show providers what they were paid, and why."""
-    client, chosen, paid = find_round(server, campaign, number, "paid", "no paid round waits to be published")
-    published = client.publish_round(chosen["id"], paid["number"])
+    client, chosen = find_campaign(server, campaign)
+    number = find_round(client, chosen, number, ("paid",), "no paid round waits to be published")
+    published = client.publish_round(chosen["id"], number)
     show_lines(published, as_json, [about_round(published)])
 
 
@@ -114,16 +107,18 @@ def reopen(
     as_json: AsJson = False,
 ) -> None:
     """Reopen a round that was closed and could not be paid."""
-    client, chosen, closed = find_round(server, campaign, number, "closed", "no round is closed and unpaid")
-    reopened = client.reopen_round(chosen["id"], closed["number"], deadline=deadline)
+    client, chosen = find_campaign(server, campaign)
+    number = find_round(client, chosen, number, ("closed",), "no round is closed and unpaid")
+    reopened = client.reopen_round(chosen["id"], number, deadline=deadline)
     show_lines(reopened, as_json, [about_round(reopened)])
 
 
 @rounds.command("set-aside")
 def set_aside(campaign: TheCampaign, number: TheRound = None, server: Server = None, as_json: AsJson = False) -> None:
     """End a round that was closed and could not be paid: nobody is paid for it, and later days go on."""
-    client, chosen, closed = find_round(server, campaign, number, "closed", "no round is closed and unpaid")
-    ended = client.set_round_aside(chosen["id"], closed["number"])
+    client, chosen = find_campaign(server, campaign)
+    number = find_round(client, chosen, number, ("closed",), "no round is closed and unpaid")
+    ended = client.set_round_aside(chosen["id"], number)
     show_lines(ended, as_json, [about_round(ended)])
 
 
@@ -248,7 +243,8 @@ def payouts(
         name, content = f"{stem}{batch:04d}", client.show_payouts(chosen["id"], batch)
         for line in content["payments"]:
             if line["id"] in exported and exported[line["id"]] != f"{name}.json":
-                raise DataError(_PAID_TWICE.format(id=line["id"], path=directory / exported[line["id"]], batch=batch))
+                twice = f"payment {line['id']} of batch {batch} is in {directory / exported[line['id']]} already"
+                raise DataError(f"{twice}: {_SET_BACK.format(batch)}")
         for ending in ("json", "csv"):
             path = directory / f"{name}.{ending}"
             if not path.exists():
@@ -256,16 +252,13 @@ def payouts(
                 replace_private(path, csv or (write_json(content) + "\n").encode())
                 written.append(str(path))
             elif {each["id"] for each in content["payments"]} - exported.keys():
-                raise DataError(_ANOTHER_BATCH.format(path=path, batch=batch))
+                other = f"{path} has other payments than batch {batch} of the service"
+                raise DataError(f"{other}: {_SET_BACK.format(batch)}")
     show_lines({"written": written}, as_json, [f"wrote {path}" for path in written] or ["nothing new to pay out"])
 
 
 def _payments(server: str | None, campaign: str, number: int | None) -> tuple[dict[str, Any], dict[str, Any]]:
     client, chosen = find_campaign(server, campaign)
-    if number is None:
-        paid = [each for each in client.list_rounds(chosen["id"]) if each["state"] in ("paid", "published")]
-        if not paid:
-            waiting = "published" if "provider" in chosen else "paid"
-            raise DataError(f"{printable(chosen['name'])}: no round is {waiting} yet")
-        number = paid[-1]["number"]
+    waiting = "published" if "provider" in chosen else "paid"
+    number = find_round(client, chosen, number, ("paid", "published"), f"no round is {waiting} yet")
     return chosen, {**client.list_payments(chosen["id"], number), "terms": chosen["terms"]}

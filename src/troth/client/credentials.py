@@ -38,17 +38,16 @@ def store(server: str, **account: Any) -> Path:
     credentials = load()
     credentials["current"] = server
     credentials["servers"][server] = account
-    return _write(credentials)
+    return write_private(credentials_path(), credentials)
 
 
-def forget(server: str) -> dict[str, Any]:
-    """Remove the token of a service, and return what was stored of it."""
+def forget(server: str) -> None:
+    """Remove the token of a service."""
     credentials = load()
-    account: dict[str, Any] = credentials["servers"].pop(server, None) or {}
+    credentials["servers"].pop(server, None)
     if credentials["current"] == server:
         credentials["current"] = next(iter(credentials["servers"]), None)
-    _write(credentials)
-    return account
+    write_private(credentials_path(), credentials)
 
 
 def current(server: str | None = None) -> str:
@@ -73,9 +72,9 @@ def connect(server: str | None = None) -> Client:
     return Client(chosen, token, insecure=insecure)
 
 
-def _write(credentials: dict[str, Any]) -> Path:
-    path = credentials_path()
+def write_private(path: Path, plain: dict[str, Any]) -> Path:
+    """Write plain data to a file in a folder that is its owner's alone."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     path.parent.chmod(0o700)
-    replace_private(path, json.dumps(credentials, indent=1).encode())
+    replace_private(path, json.dumps(plain, indent=1).encode())
     return path

@@ -6,9 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from troth.campaigns.merkle import leaf, root
-from troth.campaigns.private_files import replace_private
 from troth.campaigns.statements import StatementError, check_head
-from troth.client.credentials import credentials_path
+from troth.client.credentials import credentials_path, write_private
 from troth.client.http import RefusedError
 from troth.core.errors import DataError
 
@@ -84,10 +83,9 @@ def watch_head(client: Client, campaign: Mapping[str, Any]) -> str | None:
     campaign
         As `Client.find_campaign` returns it.
     """
-    path, seen_heads = heads_path(), _seen_heads()
-    key = f"{client.server} {campaign['id']}"  # without a role, as it was written first
-    role_key = f"{key} {'provider' if 'provider' in campaign else 'analyst'}"
-    seen = seen_heads.get(role_key) or seen_heads.get(key)
+    seen_heads = _seen_heads()
+    key = f"{client.server} {campaign['id']} {'provider' if 'provider' in campaign else 'analyst'}"
+    seen = seen_heads.get(key)
     head = signed_head(client, campaign, since=0 if seen is None else seen["lines"])
     if head is None:
         return None if seen is None else "the service shows no head any more, and you have seen one"
@@ -97,7 +95,6 @@ def watch_head(client: Client, campaign: Mapping[str, Any]) -> str | None:
         check_head(seen, head)
     except StatementError as error:
         return str(error)
-    seen_heads[role_key] = {name: value for name, value in head.items() if name != "proof"}
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    replace_private(path, json.dumps(seen_heads, indent=1).encode())
+    seen_heads[key] = {name: value for name, value in head.items() if name != "proof"}
+    write_private(heads_path(), seen_heads)
     return None

@@ -6,6 +6,7 @@ import http.client
 import json
 import ssl
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -13,7 +14,7 @@ from urllib.request import getproxies, proxy_bypass
 from troth.core.errors import TrothError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 _WAITS = (0.2, 1.0, 3.0)  # seconds before each new attempt
@@ -51,6 +52,19 @@ class Body(NamedTuple):
         """How many bytes it has."""
         return len(self.content) if isinstance(self.content, bytes) else self.content.stat().st_size
 
+    def blocks(self) -> Iterator[bytes]:
+        """Yield its bytes; a file that grows meanwhile is cut off."""
+        if isinstance(self.content, bytes):
+            yield self.content
+            return
+        done, total = 0, self.size
+        with self.content.open("rb") as file:
+            while block := file.read(min(_BLOCK, total - done)):
+                yield block
+                done += len(block)
+                if self.watch is not None:
+                    self.watch(done, total)
+
 
 class Transport:
     """The way to one service.
@@ -80,7 +94,8 @@ class Transport:
         headers = {"Accept": "*/*", "User-Agent": "troth"}
         headers |= {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
         headers |= {} if key is None else {"Idempotency-Key": key}
-        headers |= {} if body is None else {"Content-Type": body.media_type}
+        if body is not None:
+            headers |= {"Content-Type": body.media_type, "Content-Length": str(body.size)}
         waits = list(self.waits) if again else []
         lost = False
         while True:
@@ -107,14 +122,9 @@ class Transport:
     def _once(self, method: str, path: str, headers: dict[str, str], body: Body | None) -> tuple[int, bytes]:
         connection = self._connect()
         try:
-            connection.putrequest(method, path, skip_accept_encoding=True)
-            for name, value in headers.items():
-                connection.putheader(name, value)
-            if body is not None or method in ("POST", "PUT"):
-                connection.putheader("Content-Length", str(0 if body is None else body.size))
-            connection.endheaders()
-            if body is not None:
-                _pour(connection, body)
+            connection.connect()
+            with suppress(BrokenPipeError, ConnectionResetError):  # it may refuse a body before the end, and says why
+                connection.request(method, path, None if body is None else body.blocks(), headers)
             response = connection.getresponse()
             return response.status, response.read()
         finally:
@@ -154,23 +164,6 @@ def address(server: str, *, insecure: bool = False) -> str:
     if parts.scheme == "http" and parts.hostname not in _LOCAL and not insecure:
         raise UnreachableError(f"{text}: passwords and data would travel unencrypted; use https://, or pass --insecure")
     return text
-
-
-def _pour(connection: http.client.HTTPConnection, body: Body) -> None:
-    """Send a body; a service that refuses it may respond before the end, and then its response is read."""
-    try:
-        if isinstance(body.content, bytes):
-            connection.send(body.content)
-            return
-        done, total = 0, body.size
-        with body.content.open("rb") as file:
-            while block := file.read(min(_BLOCK, total - done)):
-                connection.send(block)
-                done += len(block)
-                if body.watch is not None:
-                    body.watch(done, total)
-    except (BrokenPipeError, ConnectionResetError):
-        pass
 
 
 def _accepted(server: str, status: int, body: bytes) -> bytes:

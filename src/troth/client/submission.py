@@ -33,7 +33,8 @@ def prepare(
     if not file.is_file():
         raise DataError(f"{file}: there is no such file")
     if not statistics:
-        return Package(file, file.name, _digest(file))
+        with file.open("rb") as rows:
+            return Package(file, file.name, file_digest(rows, "sha256").hexdigest())
     if campaign["task"] is not None:
         raise DataError("--statistics does not work for campaigns of tasks; send rows")
     from troth.campaigns.statistics_file import make_statistics
@@ -71,8 +72,3 @@ def check_signed(submission: dict[str, Any], confirmed: dict[str, Any], nonce: s
     if not same or (receipt["nonce"], receipt["own_nonce"]) != (submission["nonce"], nonce):
         raise DataError("the receipt does not match what you sent; keep a copy of what you sent, and ask the analyst")
     return receipt
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return file_digest(file, "sha256").hexdigest()

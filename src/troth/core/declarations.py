@@ -2,47 +2,52 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 
-@dataclass(frozen=True)
 class Declarations:
-    """The attributes that a model may have, with the value that is taken where it has none."""
+    """The attributes that a model may have, with the value that is taken where it has none; families inherit them."""
 
-    independent_rows: bool = True
+    independent_rows: ClassVar[bool] = True
     """Whether rows are i.i.d. given θ, so that data of several providers are like one dataset of all their rows."""
 
-    explains_target: bool = False
+    explains_target: ClassVar[bool] = False
     """Whether a row is a pair of features and target: data are ``(z, y)``, and the last column is the target."""
 
-    row_axes: int = 0
+    row_axes: ClassVar[int] = 0
     """How many axes of an array belong to one row: 0 for rows of one value, 1 for rows that are vectors."""
 
-    recovers_rows: bool = False
+    recovers_rows: ClassVar[bool] = False
     """Whether ``rows`` has to search for the number of rows that explains a statistic."""
 
-    state_word: str = "state"
+    state_word: ClassVar[str] = "state"
     """What one of finitely many θ is called on the page."""
 
-    approximation: str = ""
+    approximation: ClassVar[str] = ""
     """What is not exact about the evidence and about draws of statistics, in words; empty if all is exact."""
 
-    evidence_limit: str = ""
+    evidence_limit: ClassVar[str] = ""
     """The limit in which the evidence is exact, in words, such as ``"many rows"``; empty if it always is."""
 
-    draws_limit: str = ""
+    draws_limit: ClassVar[str] = ""
     """The limit in which draws of statistics have the distribution of data; empty if they always have."""
 
-    limit_measured: str = ""
+    limit_measured: ClassVar[str] = ""
     """Where it was measured how good the model is outside these limits, in words; empty if nowhere."""
 
-    assumption: str = ""
+    assumption: ClassVar[str] = ""
     """What is assumed about θ beyond its prior, in words; empty if nothing is."""
 
 
-DECLARED = tuple(each.name for each in fields(Declarations))
+DECLARED = tuple(Declarations.__annotations__)
 """The names of these attributes."""
+
+
+class _DeclaredBy(Declarations):
+    """What one model declares."""
+
+    def __init__(self, model: Any) -> None:
+        vars(self).update({name: getattr(model, name) for name in DECLARED if hasattr(model, name)})
 
 
 def declared(model: Any) -> Declarations:
@@ -56,4 +61,4 @@ def declared(model: Any) -> Declarations:
     >>> declared(object()).row_axes
     0
     """
-    return Declarations(**{name: getattr(model, name) for name in DECLARED if hasattr(model, name)})
+    return _DeclaredBy(model)

@@ -3,7 +3,7 @@
 Under a strictly proper score a lie is free only if p(peers|report) = p(peers|truth) for all that peers could report.
 For finite Θ that is a matter of rank (the paper's Theorem on sensitivity, made exact by erratum E15); for exponential
 families of whether the peers' predictive distribution distinguishes any two posteriors (the paper's h-condition). Each
-family proves it for itself, in the docstring of its ``sensitivity``.
+family proves it for itself, in the docstring of its ``sensitivity`` or of its ``one_row_suffices``.
 """
 
 from __future__ import annotations
@@ -70,8 +70,3 @@ def refuted_without_data(peers: Peers) -> Sensitivity | None:
     if any(rows for _, rows in peers):
         return None
     return Sensitivity("refuted", "peers without data cannot distinguish anything", 0.0, ("any report", "any other"))
-
-
-def one_row_suffices(peers: Peers, reason: str) -> Sensitivity:
-    """Return what follows if one peer row distinguishes any two posteriors, for the reason given."""
-    return refuted_without_data(peers) or Sensitivity("proved", reason)

@@ -15,14 +15,13 @@ import numpy as np
 from troth.audits.strategies import RowLie, Strategy, SummaryLie, lies_for_reduction, lies_left_out
 from troth.core.contract import Array, HasReduction, Model, one_each
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
-from troth.history.drift import Stretch, ages_of
+from troth.history.drift import Stretch, ages_of, trends_of
 from troth.history.findings import Backtest
 from troth.history.judged import daily_mean, findings_of, mean_of
 from troth.history.learn import Learner
 from troth.history.likelihood import log_marginal, score_measure
 from troth.history.replay import Replay
 from troth.history.stretches import Split, split_days
-from troth.history.trends import trends_of
 from troth.mechanisms import Rule
 from troth.models.fitting.fitted import FittedPrior, FittedProviders
 
@@ -111,7 +110,7 @@ def backtest(
     truth = np.full((days, providers), np.nan)
     scores, fresh = np.full((len(splits), days), np.nan), np.full(days, np.nan)
     tried: list[Any] = []
-    used: Rule | None = None
+    used: Any = None
     for fold, part in enumerate(splits):
         fitted = _models(model, history.select(days=[history.days[day] for day in part.fitted]), providers)
         payer: Any = fitted if isinstance(fitted, Model) else fitted[0]
@@ -134,11 +133,10 @@ def backtest(
             watch(fold + 1, len(splits))
     gains[np.abs(gains) < _ROUNDING] = 0.0
     names = tuple(lie.name for lie in tried)
-    reported = np.asarray(history.present).any(axis=1)
+    reported = history.present.any(axis=1)
     scores[:, ~reported] = np.nan
     fresh[~reported] = np.nan
     overall, by_provider = findings_of(names, history.providers, truth, gains, refused, false_alarm, negligible)
-    assert used is not None  # noqa: S101 (there is at least one stretch)
     return Backtest(
         name=name,
         rule=used,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from troth.audits.plots import heat_map
 from troth.core.errors import ParameterError, TrothError, first_line
 from troth.history.backtest import Candidate, Payer, backtest
 from troth.history.findings import HONEST_PAST, INDEPENDENT_PAST, Backtest
@@ -129,10 +130,13 @@ class ModelComparison:
         }
 
     def plot(self, path: Any = None) -> Any:
-        """Draw models against lies; needs matplotlib (the extra ``plots``)."""
-        from troth.history.plots import plot_models
-
-        return plot_models(self, path)
+        """Draw models against lies, averaged over providers; bold where any gains. Needs the extra ``plots``."""
+        rows = {
+            name: [(f.gain, any(gaining.lie == f.lie for gaining in replayed.gaining())) for f in replayed.overall]
+            for name, replayed in self.backtests.items()
+        }
+        lies = next(iter(self.backtests.values())).lies
+        return heat_map(rows, lies, "What a lie would have gained on past days", path)
 
 
 def compare_models(

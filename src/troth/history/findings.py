@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.audits.findings import verdict_in_words
+from troth.audits.findings import VERDICT_IN_WORDS, Finding
+from troth.audits.plots import heat_map
 from troth.history.drift import shelf_life
 from troth.history.stretches import SPLITS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from troth.audits.findings import LieVerdict
     from troth.core.contract import Array
-    from troth.history.drift import Age, Stretch
-    from troth.history.trends import Trend
+    from troth.history.drift import Age, Stretch, Trend
     from troth.mechanisms.rule import Rule
 
 HONEST_PAST = (
@@ -36,43 +35,26 @@ _UNSEEN_ALONE = 0.1  # or one that gains more for one provider
 
 
 @dataclass(frozen=True)
-class PastFinding:
+class PastFinding(Finding):
     """What one lie would have gained on past days, in units of the cap.
+
+    Intervals are over days, each at the stated level by itself. A provider's gain is shrunk towards the mean over
+    providers, the more so the more alike they are. A gain that is detectable would have been called significant with
+    80% probability; one provider's, while nobody else gains, is harder to find than a gain of all. Refused are days on
+    which the lie could not have been paid: impossible, or out of the declared range. The verdict is ``"gains"`` or
+    ``"loses"`` if that is significant among all comparisons together, ``"unchanged"`` if no payment changes, else
+    ``"open"``.
 
     Attributes
     ----------
-    lie
-        What was done.
     provider
         Who did it, or None for the average over providers.
-    truth, earned
-        Mean payment of what was reported, and of the lie.
-    gain, low, high
-        Their difference and its confidence interval over days, each at the stated level by itself. That of a provider
-        is shrunk towards the mean over providers, the more so the more alike they are.
-    detectable
-        The gain that would have been called significant with 80% probability; of one provider, while nobody else
-        gains. Its estimate is shrunk towards the others', so it is harder to find than a gain of all.
-    verdict
-        ``"gains"`` or ``"loses"`` if that is significant among all comparisons together, ``"unchanged"`` if no
-        payment changes, else ``"open"``.
     days
         On how many days.
-    refused
-        Share of days on which the lie could not have been paid: impossible, or out of the declared range.
     """
 
-    lie: str
-    provider: Any
-    truth: float
-    earned: float
-    gain: float
-    low: float
-    high: float
-    detectable: float
-    verdict: LieVerdict
-    days: int
-    refused: float = 0.0
+    provider: Any = None
+    days: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,11 +240,11 @@ class Backtest:
         for f in self.overall:
             worst = self.worst(f.lie)
             interval = f"[{100 * f.low:+.2f}, {100 * f.high:+.2f}]"
-            mark = f" {verdict_in_words(worst.verdict)}" if worst.verdict == "gains" else ""
+            mark = f" {VERDICT_IN_WORDS[worst.verdict]}" if worst.verdict == "gains" else ""
             who = worst.provider if np.ptp([each.gain for each in self.findings if each.lie == f.lie]) > 0 else "all"
             lines.append(
                 f"{f.lie:<34} {100 * f.gain:>+7.2f} {interval:>17} {100 * f.detectable:>9.2f}  "
-                f"{verdict_in_words(f.verdict):<16} {who} {100 * worst.gain:+.2f}{mark}"
+                f"{VERDICT_IN_WORDS[f.verdict]:<16} {who} {100 * worst.gain:+.2f}{mark}"
             )
         lines += ["", *self._drift_table(), *filter(None, [self.shelf_life]), *map(str, self.trends)]
         return "\n".join([*lines, *self.omissions, self.verdict, HONEST_PAST, INDEPENDENT_PAST])
@@ -329,9 +311,12 @@ class Backtest:
 
     def plot(self, path: Any = None) -> Any:
         """Draw providers against lies; needs matplotlib (the extra ``plots``)."""
-        from troth.history.plots import plot_backtest
-
-        return plot_backtest(self, path)
+        findings = {"all providers": self.overall}
+        for provider in self.providers:
+            findings[str(provider)] = tuple(self.of(provider, lie) for lie in self.lies)
+        rows = {name: [(f.gain, f.verdict == "gains") for f in of_name] for name, of_name in findings.items()}
+        title = f"{self.name}, {type(self.rule).__name__}: what a lie would have gained on {self.days} past days"
+        return heat_map(rows, self.lies, title, path)
 
 
 def _plain(finding: PastFinding | Stretch | Age | Trend) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def _judged(columns: Sequence[Any], false_alarm: float, negligible: float) -> tu
         numbers = mean, mean + interval.mean, interval.mean, interval.low, interval.high
         days = int((~np.isnan(honest)).sum()) if interval.days else 0
         detectable = interval.detectable(level, negligible) if alone is None else alone(level, negligible)
-        findings.append(PastFinding(lie, provider, *numbers, detectable, verdict, days, mean_of(out)))
+        findings.append(PastFinding(lie, *numbers, detectable, mean_of(out), verdict, provider, days))
     return tuple(findings)
 
 

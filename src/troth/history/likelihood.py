@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.core.contract import HasBaseMeasure, Indexes
+from troth.core.contract import HasBaseMeasure, Indexes, Model, one_each
 from troth.core.past import statistics_of
 
 if TYPE_CHECKING:
     from troth.core.contract import Array
     from troth.core.past import History
+    from troth.core.reductions import Reduction
 
 
 def log_marginal(model: Any, history: History, days: Indexes | None = None) -> Array:
@@ -36,17 +37,23 @@ def log_marginal(model: Any, history: History, days: Indexes | None = None) -> A
     array([-2.48490665])
     """
     summaries = history.summaries if days is None else history.summaries[days]
-    models = list(model) if isinstance(model, list | tuple) else [model] * summaries.shape[1]
+    models = one_each(model, summaries.shape[1])
     if any(score_measure(each) is None for each in models):
         return np.full(len(summaries), np.nan)
-    parts = [statistics_of(each, summaries[:, i], history.reduction) for i, each in enumerate(models)]
     present = history.reduction.rows(summaries) > 0
-    total = np.where(present[..., None], np.stack(parts, axis=1), 0.0).sum(axis=1)
+    total = np.where(present[..., None], daily_statistics(model, summaries, history.reduction), 0.0).sum(axis=1)
     evidence = models[0].log_evidence(total) - models[0].log_evidence(np.zeros(total.shape[-1]))
     for provider, each in enumerate(models):
         base = each.base_measure(summaries[:, provider], history.reduction)
         evidence = evidence + np.where(present[:, provider], base, 0.0)
     return np.asarray(evidence)
+
+
+def daily_statistics(model: Any, summaries: Array, reduction: Reduction) -> Array:
+    """Return the statistics of summaries ``(day, provider, entry)``, of one model or of one per provider."""
+    if isinstance(model, Model):
+        return statistics_of(model, summaries, reduction)  # type: ignore[arg-type]
+    return np.stack([statistics_of(each, summaries[:, i], reduction) for i, each in enumerate(model)], axis=1)
 
 
 def score_measure(model: Any) -> str | None:

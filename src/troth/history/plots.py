@@ -1,4 +1,4 @@
-"""Pictures of backtests, who would have gained by which lie, and of fits, what was learnt."""
+"""Pictures of fits: what was learnt."""
 
 from __future__ import annotations
 
@@ -6,38 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.audits.plots import heat_map, new_figure, saved
+from troth.audits.plots import new_figure, saved
 from troth.models.fitting.fitted import BLUE, GREY
 
 if TYPE_CHECKING:
     from troth.core.contract import Array
     from troth.core.past import History
-    from troth.history.comparison import ModelComparison
-    from troth.history.findings import Backtest
     from troth.models.fitting.fitted import Fitted
-
-
-def plot_backtest(backtest: Backtest, path: Any = None) -> Any:
-    """Draw providers (rows, the average first) against lies."""
-    rows = ["all providers", *(str(provider) for provider in backtest.providers)]
-    findings = [
-        [backtest[lie] for lie in backtest.lies],
-        *([backtest.of(provider, lie) for lie in backtest.lies] for provider in backtest.providers),
-    ]
-    gains = [[finding.gain for finding in row] for row in findings]
-    significant = [[finding.verdict == "gains" for finding in row] for row in findings]
-    rule = type(backtest.rule).__name__
-    title = f"{backtest.name}, {rule}: what a lie would have gained on {backtest.days} past days"
-    return heat_map(rows, backtest.lies, gains, significant, title, path)
-
-
-def plot_models(comparison: ModelComparison, path: Any = None) -> Any:
-    """Draw models (rows) against lies (columns), averaged over providers; bold where any provider gains."""
-    names = list(comparison.backtests)
-    lies = comparison[names[0]].lies
-    gains = [[comparison[name][lie].gain for lie in lies] for name in names]
-    significant = [[any(f.lie == lie for f in comparison[name].gaining()) for lie in lies] for name in names]
-    return heat_map(names, lies, gains, significant, "What a lie would have gained on past days", path)
 
 
 def plot_fit(learned: Fitted, history: History, path: Any = None) -> Any:
@@ -58,9 +33,8 @@ def _draw_calibration(axes: Any, predicted_means: Array | None, history: History
         axes.set_axis_off()
         return
     reduction: Any = history.reduction
-    means = reduction.means(history.summaries)[
-        ..., 0 if reduction.labels is None else -1
-    ]  # the share of the last label
+    entry = 0 if reduction.labels is None else -1  # the share of the last label
+    means = reduction.means(history.summaries)[..., entry]
     predicted, reported, rows = predicted_means[reports], means[reports], history.rows[reports]
     bins = np.array_split(np.argsort(predicted), min(15, max(1, len(predicted) // 8)))
     x = [np.average(predicted[part], weights=rows[part]) for part in bins]

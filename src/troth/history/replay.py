@@ -10,7 +10,7 @@ import numpy as np
 from troth.audits.strategies import Knowledge, RowLie, SummaryLie
 from troth.core.contract import Array, Mask, Model, shared_evidence
 from troth.core.errors import DataError
-from troth.core.past import statistics_of
+from troth.history.likelihood import daily_statistics
 from troth.mechanisms import Round
 from troth.mechanisms.line_memory import LineMemory
 
@@ -40,8 +40,7 @@ class Replay:
         self.history, self.rule, self.split, self.seed = history, rule, split, seed
         self.model, self.groups = model, groups
         self.evidence = shared_evidence(model)
-        self.summaries = np.asarray(history.summaries, dtype=np.float64)
-        self.present = np.asarray(history.present, dtype=bool)[split.paid]
+        self.summaries, self.present = history.summaries, history.present[split.paid]
         self.reported = self._statistics(self.summaries[split.paid])
         self.rows = history.reduction.rows(self.summaries[split.paid])
         self._earned: dict[SummaryLie, Array] = {}
@@ -140,11 +139,7 @@ class Replay:
 
     def _statistics(self, summaries: Array, present: Mask | None = None) -> Array:
         """Statistics ``(day, provider, statistic)``; zeros for providers who did not report."""
-        reduction = self.history.reduction
-        if isinstance(self.model, Model):
-            t = statistics_of(self.model, summaries, reduction)  # type: ignore[arg-type]
-        else:
-            t = np.stack([statistics_of(m, summaries[:, i], reduction) for i, m in enumerate(self.model)], axis=1)
+        t = daily_statistics(self.model, summaries, self.history.reduction)
         return np.where((self.present if present is None else present)[..., None], t, 0.0)
 
     def _shares(self, own: Array) -> Array:

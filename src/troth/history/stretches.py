@@ -43,13 +43,6 @@ def first_days(days: int) -> int:
     return max(days // 4, min(_FEWEST_FIRST, days // 2))
 
 
-def _least_days(rolling: bool, folds: int, first: int | None) -> int:
-    """Return how many days as many stretches need, with those before the first."""
-    if not rolling or first is not None:
-        return 3 * folds + (first or 0) * rolling
-    return next(days for days in count(3 * folds + 1) if days - first_days(days) >= 3 * folds)
-
-
 def split_days(days: int, split: str, folds: int | None, gap: int, first: int | None) -> list[Split]:
     """Cut days into stretches; with each come the days to fit on.
 
@@ -67,7 +60,11 @@ def split_days(days: int, split: str, folds: int | None, gap: int, first: int | 
     if split not in SPLITS:
         raise ParameterError(f"there is no split {split!r}; there are {', '.join(SPLITS)}")
     rolling = split == "rolling"
-    start = (first_days(days) if first is None else first) if rolling else 0
+
+    def before_first(days: int) -> int:
+        return (first_days(days) if first is None else first) if rolling else 0
+
+    start = before_first(days)
     least = 1 if rolling else 2
     folds = max(least, min(_STRETCHES, (days - start) // 3)) if folds is None else folds
     if start < rolling and first is not None:
@@ -75,11 +72,11 @@ def split_days(days: int, split: str, folds: int | None, gap: int, first: int | 
     if folds < least or gap < 0:
         raise DataError(f"a backtest needs at least {least} stretches and a gap of at least 0, not {folds} and {gap}")
     if folds > (days - start) // 3:
+        needed = next(many for many in count(3 * folds) if many - before_first(many) >= 3 * folds)
         after = f" after the {'days of a first fit' if first is None else f'first {first}'}" if rolling else ""
         raise DataError(
             f"{days} days are too few for {folds} stretch{'es' * (folds > 1)} of at least 3 days{after}: that "
-            f"takes {_least_days(rolling, folds, first)} days"
-            + (", so ask for fewer stretches, or give a longer history" if folds > least else "")
+            f"takes {needed} days" + (", so ask for fewer stretches, or give a longer history" if folds > least else "")
         )
     every = np.arange(days)
     splits = []

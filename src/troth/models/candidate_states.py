@@ -11,12 +11,9 @@ import numpy as np
 from troth.core.contract import Array, Bounds, Extremes
 from troth.core.effective_candidates import EffectiveCandidates
 from troth.core.errors import DataError, ParameterError
-from troth.core.past import History
 from troth.core.sensitivity import Peers
-from troth.models.family import CompleteEvidence, Vector
-from troth.models.finite_states import FiniteStates
-from troth.models.fitting.fitted import FittedPrior
-from troth.models.fitting.state_weights import fit_state_weights
+from troth.models.family import Vector
+from troth.models.finite_states import FiniteStates, FittedStates
 from troth.models.parameters import parameter, probabilities
 
 FEATURES_UNKNOWN = (
@@ -58,11 +55,8 @@ class CandidateStates(FiniteStates):
 
 
 @dataclass(frozen=True)
-class FittedCandidates(CompleteEvidence, CandidateStates):
-    """Candidates whose probabilities can be fitted to past days; the candidates themselves are given.
-
-    The first of ``given_parameters`` has a row for each of them.
-    """
+class FittedCandidates(FittedStates, CandidateStates):
+    """Candidates whose probabilities can be fitted to past days; the candidates themselves are given."""
 
     prior: Vector | None = field(  # type: ignore[assignment]
         default=None,
@@ -79,15 +73,6 @@ class FittedCandidates(CompleteEvidence, CandidateStates):
             raise ParameterError(
                 f"{type(self).__name__}: prior has {len(self.prior)} entries for {size} candidates", parameter="prior"
             )
-
-    @classmethod
-    def fit(cls, history: History, **given: Any) -> FittedPrior:
-        """Fit the probabilities of the candidates to past days."""
-        missing = [name for name in cls.given_parameters if name not in given]
-        if missing:
-            raise ParameterError(f"{cls.__name__}: give {missing[0]}=; the probabilities of candidates are fitted")
-        candidates = len(given[cls.given_parameters[0]])
-        return fit_state_weights(lambda prior: cls(prior=prior, **given), candidates, history)
 
 
 def refuse_alike(family: str, likelihoods: Array, parameter: str) -> None:

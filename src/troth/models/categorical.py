@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,8 +14,7 @@ from scipy.special import gammaln
 from troth.core.contract import Array, Extremes, Generator
 from troth.core.reductions import Counts, Reduction
 from troth.core.sensitivity import Peers, Sensitivity
-from troth.core.support import Support
-from troth.models.family import CompleteEvidence, Example, Vector
+from troth.models.family import CompleteEvidence, Example, ReducesRows, Vector
 from troth.models.first_guess import Column, FirstGuess
 from troth.models.fitting.free_parameters import FreeParameters, Positive
 from troth.models.fitting.moments import dirichlet_moments
@@ -29,7 +27,7 @@ from troth.models.parameters import parameter, pseudo_counts
 
 
 @dataclass(frozen=True)
-class DirichletCounts(CompleteEvidence):
+class DirichletCounts(CompleteEvidence, ReducesRows):
     """A family whose statistic is the count of each label, with a Dirichlet prior on their probabilities."""
 
     @property
@@ -114,18 +112,9 @@ class Categorical(DirichletCounts):
         """Name the probability of each label."""
         return [f"probability of {label!r}" for label in labels or map(str, range(len(self.alpha)))]
 
-    @property
-    def support(self) -> Support:
-        """Codes 0 … K−1."""
-        return Support(0, len(self.alpha) - 1, integer=True)
-
     @cached_property
     def _pseudo_counts(self) -> Array:
         return np.array(self.alpha)
-
-    def statistics(self, data: Any, /) -> Array:
-        """Count each code along the last axis."""
-        return count_codes(self.support.check(data, "code"), len(self.alpha))
 
     @property
     def reduction(self) -> Reduction:
@@ -167,15 +156,6 @@ class Categorical(DirichletCounts):
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
         """Match how the days' shares of each code vary."""
         return {"alpha": Positive(dirichlet_moments(cls.__name__, summaries, reduction))}
-
-
-def count_codes(codes: Array, categories: int) -> Array:
-    """Count each code along the last axis, shape ``(..., categories)``."""
-    datasets = prod(codes.shape[:-1])
-    flat = codes.reshape(datasets, codes.shape[-1]).astype(np.intp)
-    offsets = np.arange(datasets)[:, None] * categories
-    counts = np.bincount((flat + offsets).ravel(), minlength=datasets * categories)
-    return counts.reshape(*codes.shape[:-1], categories).astype(np.float64)
 
 
 def draw_codes(rng: Generator, probabilities: Array, rows: int) -> Array:

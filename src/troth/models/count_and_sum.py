@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from troth.core.contract import Array, Extremes, Generator
 from troth.core.sensitivity import Peers
-from troth.models.family import CompleteEvidence, moments
+from troth.models.family import CompleteEvidence, ReducesRows
 from troth.models.numerics.extremes import count_ladder, ray_extremes
 from troth.models.numerics.possible import none_negative
 
 
 @dataclass(frozen=True)
-class CountAndSum(CompleteEvidence):
+class CountAndSum(CompleteEvidence, ReducesRows):
     """A family whose statistic is (n, Σx), and whose log PMI is extreme at the ends of the values."""
-
-    def statistics(self, data: Any, /) -> Array:
-        """Count the rows and sum the values along the last axis."""
-        return moments(count_and_sum, self.support.check(data, "count" if self.support.integer else "value"))
 
     def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
         """Log PMI in a form that keeps its digits at any number of rows."""
@@ -42,12 +38,6 @@ class CountAndSum(CompleteEvidence):
         peer_rows = sum(count for _, count in self._in_one_space(peers))
         ends = self._declared(values)
         return Extremes(*ray_extremes(self.log_pmi, (count_ladder(rows), *ends), (count_ladder(peer_rows), *ends)))
-
-
-def count_and_sum(data: Array, origin: float = 0.0) -> Array:
-    """(n, Σx) along the last axis, of deviations x from an origin."""
-    x = data - origin if origin else data
-    return np.stack([np.full(x.shape[:-1], float(x.shape[-1])), x.sum(axis=-1)], axis=-1)
 
 
 def draw_poisson(rng: Generator, mean: Array) -> Array:

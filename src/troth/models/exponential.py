@@ -11,7 +11,6 @@ from scipy.special import gammaln
 
 from troth.core.contract import Array, Generator
 from troth.core.reductions import Reduction
-from troth.core.sensitivity import Peers, Sensitivity, one_row_suffices
 from troth.core.support import Support
 from troth.models.count_and_sum import CountAndSum
 from troth.models.family import LARGEST_DRAW, Example, scalar_parameters
@@ -84,13 +83,10 @@ class Gamma(CountAndSum):
         """S(a + k·n): b / (b + Σx) is Beta(a, k·n), so E ln(b + Σx) = ln b + ψ(a + k·n) − ψ(a)."""
         return log_gamma_excess(self.shape + self.known_shape * design[..., 0])
 
-    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
-        """One peer row suffices.
-
-        Proof. With posterior (A, B) the predictive density is x^{k−1}(B + x)^{−(A+k)} up to a constant; its logarithm,
-        less the known (k − 1) ln x, has derivative −(A + k)/(B + x), whose values at two points give A and B. ∎
-        """
-        return one_row_suffices(peers, "the predictive density determines the posterior")
+    one_row_suffices: ClassVar[str] = "the predictive density determines the posterior"
+    """Proof. With posterior (A, B) the predictive density is x^{k−1}(B + x)^{−(A+k)} up to a constant; its logarithm,
+    less the known (k − 1) ln x, has derivative −(A + k)/(B + x), whose values at two points give A and B. ∎
+    """
 
     @property
     def score_measure(self) -> str | None:

@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from troth.core.contract import Array, Model
+from troth.core.declarations import Declarations
 from troth.core.errors import DataError, IncompatibleModelsError, ParameterError, UnboundedRangeError
 from troth.core.limits import MOST_ROWS
 from troth.core.past import History, PastTasks
 from troth.core.reductions import Moments, Reduction
-from troth.core.sensitivity import Peers, Price, Sensitivity, unproved
+from troth.core.sensitivity import Peers, Price, Sensitivity, refuted_without_data, unproved
 from troth.core.support import Support
 from troth.models.fitting.fitted import Fitted, FittedPrior
 from troth.models.fitting.free_parameters import FreeParameters
@@ -63,7 +64,7 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Family:
+class Family(Declarations):
     """A family whose rows are i.i.d. given θ and whose design is the number of rows.
 
     A subclass is a frozen dataclass with ``statistics`` and ``log_evidence``. Its fields are hyper-parameters, each
@@ -81,41 +82,14 @@ class Family:
     theta: ClassVar[tuple[str, ...]] = ()
     """What the entries of θ are, in words, such as ``"rate of {column}"``."""
 
-    independent_rows: ClassVar[bool] = True
-    """Whether rows are i.i.d. given θ, so that data of several providers are like one dataset of all their rows."""
-
-    explains_target: ClassVar[bool] = False
-    """Whether a row is a pair of features and target: data are ``(z, y)``, and the last column is the target."""
-
     own_likelihoods: ClassVar[bool] = False
     """Whether providers that share the prior may differ in the parameters of the likelihood."""
 
     rows_entry: ClassVar[int] = 0
     """Which number of a statistic is the number of rows."""
 
-    row_axes: ClassVar[int] = 0
-    """How many axes of an array belong to one row: 0 for rows of one value, 1 for rows that are vectors."""
-
     most_rows: ClassVar[int] = MOST_ROWS
     """The most rows of a report, up to which log PMI keeps its digits."""
-
-    recovers_rows: ClassVar[bool] = False
-    """Whether `rows` has to search for the number of rows that explains a statistic."""
-
-    approximation: ClassVar[str] = ""
-    """What is not exact about the evidence and about draws of statistics, in words; empty if all is exact."""
-
-    evidence_limit: ClassVar[str] = ""
-    """The limit in which the evidence is exact, in words, such as ``"many rows"``; empty if it always is."""
-
-    draws_limit: ClassVar[str] = ""
-    """The limit in which draws of statistics have the distribution of data; empty if they always have."""
-
-    limit_measured: ClassVar[str] = ""
-    """Where it was measured how good the family is outside these limits, in words; empty if nowhere."""
-
-    assumption: ClassVar[str] = ""
-    """What is assumed about θ beyond its prior, in words; empty if nothing is."""
 
     def __post_init__(self) -> None:
         for parameter in declared_parameters(type(self)):
@@ -271,9 +245,14 @@ class Family:
         """Return the same model with other hyper-parameters."""
         return dataclasses.replace(self, **parameters)
 
+    one_row_suffices: ClassVar[str] = ""
+    """Why one peer row distinguishes any two posteriors, in words, with the proof beside it; empty if none is known."""
+
     def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
         """Decide whether a provider with up to ``rows`` rows has a free lie: undecided, unless the family proves it."""
-        return unproved(self)
+        if not self.one_row_suffices:
+            return unproved(self)
+        return refuted_without_data(peers) or Sensitivity("proved", self.one_row_suffices)
 
     def price_of_lying(self, rows: int, peers: Peers, low: float = -np.inf, /) -> Price | None:  # noqa: ARG002
         """Return what a lie costs at least, in nats of a log score that is never below ``low``, or None if unknown."""
@@ -366,6 +345,31 @@ class CompleteEvidence(Family):
     def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
         """Return zeros: what Λ leaves out, if anything, is said by `score_measure`."""
         return np.zeros(np.shape(summaries)[:-1])
+
+
+class ReducesRows(Family):
+    """A family whose summary is what its reduction, `Counts` or `Moments`, makes of the rows.
+
+    A subclass says its reduction or, if rows are counted and their values added up, the support of these.
+    """
+
+    @property
+    def support(self) -> Support:
+        """The values that an entry of a row may take: those of the reduction."""
+        return self.reduction.support
+
+    @property
+    def _value_word(self) -> str:
+        """What messages call a value."""
+        if self.reduction.labels is not None:
+            return "code"
+        return "count" if self.support.integer else "value"
+
+    def summary(self, data: Any, /) -> Array:
+        """Add up rows: the last axis, or the one before columns."""
+        columns = self.reduction.columns if self.row_axes else None
+        rows = self.support.check(data, self._value_word, columns)
+        return moments(self.reduction.of_rows, rows if self.row_axes else rows[..., None])
 
 
 def moments(compute: Callable[..., Array], *data: Any) -> Array:

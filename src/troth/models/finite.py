@@ -15,16 +15,13 @@ from scipy.special import gammaln
 
 from troth.core.contract import Array, Extremes, Forecast, Generator, Model
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
-from troth.core.past import History, PastTasks
+from troth.core.past import PastTasks
 from troth.core.reductions import Counts, Reduction
 from troth.core.sensitivity import Peers, Price, Sensitivity
-from troth.core.support import Support
-from troth.models.categorical import count_codes, draw_codes, draw_counts
-from troth.models.family import CompleteEvidence, Example, Matrix, Vector
-from troth.models.finite_states import FiniteStates
+from troth.models.categorical import draw_codes, draw_counts
+from troth.models.family import Example, Matrix, Vector
+from troth.models.finite_states import FittedStates
 from troth.models.first_guess import FirstGuess
-from troth.models.fitting.fitted import FittedPrior
-from troth.models.fitting.state_weights import fit_state_weights
 from troth.models.numerics.collisions import log_same_sequence, log_same_type
 from troth.models.numerics.count_recovery import recover_counts
 from troth.models.numerics.extremes import unordered_datasets
@@ -50,7 +47,7 @@ _MOST_STATES = 12  # whose k-rank is quick to find
 
 
 @dataclass(frozen=True)
-class Finite(CompleteEvidence, FiniteStates):
+class Finite(FittedStates):
     """Rows that are symbols 0 … K−1, whose distribution depends on one of m states θ.
 
     Statistic: Σ log p(d|θ), one entry per θ, −∞ allowed. Λ(t) = logsumexp(log p(θ) + t).
@@ -95,6 +92,7 @@ class Finite(CompleteEvidence, FiniteStates):
     recovers_rows: ClassVar[bool] = True
     own_likelihoods: ClassVar[bool] = True
     by_state: ClassVar[tuple[str, ...]] = ("likelihood",)
+    _value_word = "symbol"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -152,11 +150,6 @@ class Finite(CompleteEvidence, FiniteStates):
             return cls(tuple(p), (table / table.sum(axis=1, keepdims=True)).tolist())
         return cls(tuple(p), ratio.tolist(), normalised=False)
 
-    @property
-    def support(self) -> Support:
-        """Codes 0 … K−1."""
-        return Support(0, len(self.likelihood[0]) - 1, integer=True)
-
     @cached_property
     def _log_table(self) -> Array:
         """Log p(symbol|θ) as ``[symbol, θ]``."""
@@ -167,10 +160,6 @@ class Finite(CompleteEvidence, FiniteStates):
     def reduction(self) -> Reduction:
         """Counts of each symbol."""
         return Counts(len(self.likelihood[0]))
-
-    def summary(self, data: Any, /) -> Array:
-        """Count each symbol along the last axis."""
-        return count_codes(self.support.check(data, "symbol"), len(self._log_table))
 
     def from_summary(self, summary: Array, /) -> Array:
         """Map counts of symbols to log-likelihoods, where a count of 0 outweighs a log-likelihood of −∞."""
@@ -304,11 +293,6 @@ class Finite(CompleteEvidence, FiniteStates):
         collision_probability = _collision_probability(tables, sizes, np.exp(log_posterior), unordered)
         return Forecast(np.exp(log_chance).sum(axis=-1), collision_probability, log_outcomes)
 
-    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
-        """Draw states from the prior, as numbers of shape ``(*shape, 1)``."""
-        prior = np.array(self.prior) / sum(self.prior)
-        return rng.choice(len(prior), p=prior, size=(*shape, 1)).astype(np.float64)
-
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw rows of symbols for each state."""
         return draw_codes(rng, self._sampling_table[parameters[..., 0].astype(np.intp)], rows)
@@ -395,15 +379,6 @@ class Finite(CompleteEvidence, FiniteStates):
         return FirstGuess({"prior": [round(1 / labels, 12)] * labels, "likelihood": table}, meanings=meanings)
 
     given_parameters: ClassVar[tuple[str, ...]] = ("likelihood",)
-
-    @classmethod
-    def fit(cls, history: History, *, likelihood: Any = None) -> FittedPrior:  # type: ignore[override]
-        """Fit the weights of the states to past days; the table of p(symbol|state) is given."""
-        if likelihood is None:
-            raise ParameterError(
-                "Finite: give the table likelihood= of p(symbol|state); the weights of states are fitted"
-            )
-        return fit_state_weights(lambda prior: cls(prior, likelihood), len(likelihood), history)
 
     uses_gold: ClassVar[bool] = True
 

@@ -11,10 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from troth.core.contract import Array, Generator
-from troth.core.errors import DataError, MissingCapabilityError
+from troth.core.errors import DataError, MissingCapabilityError, ParameterError
+from troth.core.past import History
 from troth.core.reductions import Reduction
 from troth.models.categorical import draw_codes
-from troth.models.family import Family, Vector
+from troth.models.family import CompleteEvidence, Family, ReducesRows, Vector
+from troth.models.fitting.fitted import FittedPrior
+from troth.models.fitting.state_weights import fit_state_weights
 from troth.models.numerics.log_sum_exp import log_sum_exp
 from troth.models.parameters import Kind
 
@@ -28,9 +31,6 @@ class FiniteStates(Family):
     """
 
     prior: Vector
-
-    state_word: ClassVar[str] = "state"
-    """What a state is called on the page."""
 
     @classmethod
     def fit_options(cls, _: Reduction, /) -> Mapping[str, Kind | None]:
@@ -107,11 +107,26 @@ class FiniteStates(Family):
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw states from the prior, as numbers of shape ``(*shape, 1)``."""
-        return draw_codes(rng, np.broadcast_to(np.array(self.prior), (*shape, len(self.prior))), 1)
+        prior = np.array(self.prior) / sum(self.prior)
+        return rng.choice(len(prior), p=prior, size=(*shape, 1)).astype(np.float64)
 
     def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
         """Draw a state given statistics."""
         return draw_codes(rng, self.posterior_probabilities(np.asarray(statistics, dtype=np.float64)), 1)
+
+
+class FittedStates(CompleteEvidence, ReducesRows, FiniteStates):
+    """A family of known states: a fit is given these, the first of ``given_parameters`` with a row for each."""
+
+    @classmethod
+    def fit(cls, history: History, **given: Any) -> FittedPrior:
+        """Fit the probabilities of the states to past days."""
+        for each in cls.parameters():
+            if each.name in cls.given_parameters and each.name not in given:
+                fitted = f"the probabilities of {cls.state_word}s are fitted"
+                raise ParameterError(f"{cls.__name__}: give {each.name}= ({each.meaning}); {fitted}")
+        states = len(given[cls.given_parameters[0]])
+        return fit_state_weights(lambda prior: cls(prior=prior, **given), states, history)
 
 
 def _less_greatest(t: Array) -> Array:

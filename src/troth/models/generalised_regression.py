@@ -22,7 +22,7 @@ from troth.models.fitting.free_parameters import FreeParameters, Positive, Real
 from troth.models.fitting.modes import fit_at_modes
 from troth.models.linear_regression import KnownNoiseRegression
 from troth.models.numerics.possible import are_products
-from troth.models.parameters import Numbers, Precision, parameter, vector
+from troth.models.parameters import Numbers, Precision, parameter
 from troth.models.regression import Regression
 
 _CLOSE = 1e-10  # of a Newton step to the mode, beside the coefficients
@@ -37,7 +37,6 @@ class ExpandedRegression(AnsweredRows, Regression):
     N(H(θ − mean), H). The summary is (n, log-likelihood at θ₀, Zᵀ(y − μ), what `Expansion` keeps of H).
     """
 
-    mean: Vector = field(metadata=parameter("prior mean of the coefficients", vector, [0.0, 0.0]))
     precision: Matrix | Vector | float = field(  # type: ignore[assignment]
         metadata=parameter("prior precision of the coefficients: a number, a diagonal or a matrix", Precision(), 1.0)
     )
@@ -181,8 +180,9 @@ class ExpandedRegression(AnsweredRows, Regression):
         return self._replace(point=theta)
 
     def draw_own_coefficients(self, rng: Generator, parameters: Array, /) -> Array:
-        """Draw the coefficients of a provider."""
-        raise NotImplementedError
+        """Draw the coefficients of a provider: every provider has the same, unless the family says otherwise."""
+        del rng
+        return parameters
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:
         """Draw (z, y) from the likelihood itself, for features ``rows`` or for ``rows`` standard normal ones."""
@@ -229,13 +229,15 @@ class ExpandedRegression(AnsweredRows, Regression):
     good_within: ClassVar[float] = 1.0
     """How far linear predictors may be from those at the public point, for the expansion to be good."""
 
-    def _pooled_curvature(self, statistics: Array) -> Array:
-        """Return H in units of the prior."""
+    def _pooled(self, statistics: Array) -> tuple[Array, Array]:
+        """Return H and g in units of the prior, as if providers did not differ."""
         raise NotImplementedError
 
     def posterior_mean(self, statistics: Array, /) -> Array:
-        """Return the posterior mean of the coefficients, ``(..., coefficient)``."""
-        raise NotImplementedError
+        """Return the posterior mean of the coefficients if providers do not differ, ``(..., coefficient)``."""
+        H, g = self._pooled(np.asarray(statistics, dtype=np.float64))
+        gamma = np.linalg.solve(np.eye(len(self.mean)) + H, g[..., None])[..., 0]
+        return np.array(self.mean) + gamma @ self._prior_scale.T
 
     def doubt(self, statistics: Array, /) -> str:
         """Say how far z·θ is from z·θ₀, in root mean square over rows, if that is too far for the expansion.
@@ -261,7 +263,7 @@ class ExpandedRegression(AnsweredRows, Regression):
         weight = float(self.rows(t) * (mean * (1 - mean) if self._answer.labels is not None else mean).sum())
         if not weight > 0:
             return ""
-        H, away = self._pooled_curvature(t), self._away @ self._prior_root
+        H, away = self._pooled(t)[0], self._away @ self._prior_root
         learnt = (self.posterior_mean(t) - self.public_coefficients) @ self._prior_root
         squares = float(np.trace(H) + away @ H @ away), float(learnt @ H @ learnt) / 4
         over_prior, of_reports = (float(np.sqrt(max(each, 0.0) / weight)) for each in squares)
@@ -326,15 +328,8 @@ class GeneralisedRegression(ExpandedRegression, KnownNoiseRegression):
         t = np.asarray(statistics, dtype=np.float64)
         return are_products(self._gram(t), self.rows(t) * self._classes)
 
-    def _pooled_curvature(self, statistics: Array) -> Array:
-        half = np.linalg.solve(self._prior_root, self._gram(statistics))
-        return np.asarray(np.linalg.solve(self._prior_root, half.T))
-
-    def posterior_mean(self, statistics: Array, /) -> Array:
-        """Return the posterior mean of the coefficients, ``(..., coefficient)``."""
-        t = np.asarray(statistics, dtype=np.float64)
-        precision = self._prior_precision + self._gram(t)
-        return np.asarray(self.mean + np.linalg.solve(precision, self._product(t)[..., None])[..., 0])
+    def _pooled(self, statistics: Array) -> tuple[Array, Array]:
+        return self._in_units_of_prior(self._gram(statistics), self._product(statistics))
 
     def posterior(self, statistics: Array, /) -> Self:
         """N(mean + Λ⁻¹h, Λ⁻¹), expanded at the same point."""
@@ -363,11 +358,6 @@ class GeneralisedRegression(ExpandedRegression, KnownNoiseRegression):
         leading, size = product.shape[:-1], len(self.mean)
         H = np.broadcast_to(self._gram(design), (*leading, size, size))
         return self._pack(H, product, np.zeros(leading), np.broadcast_to(design[..., -1], leading))
-
-    def draw_own_coefficients(self, rng: Generator, parameters: Array, /) -> Array:
-        """Return the coefficients: every provider has the same."""
-        del rng
-        return parameters
 
     def from_slope(self, slope: Array, design: Array, /) -> Array:
         """Return the statistics of answers with this slope at the public point, and the curvature of a design."""

@@ -11,7 +11,6 @@ from scipy.special import betaln
 
 from troth.core.contract import Array, Generator
 from troth.core.reductions import Reduction
-from troth.core.sensitivity import Peers, Sensitivity, one_row_suffices
 from troth.core.support import Support
 from troth.models.count_and_sum import CountAndSum, draw_poisson
 from troth.models.family import LARGEST_DRAW, Example, scalar_parameters
@@ -82,13 +81,10 @@ class NegativeBinomial(CountAndSum):
         theta = np.maximum(theta, 1 / LARGEST_DRAW)
         return draw_poisson(rng, rng.standard_gamma(self.r * rows) * ((1 - theta) / theta))
 
-    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
-        """One peer row suffices.
-
-        Proof. With posterior (A, B) and S = A + B + r the predictive has p(1)/p(0) = r·B/S and p(2)/p(1) =
-        (r+1)/2·(B+1)/(S+1). From u = B/S and v = (B+1)/(S+1), v > u, follow S = (1 − v)/(v − u), B and A. ∎
-        """
-        return one_row_suffices(peers, "the predictive at 0, 1 and 2 determines the posterior")
+    one_row_suffices: ClassVar[str] = "the predictive at 0, 1 and 2 determines the posterior"
+    """Proof. With posterior (A, B) and S = A + B + r the predictive has p(1)/p(0) = r·B/S and p(2)/p(1) =
+    (r+1)/2·(B+1)/(S+1). From u = B/S and v = (B+1)/(S+1), v > u, follow S = (1 − v)/(v − u), B and A. ∎
+    """
 
     @property
     def score_measure(self) -> str | None:

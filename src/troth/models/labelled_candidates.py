@@ -79,48 +79,49 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
         flat = (part.reshape(*t.shape[:-1], -1) for part in (slopes, curvatures))
         return np.concatenate([t, rows, *flat], axis=-1)
 
+    def _unpack(self, statistics: Array) -> tuple[Array, Array, Array, Array]:
+        """Return ℓ, n, the slopes and the halves of the curvatures, these ``(..., candidate, number)``."""
+        t, (candidates, size) = np.asarray(statistics, dtype=np.float64), self._points.shape
+        likelihoods, n, slopes, halves = np.split(t, np.cumsum([candidates, 1, candidates * size]), axis=-1)
+        slopes, halves = (part.reshape(*t.shape[:-1], candidates, -1) for part in (slopes, halves))
+        return likelihoods, n, slopes, halves
+
     possible_statistics: ClassVar[str] = (
         "no log-likelihood of a label exceeds 0, slopes are finite, and curvatures have no negative eigenvalue"
     )
 
     def possible(self, statistics: Array, /) -> NDArray[np.bool_]:
         """Return where no log-likelihood exceeds the largest of an answer, and curvatures are sums of products."""
-        t, (candidates, size) = np.asarray(statistics, dtype=np.float64), self._points.shape
-        finite = np.asarray(np.isfinite(t[..., candidates:]).all(axis=-1))
-        halves = t[..., candidates * (1 + size) + 1 :].reshape(*t.shape[:-1], candidates, -1)
+        likelihoods, _, _, halves = self._unpack(statistics)
+        finite = np.asarray(np.isfinite(np.asarray(statistics)[..., len(self._points) :]).all(axis=-1))
         H = self.reduction.each[0].matrix(np.where(finite[..., None, None], halves, 0.0))
         products = are_products(H, np.full(H.shape[:-2], np.inf)).all(axis=-1)
-        return none_above(t[..., :candidates], self._answer.best) & finite & products
+        return none_above(likelihoods, self._answer.best) & finite & products
 
     def design(self, statistics: Array, /) -> Array:
         """Return c, d, the curvatures and the number of rows, which no answer changes."""
-        t = np.asarray(statistics, dtype=np.float64)
-        candidates, size = self._points.shape
-        slopes = t[..., candidates + 1 : candidates + 1 + candidates * size].reshape(*t.shape[:-1], candidates, size)
+        likelihoods, n, slopes, halves = self._unpack(statistics)
         first = slopes[..., 0, :]
-        constant = t[..., :candidates] - first @ self._points.T
-        apart = (slopes - first[..., None, :]).reshape(*t.shape[:-1], -1)
-        curvatures = t[..., candidates + 1 + candidates * size :]
-        return np.concatenate([constant, apart, curvatures, t[..., candidates : candidates + 1]], axis=-1)
+        constant = likelihoods - first @ self._points.T
+        apart, halves = (part.reshape(*n.shape[:-1], -1) for part in (slopes - first[..., None, :], halves))
+        return np.concatenate([constant, apart, halves, n], axis=-1)
 
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
         """Return the design: c and d are differences of sums that are as large as slopes and log-likelihoods."""
-        t, (candidates, size) = np.asarray(statistics, dtype=np.float64), self._points.shape
-        design, leading, n = self.design(t), t.shape[:-1], t[..., candidates, None]
-        slopes, halves = np.split(t[..., candidates + 1 :], [candidates * size], axis=-1)
-        expansion, halves = self.reduction.each[0], halves.reshape(*leading, candidates, -1)
+        likelihoods, n, slopes, halves = self._unpack(statistics)
+        leading, candidates, expansion = n.shape[:-1], len(self._points), self.reduction.each[0]
         length = np.sqrt(np.maximum(np.diagonal(expansion.matrix(halves), axis1=-2, axis2=-1), 0.0))
         squares = np.diagonal(expansion.blocks(halves), axis1=-2, axis2=-1)
         rows, columns = np.triu_indices(squares.shape[-1])
         bounds = np.sqrt(np.maximum(squares[..., rows] * squares[..., columns], 0.0))
-        summed = np.abs(slopes).reshape(*leading, candidates, size).sum(axis=-2) + np.sqrt(n) * length.sum(axis=-2)
+        summed = np.abs(slopes).sum(axis=-2) + np.sqrt(n) * length.sum(axis=-2)
         sizes = [
-            np.abs(t[..., :candidates]) + summed @ np.abs(self._points).T + n,
+            np.abs(likelihoods) + summed @ np.abs(self._points).T + n,
             np.repeat(summed[..., None, :], candidates, axis=-2).reshape(*leading, -1),
             bounds.reshape(*leading, -1),
             np.zeros_like(n),
         ]
-        return ComparedDesign(design, np.concatenate(sizes, axis=-1))
+        return ComparedDesign(self.design(statistics), np.concatenate(sizes, axis=-1))
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw log-likelihoods of fresh answers, in the limit of many rows: s_k ~ N(0, H_k) under candidate k."""
@@ -131,7 +132,9 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
             design, [candidates, candidates * (1 + size), design.shape[-1] - 1], axis=-1
         )
         apart = apart.reshape(*design.shape[:-1], candidates, size)
-        roots = self._roots(curvatures.reshape(*design.shape[:-1], candidates, -1))
+        halves = curvatures.reshape(*design.shape[:-1], candidates, -1)
+        scale, roots = root_of_curvature(self.reduction.each[0].matrix(halves))
+        roots = scale[..., None] * roots
         root = _of_chosen(np.broadcast_to(roots, (*leading, *roots.shape[-3:])), chosen)
         shift = _of_chosen(np.broadcast_to(apart, (*leading, candidates, size)), chosen)
         first = np.einsum("...ij,...j->...i", root, rng.standard_normal((*leading, size))) - shift
@@ -139,11 +142,6 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
         slopes = first[..., None, :] + apart
         shape = (*leading, curvatures.shape[-1])
         return self._pack(t, np.broadcast_to(rows, (*leading, 1)), slopes, np.broadcast_to(curvatures, shape))
-
-    def _roots(self, halves: Array) -> Array:
-        """Return F with FFᵀ = H from its halves ``(..., candidate, number)``, with features of any size."""
-        scale, root = root_of_curvature(self.reduction.each[0].matrix(halves))
-        return np.asarray(scale[..., None] * root)
 
     def _draw_answers(self, rng: Generator, chosen: NDArray[np.intp], z: Array) -> Array:
         return self._answer.draw(rng, self._predictors(self._points[chosen], z))

@@ -19,9 +19,7 @@ from troth.core.past import History
 from troth.core.reductions import Counts, Moments, Reduction
 from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
 from troth.core.support import Support
-from troth.models.categorical import count_codes
-from troth.models.count_and_sum import count_and_sum
-from troth.models.family import Example, Matrix, Vector, moments, scalar_parameters
+from troth.models.family import Example, Matrix, ReducesRows, Vector, scalar_parameters
 from troth.models.finite_states import FiniteStates
 from troth.models.fitting.day_types.fit import Watch, fit_day_types
 from troth.models.fitting.day_types.fitted import FittedDayTypes
@@ -64,7 +62,7 @@ _MOST_ROWS = 1_000_000  # of a report whose probability is added up over all its
 
 
 @dataclass(frozen=True)
-class LatentClass(FiniteStates):
+class LatentClass(ReducesRows, FiniteStates):
     """Days of m types; given the type, a provider's rows share an effect of that provider and day.
 
     θ is the type k with prior p(k). Given k a dataset of n rows is
@@ -177,24 +175,11 @@ class LatentClass(FiniteStates):
         return len(self.means[0]) if self.outcome == "categorical" else 2  # type: ignore[arg-type]
 
     @property
-    def support(self) -> Support:
-        """Codes, counts or numbers."""
-        if self.outcome in LABELS:
-            return Support(0, self._codes - 1, integer=True)
-        return Support(0, np.inf, integer=True) if self.outcome == "count" else Support()
-
-    @property
     def reduction(self) -> Reduction:
         """Counts of each label; for counts and values, the number of rows and their sum."""
-        return Counts(self._codes) if self.outcome in LABELS else Moments((self.centre,), support=self.support)
-
-    def summary(self, data: Any, /) -> Array:
-        """Add up rows along the last axis: counts of codes, or the number of rows and their sum."""
-        what = {"count": "count", "real": "value"}.get(self.outcome, "code")
-        rows = self.support.check(data, what)
         if self.outcome in LABELS:
-            return count_codes(rows, self._codes)
-        return moments(count_and_sum, rows, self.centre)
+            return Counts(self._codes)
+        return Moments((self.centre,), support=Support(0, integer=True) if self.outcome == "count" else Support())
 
     def from_summary(self, summary: Array, /) -> Array:
         """Map sums over a provider's rows to log-likelihoods per type, less a reference that is the same for all.

@@ -14,8 +14,7 @@ from scipy.special import multigammaln, psi
 from troth.core.contract import Array, Generator, Model
 from troth.core.errors import DataError, ParameterError
 from troth.core.reductions import Moments, Reduction
-from troth.core.sensitivity import Peers, Sensitivity, one_row_suffices
-from troth.models.family import Example, Family, Matrix, Vector, moments
+from troth.models.family import Example, Family, Matrix, ReducesRows, Vector
 from troth.models.first_guess import Column, FirstGuess
 from troth.models.fitting.free_parameters import FreeParameters, Positive, PositiveDefinite, Real
 from troth.models.fitting.moments import day_moments
@@ -30,7 +29,7 @@ _LEAST_ROOT = 1e-5  # of a drawn precision: sums of products with a larger sprea
 
 
 @dataclass(frozen=True)
-class NormalVectors(Family):
+class NormalVectors(ReducesRows):
     """Rows that are normal vectors. Statistic: (n, Σ(x − mean), Σ(x − mean)(x − mean)ᵀ by rows)."""
 
     mean: Vector = field(metadata=parameter("prior mean", vector, [50.0, 8.0]))
@@ -46,10 +45,6 @@ class NormalVectors(Family):
         """The number of rows, the sums of deviations from the prior mean and their products."""
         return Moments(tuple(self.mean), squares=True)
 
-    def summary(self, data: Any, /) -> Array:
-        """Count the rows and sum deviations from the prior mean and their outer products."""
-        return moments(_moments, self.support.check(data, columns=len(self.mean)), np.array(self.mean))
-
     possible_statistics: ClassVar[str] = (
         "the matrix of n, sums and products has no negative eigenvalue, and no higher rank than there are rows"
     )
@@ -61,6 +56,21 @@ class NormalVectors(Family):
         matrix[..., 0, :] = matrix[..., :, 0] = t[..., : d + 1]
         matrix[..., 1:, 1:] = t[..., d + 1 :].reshape(*t.shape[:-1], d, d)
         return are_products(matrix, self.rows(t))
+
+    def _split(self, parameters: Array) -> tuple[Array, Array]:
+        """Return the mean of the rows, and a root of their covariance."""
+        raise NotImplementedError
+
+    def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
+        """Draw rows of vectors for each θ."""
+        mean, root = self._split(parameters)
+        noise = rng.standard_normal((*mean.shape[:-1], rows, mean.shape[-1]))
+        return mean[..., None, :] + noise @ np.swapaxes(root, -1, -2)
+
+    def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
+        """Draw counts, sums and outer products for each θ and number of rows."""
+        mean, root = self._split(parameters)
+        return _draw_moments(rng, mean - np.array(self.mean), root, design[..., 0])
 
 
 @dataclass(frozen=True)
@@ -179,26 +189,19 @@ class MultivariateNormal(ReferenceNoise, NormalVectors):
         draws = shift / precision + rng.standard_normal(shift.shape) / np.sqrt(precision)
         return np.asarray(np.array(self.mean) + np.einsum("ij,...j->...i", np.linalg.inv(transform), draws))
 
-    def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
-        """Draw rows of vectors for each mean."""
-        root = np.linalg.cholesky(np.array(self.noise))
-        return parameters[..., None, :] + rng.standard_normal((*parameters.shape[:-1], rows, len(self.mean))) @ root.T
+    def _split(self, parameters: Array) -> tuple[Array, Array]:
+        return parameters, np.linalg.cholesky(np.array(self.noise))
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw counts, sums and outer products for each mean and number of rows."""
-        root = np.linalg.cholesky(np.array(self.noise))
-        return self._weight * _draw_moments(rng, parameters - np.array(self.mean), root, design[..., 0])
+        return self._weight * super().draw_statistics(rng, parameters, design)
 
     def expected_log_evidence(self, design: Array, /) -> Array | None:
         """−½ ln(λ/λ₀), summed over independent coordinates."""
         return np.asarray(-0.5 * np.log1p(self._weight * design[..., :1] / self._coordinates[1]).sum(axis=-1))
 
-    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
-        """One peer row suffices.
-
-        Proof. The predictive's mean, and its covariance less the known noise, are the posterior's. ∎
-        """
-        return one_row_suffices(peers, "the predictive's mean and covariance determine the posterior")
+    one_row_suffices: ClassVar[str] = "the predictive's mean and covariance determine the posterior"
+    """Proof. The predictive's mean, and its covariance less the known noise, are the posterior's. ∎"""
 
     def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
         """Return −½ ln det(2π·noise) − ½ (x − mean)ᵀ noise⁻¹ (x − mean) for each row."""
@@ -298,17 +301,6 @@ class MultivariateNormalUnknownCovariance(NormalVectors):
             rng, centre, strength, self.dof + t[..., 0], _root(self._posterior_scale(t))
         )
 
-    def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
-        """Draw rows of vectors for each mean and covariance."""
-        mean, root = self._split(parameters)
-        noise = rng.standard_normal((*mean.shape[:-1], rows, mean.shape[-1]))
-        return mean[..., None, :] + noise @ np.swapaxes(root, -1, -2)
-
-    def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
-        """Draw counts, sums and outer products for each mean, covariance and number of rows."""
-        mean, root = self._split(parameters)
-        return _draw_moments(rng, mean - np.array(self.mean), root, design[..., 0])
-
     def expected_log_evidence(self, design: Array, /) -> Array | None:
         """Σ_j S(A_j) − (j/2)ψ(A_j) − ½ ln(κ/κ₀), A_j = (ν − j)/2: det scale/det Ψ is a product of d Beta variables."""
         steps = np.arange(len(self.mean))
@@ -316,13 +308,10 @@ class MultivariateNormalUnknownCovariance(NormalVectors):
         grown = log_gamma_excess(A) - steps / 2 * psi(A) - 0.5 * np.log1p(design / self.strength)
         return np.asarray(grown.sum(axis=-1))
 
-    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
-        """One peer row suffices.
-
-        Proof. The predictive is a multivariate t whose degrees of freedom give n, so the strength; its location is the
-        posterior mean and its scale matrix a known multiple of Ψ. ∎
-        """
-        return one_row_suffices(peers, "degrees of freedom, location and scale of one row determine it")
+    one_row_suffices: ClassVar[str] = "degrees of freedom, location and scale of one row determine it"
+    """Proof. The predictive is a multivariate t whose degrees of freedom give n, so the strength; its location is the
+    posterior mean and its scale matrix a known multiple of Ψ. ∎
+    """
 
     def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
         """Return −(d/2) ln π for each row."""
@@ -338,16 +327,6 @@ class MultivariateNormalUnknownCovariance(NormalVectors):
             "dof": Positive(4.0, above=len(days.centre) - 1),
             "scale": PositiveDefinite(2 * days.noise),
         }
-
-
-def _moments(data: Array, mean: Array) -> Array:
-    """(n, Σx, Σxxᵀ by rows) of deviations x from the mean, over the rows, the last axis but one."""
-    x = data - mean
-    *leading, rows, d = x.shape
-    outer = np.swapaxes(x, -1, -2) @ x
-    return np.concatenate(
-        [np.full((*leading, 1), float(rows)), x.sum(axis=-2), outer.reshape(*leading, d * d)], axis=-1
-    )
 
 
 def _draw_moments(rng: Generator, shift: Array, root: Array, rows: Array) -> Array:

@@ -14,9 +14,8 @@ from scipy.special import gammaln
 
 from troth.core.contract import Array, Extremes, Generator
 from troth.core.reductions import Moments, Reduction
-from troth.core.sensitivity import Peers, Sensitivity, one_row_suffices
-from troth.models.count_and_sum import count_and_sum
-from troth.models.family import LARGEST_DRAW, Example, Family, moments, scalar_parameters
+from troth.core.sensitivity import Peers
+from troth.models.family import LARGEST_DRAW, Example, ReducesRows, scalar_parameters
 from troth.models.first_guess import Column, FirstGuess, rough
 from troth.models.fitting.free_parameters import FreeParameters, Positive, Real
 from troth.models.fitting.moments import day_moments, normal_parameters
@@ -31,7 +30,7 @@ from troth.models.reference_noise import ReferenceNoise
 
 
 @dataclass(frozen=True)
-class NormalMean(Family):
+class NormalMean(ReducesRows):
     """A family whose θ ~ N(mean, scale²) is the mean of normal data with known precision.
 
     Statistic: (Σw, Σw(x − mean)) with weights w in units of the precision 1/unit². Λ(t) = h²/2λ − ½ ln λ with
@@ -39,7 +38,7 @@ class NormalMean(Family):
     """
 
     mean: float
-    scale: float
+    scale: float = field(metadata=parameter("prior standard deviation of the mean", positive, 5.0))
 
     theta: ClassVar[tuple[str, ...]] = ("mean of {column}",)
 
@@ -56,10 +55,6 @@ class NormalMean(Family):
     def reduction(self) -> Reduction:
         """The number of rows and the sum of deviations from the prior mean."""
         return Moments((self.mean,))
-
-    def summary(self, data: Any, /) -> Array:
-        """Count the rows and sum the deviations from the prior mean along the last axis."""
-        return moments(count_and_sum, self.support.check(data), self.mean)
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """h²/2λ − ½ ln λ."""
@@ -96,13 +91,10 @@ class NormalMean(Family):
         precision = self.scale**-2 + t[..., :1]
         return self.mean + t[..., 1:] / precision + rng.standard_normal(precision.shape) / np.sqrt(precision)
 
-    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
-        """One peer row suffices, against the paper's appendix (erratum E1).
-
-        Proof. The predictive is normal with the posterior mean plus a known offset, and with the posterior variance
-        plus a known noise and dispersion: it determines both. ∎
-        """
-        return one_row_suffices(peers, "the predictive's mean and variance determine the posterior (E1)")
+    one_row_suffices: ClassVar[str] = "the predictive's mean and variance determine the posterior (E1)"
+    """Proof, against the paper's appendix (erratum E1). The predictive is normal with the posterior mean plus a known
+    offset, and with the posterior variance plus a known noise and dispersion: it determines both. ∎
+    """
 
     @classmethod
     def suits_reduction(cls, reduction: Reduction, /) -> bool:
@@ -136,7 +128,6 @@ class Normal(ReferenceNoise, NormalMean):
     """
 
     mean: float = field(metadata=parameter("prior mean", number, 20.0))
-    scale: float = field(metadata=parameter("prior standard deviation of the mean", positive, 5.0))
     noise: float = field(metadata=parameter("standard deviation of one value", positive, 2.0, known=True))
     reference: float | None = field(default=None, metadata=parameter("noise of one row", positive, hidden=True))
 
@@ -150,11 +141,7 @@ class Normal(ReferenceNoise, NormalMean):
 
     @classmethod
     def first_guess(cls, column: Column, /) -> FirstGuess:
-        """Take the centre from the data, the noise from the spread within reports, and twice the spread for the mean.
-
-        Decoys are drawn with means from the prior. If it is read off the data, the real peers are at its centre, and the
-        narrower it is, the less an honest report tells them from decoys.
-        """
+        """Take centre and spread from the data, and the noise from the spread within reports."""
         x = column.numbers
         reports: dict[Any, list[float]] = {}
         for report, value in zip(column.reports, x, strict=True):
@@ -164,7 +151,7 @@ class Normal(ReferenceNoise, NormalMean):
         noise = (rough(float(np.mean(within))) if within else 0.0) or spread
         unit = 10.0 ** floor(log10(spread))
         mean = round(float(np.median(x)) / unit) * unit
-        return FirstGuess({"mean": mean, "scale": 2 * spread, "noise": noise}, from_data=True)
+        return FirstGuess({"mean": mean, "scale": spread, "noise": noise}, from_data=True)
 
     @property
     def _prior_rows(self) -> float:
@@ -219,7 +206,7 @@ class Normal(ReferenceNoise, NormalMean):
 
 
 @dataclass(frozen=True)
-class NormalUnknownVariance(Family):
+class NormalUnknownVariance(ReducesRows):
     """Values with unknown mean and variance: σ² ~ InvGamma(shape, scale), μ | σ² ~ N(mean, σ²/strength).
 
     Statistic: (n, Σ(x − mean), Σ(x − mean)²). Λ(t) = lnΓ(A) − A ln B − ½ ln λ with A = shape + n/2,
@@ -239,10 +226,6 @@ class NormalUnknownVariance(Family):
     description: ClassVar[str] = "numbers with unknown noise"
     example: ClassVar[Example] = Example("a length whose spread is unknown too", ("length",), "bench")
     theta: ClassVar[tuple[str, ...]] = ("mean of {column}", "variance of {column}")
-
-    def statistics(self, data: Any, /) -> Array:
-        """Count the rows and sum deviations from the prior mean and their squares along the last axis."""
-        return moments(count_sum_and_square, self.support.check(data), self.mean)
 
     @property
     def reduction(self) -> Reduction:
@@ -337,13 +320,10 @@ class NormalUnknownVariance(Family):
         rows = design[..., 0]
         return np.asarray(log_gamma_excess(self.shape + rows / 2) - 0.5 * np.log1p(rows / self.strength))
 
-    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
-        """One peer row suffices.
-
-        Proof. The predictive is Student's t with 2A degrees of freedom, A = shape + n/2, which gives n and with it λ;
-        its location is the posterior mean and its squared scale B(λ + 1)/(Aλ), which gives B. ∎
-        """
-        return one_row_suffices(peers, "degrees of freedom, location and scale of one row determine it")
+    one_row_suffices: ClassVar[str] = "degrees of freedom, location and scale of one row determine it"
+    """Proof. The predictive is Student's t with 2A degrees of freedom, A = shape + n/2, which gives n and with it λ;
+    its location is the posterior mean and its squared scale B(λ + 1)/(Aλ), which gives B. ∎
+    """
 
     def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
         """Return −½ ln 2π for each row."""
@@ -364,12 +344,6 @@ class NormalUnknownVariance(Family):
 def draw_variance(rng: Generator, shape: float, scale: float, size: tuple[int, ...]) -> Array:
     """Draw from an inverse gamma, up to what doubles can square."""
     return np.asarray(scale / np.maximum(rng.standard_gamma(shape, size=size), scale / LARGEST_DRAW))
-
-
-def count_sum_and_square(data: Array, mean: float) -> Array:
-    """(n, Σ(x − mean), Σ(x − mean)²) along the last axis."""
-    x = data - mean
-    return np.concatenate([count_and_sum(x), (x * x).sum(axis=-1)[..., None]], axis=-1)
 
 
 def normal_log_pmi(

@@ -11,7 +11,6 @@ from scipy.special import gammaln
 
 from troth.core.contract import Array, Generator
 from troth.core.reductions import Moments, Reduction
-from troth.core.sensitivity import Peers, Sensitivity, one_row_suffices
 from troth.core.support import Support
 from troth.models.count_and_sum import CountAndSum, draw_poisson
 from troth.models.family import Example, scalar_parameters
@@ -102,13 +101,10 @@ class Poisson(CountAndSum):
         weights = nbinom.pmf(sums, self.shape, success)
         return np.asarray(weights @ log_gamma_excess(self.shape + sums) / weights.sum())
 
-    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
-        """One peer row suffices.
-
-        Proof. With posterior (a, b) the predictive has p(1)/p(0) = a/(b + 1) and 2p(2)/p(1) = (a + 1)/(b + 1); their
-        difference is 1/(b + 1), which gives b and then a. ∎
-        """
-        return one_row_suffices(peers, "the predictive at 0, 1 and 2 determines the posterior")
+    one_row_suffices: ClassVar[str] = "the predictive at 0, 1 and 2 determines the posterior"
+    """Proof. With posterior (a, b) the predictive has p(1)/p(0) = a/(b + 1) and 2p(2)/p(1) = (a + 1)/(b + 1); their
+    difference is 1/(b + 1), which gives b and then a. ∎
+    """
 
     score_measure = "ln x!"  # the factorial of each count, which no summary has
 

@@ -51,7 +51,6 @@ class ProviderNormal(NormalMean):
     """
 
     mean: float = field(metadata=parameter("prior mean", number, 15.0))
-    scale: float = field(metadata=parameter("prior standard deviation of the mean", positive, 5.0))
     noise: float = field(metadata=parameter("standard deviation of a value around its day", positive, 1.0, known=True))
     offset: float = field(
         default=0.0, metadata=parameter("how far the provider's values lie above the others'", number, 0.0, known=True)

@@ -73,10 +73,14 @@ class RandomEffects(VaryingProviders):
         constant, product, precision, _ = np.split(statistics[..., 2:], ends, axis=-1)
         return Effects(constant, product.reshape(*leading, spreads, d), precision.reshape(*leading, spreads, d, d))
 
+    def _without_spread(self, statistics: Array) -> tuple[Array, Array]:
+        """Return H and g of the provider's coefficients."""
+        effects = self._unpack(np.asarray(statistics, dtype=np.float64))
+        return effects.precision[..., 0, :, :], effects.product[..., 0, :]
+
     def _recomputed(self, statistics: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Integrate anew over the effect what the statistic says without spread: g and H, which is some ZᵀZ."""
-        effects = self._unpack(statistics)
-        product, precision = effects.product[..., 0, :], effects.precision[..., 0, :, :]
+        precision, product = self._without_spread(statistics)
         plenty = np.full(statistics.shape[:-1], np.inf)
         return self._integrated(statistics[..., 0], precision, product), are_products(precision, plenty)
 
@@ -115,8 +119,7 @@ class RandomEffects(VaryingProviders):
 
     def design(self, statistics: Array, /) -> Array:
         """Return the number of rows, and the precision that they and their spread give the provider's coefficients."""
-        t = np.asarray(statistics, dtype=np.float64)
-        return self._design(t[..., 0], self._unpack(t).precision[..., 0, :, :])
+        return self._design(self.rows(statistics), self._without_spread(statistics)[0])
 
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
         """Return nothing: how rows scatter is a part of the data, which differ from day to day like all data."""

@@ -17,7 +17,7 @@ from troth.core.reductions import Moments, Reduction
 from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
 from troth.core.support import Support
 from troth.models.answered_rows import checked_rows, draw_features, planned_features
-from troth.models.family import Family, Matrix, Vector, moments
+from troth.models.family import Matrix, ReducesRows, Vector, moments
 from troth.models.first_guess import Column, FirstGuess, answers_of, rough, rough_scale, standardised
 from troth.models.normal import zero_where_empty
 from troth.models.numerics.designs import compare_products
@@ -49,7 +49,7 @@ class Differences(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Regression(Family):
+class Regression(ReducesRows):
     """What both regressions share: rows (z, y), and statistics (ZᵀZ by rows, Zᵀr, rᵀr, n)."""
 
     mean: Vector = field(metadata=parameter("prior mean of the coefficients", vector, [0.0, 0.0]))
@@ -191,6 +191,17 @@ class Regression(Family):
     @cached_property
     def _prior_root(self) -> Array:
         return np.asarray(np.linalg.cholesky(self._prior_precision), dtype=np.float64)
+
+    @cached_property
+    def _prior_scale(self) -> Array:
+        """L with LLᵀ = precision⁻¹: coefficients are mean + Lγ."""
+        return np.asarray(np.linalg.inv(self._prior_root).T, dtype=np.float64)
+
+    def _in_units_of_prior(self, gram: Array, product: Array, variance: Array | float = 1.0) -> tuple[Array, Array]:
+        """Return the precision and the product that rows of a variance give coefficients in units of the prior."""
+        root, unit = self._prior_scale, np.asarray(variance)[..., None]
+        precision = root.T @ gram @ root / unit[..., None]
+        return 0.5 * (precision + np.swapaxes(precision, -1, -2)), product @ root / unit
 
     def _information(self, own: Array, peers: Array, both: Array, unit: float, scale: float | None) -> Differences:
         """Second differences of hᵀΛ⁻¹h and of the log-determinant, and the squared residuals of each side around μ_T.

@@ -14,7 +14,7 @@ from troth.core.contract import Array, Generator
 from troth.core.errors import ParameterError
 from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
 from troth.core.support import Support
-from troth.models.answered_rows import checked_rows, draw_features, planned_features
+from troth.models.answered_rows import draw_features, planned_features
 from troth.models.candidate_states import FittedCandidates, draws_by_name, refuse_alike
 from troth.models.family import Matrix
 from troth.models.features_at_hand import FeaturesAtHand
@@ -67,9 +67,6 @@ class RegressionCandidates(FittedCandidates):
     def standard_prior(cls, coefficients: int, given: Mapping[str, Any], /) -> dict[str, Any]:  # noqa: ARG003
         """Return nothing: coefficients are given, whatever the scales."""
         return {}
-
-    def _checked(self, data: Any) -> tuple[Array, Array]:
-        return checked_rows(data, self._features_of_row, self.support)
 
     def rows(self, statistics: Array, /) -> Array:
         """Count the rows behind each statistic."""

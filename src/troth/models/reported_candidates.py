@@ -11,9 +11,8 @@ import numpy as np
 from troth.core.contract import Array, ComparedDesign, Generator
 from troth.core.errors import MissingCapabilityError, ParameterError
 from troth.core.reductions import Moments, Reduction
-from troth.core.support import Support
 from troth.models.candidate_states import FEATURES_UNKNOWN, FittedCandidates, refuse_alike
-from troth.models.family import Example, Matrix, moments
+from troth.models.family import Example, Matrix
 from troth.models.parameters import matrix, parameter
 
 
@@ -64,6 +63,7 @@ class ReportedCandidates(FittedCandidates):
     description: ClassVar[str] = "log-likelihoods under a few candidates of any kind, which providers compute"
     example: ClassVar[Example] = Example("which of three rates is right", ("low", "middle", "high"), "clinic")
     row_axes: ClassVar[int] = 1
+    _value_word = "log-likelihood"
     given_parameters: ClassVar[tuple[str, ...]] = ("means", "covariances")
     draws_limit: ClassVar[str] = "many rows whose features have the distribution of the simulated ones"
     approximation: ClassVar[str] = (
@@ -100,12 +100,6 @@ class ReportedCandidates(FittedCandidates):
     def reduction(self) -> Reduction:
         """The number of rows, and the sum of each column."""
         return Moments((0.0,) * len(self.means))
-
-    def summary(self, data: Any, /) -> Array:
-        """Count the rows, and add up their log-likelihoods."""
-        rows = Support().check(data, "log-likelihood", columns=len(self.means))
-        count = np.full((*rows.shape[:-2], 1), float(rows.shape[-2]))
-        return np.concatenate([count, moments(lambda x: x.sum(axis=-2), rows)], axis=-1)
 
     def from_summary(self, summary: Array, /) -> Array:
         """Put the number of rows last."""

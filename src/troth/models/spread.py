@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from troth.core.contract import Array, Generator
-from troth.models.family import Family
+from troth.models.family import ReducesRows
 from troth.models.numerics.possible import agree, everywhere
 from troth.models.numerics.spread_grid import ALIKE
 from troth.models.parameters import Word, parameter
@@ -24,7 +24,7 @@ def how_far(most: str) -> Any:
 
 
 @dataclass(frozen=True)
-class VaryingProviders(Family):
+class VaryingProviders(ReducesRows):
     """A family in which each provider has its own parameter around a common one, with an unknown spread.
 
     θ is the common parameter and the spread. The spread is 0 with probability 0.1; otherwise it lies anywhere between

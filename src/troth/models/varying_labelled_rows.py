@@ -67,15 +67,8 @@ class VaryingExpandedRegression(ExpandedRegression, VaryingCoefficients):
         s = np.asarray(summary, dtype=np.float64)
         return self._integrated(s[..., 0], *self._in_units_of_prior(*self._expanded(s)))
 
-    def _pooled_curvature(self, statistics: Array) -> Array:
-        return np.asarray(self._unpack(statistics).precision[0])
-
-    def posterior_mean(self, statistics: Array, /) -> Array:
-        """Return the posterior mean of the coefficients if providers did not differ, ``(..., coefficient)``."""
-        effects = self._unpack(np.asarray(statistics, dtype=np.float64))
-        precision = np.eye(len(self.mean)) + effects.precision[..., 0, :, :]
-        gamma = np.linalg.solve(precision, effects.product[..., 0, :, None])[..., 0]
-        return np.array(self.mean) + gamma @ self._prior_scale.T
+    def _pooled(self, statistics: Array) -> tuple[Array, Array]:
+        return self._without_spread(statistics)
 
     def draw_own_coefficients(self, rng: Generator, parameters: Array, /) -> Array:
         """Draw a provider's coefficients around the common ones."""

@@ -13,9 +13,8 @@ from scipy.special import gammaln, xlogy
 from troth.core.contract import Array, Extremes, Generator
 from troth.core.reductions import Counts, Reduction
 from troth.core.sensitivity import Peers, Sensitivity
-from troth.core.support import Support
 from troth.models.bernoulli import Bernoulli
-from troth.models.categorical import Categorical, count_codes, draw_codes
+from troth.models.categorical import Categorical, draw_codes
 from troth.models.family import CompleteEvidence, Example, Vector
 from troth.models.fitting.free_parameters import FreeParameters, Positive
 from troth.models.fitting.moments import dirichlet_moments
@@ -56,20 +55,9 @@ class VaryingLabels(CompleteEvidence, VaryingProviders):
         return [(float(a), float(rest)) for a, rest in zip(alpha, alpha.sum() - np.cumsum(alpha), strict=True)][:-1]
 
     @property
-    def support(self) -> Support:
-        """Codes 0 … K−1."""
-        return Support(0, len(self._pseudo_counts) - 1, integer=True)
-
-    @property
     def reduction(self) -> Reduction:
         """Counts of each code."""
         return Counts(len(self._pseudo_counts))
-
-    def summary(self, data: Any, /) -> Array:
-        """Count each code along the last axis."""
-        return count_codes(self.support.check(data, self._row), len(self._pseudo_counts))
-
-    _row: ClassVar[str] = "code"
 
     def from_summary(self, summary: Array, /) -> Array:
         """Map counts of labels to what adds over providers, question by question."""
@@ -211,7 +199,7 @@ class VaryingBernoulli(VaryingLabels):
     description: ClassVar[str] = "yes or no, from providers that differ"
     example: ClassVar[Example] = Example("did the patient improve?", ("improved",), "clinic")
     theta: ClassVar[tuple[str, ...]] = ("rate of {column}", "spread of providers' rates")
-    _row: ClassVar[str] = "value"
+    _value_word = "value"
 
     suits = Bernoulli.suits
     first_guess = Bernoulli.first_guess

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from troth.core.contract import Array, Extremes, Generator
 from troth.core.reductions import Moments, Reduction
-from troth.core.sensitivity import Peers, Sensitivity, one_row_suffices
-from troth.models.family import Example, moments
+from troth.core.sensitivity import Peers
+from troth.models.family import Example
+from troth.models.first_guess import Column, FirstGuess
 from troth.models.fitting.free_parameters import FreeParameters
 from troth.models.fitting.moments import normal_parameters
-from troth.models.normal import Normal, count_sum_and_square
+from troth.models.normal import Normal
 from troth.models.numerics.dispersed import moments_around
 from troth.models.numerics.possible import SLACK
 from troth.models.numerics.spread_grid import ALIKE
@@ -66,7 +67,16 @@ class VaryingNormal(RandomEffects):
     largest_spread: ClassVar[float] = 30.0
 
     suits = Normal.suits
-    first_guess = Normal.first_guess
+
+    @classmethod
+    def first_guess(cls, column: Column, /) -> FirstGuess:
+        """Take what `Normal` takes from the data, and twice its scale.
+
+        Decoys have means from the prior. Where it is read off the data the real peers are at its centre, and the
+        narrower it is, the less an honest report tells them from decoys.
+        """
+        guess = Normal.first_guess(column)
+        return replace(guess, parameters={**guess.parameters, "scale": 2 * guess.parameters["scale"]})
 
     _coefficients = 1
 
@@ -78,10 +88,6 @@ class VaryingNormal(RandomEffects):
     def reduction(self) -> Reduction:
         """The number of rows, the sum of deviations from the prior mean and of their squares."""
         return Moments((self.mean,), squares=True)
-
-    def summary(self, data: Any, /) -> Array:
-        """Count the rows and sum deviations from the prior mean and their squares along the last axis."""
-        return moments(count_sum_and_square, self.support.check(data), self.mean)
 
     def _precision(self, rows: Array, squares: Array) -> Array:
         """Precision n/s² of the mean of rows with these squares around it."""
@@ -151,15 +157,12 @@ class VaryingNormal(RandomEffects):
         gamma = (parameters[..., :1] - self.mean) / self.scale
         return self._draw_statistics(rng, gamma, parameters[..., 1] / self.scale, design)
 
-    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
-        """One peer row suffices.
-
-        Proof. Given the report, a peer's mean is a mixture over τ of normals. Their variances Var(μ|τ, report) + τ² +
-        s²/n increase strictly in τ, because the variance of μ does, so no two components are the same. Finite mixtures
-        of different normals are identifiable: the predictive determines each component's weight p(τ|report), mean and
-        variance, and with them the posterior. ∎
-        """
-        return one_row_suffices(peers, "the predictive is a mixture of normals with increasing variances")
+    one_row_suffices: ClassVar[str] = "the predictive is a mixture of normals with increasing variances"
+    """Proof. Given the report, a peer's mean is a mixture over τ of normals. Their variances Var(μ|τ, report) + τ² +
+    s²/n increase strictly in τ, because the variance of μ does, so no two components are the same. Finite mixtures of
+    different normals are identifiable: the predictive determines each component's weight p(τ|report), mean and
+    variance, and with them the posterior. ∎
+    """
 
     def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
         """Return the log-density of a report at μ = mean and τ = 0."""

@@ -12,10 +12,10 @@ from scipy.special import gammaln, xlogy
 
 from troth.core.contract import Array, Extremes, Generator
 from troth.core.reductions import Reduction
-from troth.core.sensitivity import Peers, Sensitivity, one_row_suffices
+from troth.core.sensitivity import Peers
 from troth.core.support import Support
-from troth.models.count_and_sum import count_and_sum, draw_poisson
-from troth.models.family import CompleteEvidence, Example, moments
+from troth.models.count_and_sum import draw_poisson
+from troth.models.family import CompleteEvidence, Example
 from troth.models.first_guess import Column, FirstGuess, rough
 from troth.models.fitting.free_parameters import FreeParameters, Positive
 from troth.models.fitting.moments import day_moments
@@ -83,10 +83,6 @@ class VaryingPoisson(CompleteEvidence, VaryingProviders):
         """Shape and rate of the prior of λ."""
         return (self.mean / self.scale) ** 2, self.mean / self.scale**2
 
-    def summary(self, data: Any, /) -> Array:
-        """Count the rows and sum the values along the last axis."""
-        return moments(count_and_sum, self.support.check(data, "count"))
-
     def from_summary(self, summary: Array, /) -> Array:
         """Map a provider's (n, Σx) to what adds over providers."""
         s = np.asarray(summary, dtype=np.float64)
@@ -147,18 +143,15 @@ class VaryingPoisson(CompleteEvidence, VaryingProviders):
         total = draw_poisson(rng, self._draw_rates(rng, mean, spread) * rows)
         return self.from_summary(np.stack([rows, np.asarray(total)], axis=-1))
 
-    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
-        """One peer row suffices.
-
-        Proof. A peer's row is Poisson with a random rate r, so its predictive gives the Laplace transform φ(z) of r
-        given the report. Without spread r is Gamma(shape + S, rate + n), which adds a multiple of (1 + z/(rate +
-        n))^−(shape+S) to φ. With spread δ it is the integral over λ of λ^(shape+S−1) e^(−rate·λ) (1 + nλδ)^−(S+1/δ) (1
-        + zλδ)^(−1/δ): the path of λ can be turned out of the way of −1/(zδ), so that this part continues analytically
-        from the upper half plane across all z < 0. There φ has one singularity: its place gives n, its order S. ∎
-        """
-        return one_row_suffices(
-            peers, "the transform of a peer's rate has one singularity, at rows and sum of the report"
-        )
+    one_row_suffices: ClassVar[str] = (
+        "the transform of a peer's rate has one singularity, at rows and sum of the report"
+    )
+    """Proof. A peer's row is Poisson with a random rate r, so its predictive gives the Laplace transform φ(z) of r
+    given the report. Without spread r is Gamma(shape + S, rate + n), which adds a multiple of (1 + z/(rate +
+    n))^−(shape+S) to φ. With spread δ it is the integral over λ of λ^(shape+S−1) e^(−rate·λ) (1 + nλδ)^−(S+1/δ) (1 +
+    zλδ)^(−1/δ): the path of λ can be turned out of the way of −1/(zδ), so that this part continues analytically from
+    the upper half plane across all z < 0. There φ has one singularity: its place gives n, its order S. ∎
+    """
 
     score_measure = "ln x!"  # the factorial of each count, which no summary has
 

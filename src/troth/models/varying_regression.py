@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,8 +14,7 @@ from troth.core.reductions import Reduction
 from troth.core.sensitivity import Peers, Sensitivity
 from troth.models.answered_rows import draw_features
 from troth.models.family import Example
-from troth.models.fitting.free_parameters import FreeParameters
-from troth.models.fitting.moments import regression_parameters
+from troth.models.linear_regression import LinearRegression
 from troth.models.numerics.designs import compare_products
 from troth.models.numerics.possible import SLACK
 from troth.models.parameters import parameter, positive
@@ -41,20 +39,9 @@ class VaryingCoefficients(RandomEffects, Regression):
     def _coefficients(self) -> int:
         return len(self.mean)
 
-    @cached_property
-    def _prior_scale(self) -> Array:
-        """L with LLᵀ = precision⁻¹: coefficients are mean + Lγ."""
-        return np.asarray(np.linalg.inv(self._prior_root).T, dtype=np.float64)
-
-    def _in_units_of_prior(self, gram: Array, product: Array, variance: Array | float = 1.0) -> tuple[Array, Array]:
-        """Return the precision and the product that rows of a variance give coefficients in units of the prior."""
-        root, unit = self._prior_scale, np.asarray(variance)[..., None]
-        precision = root.T @ gram @ root / unit[..., None]
-        return 0.5 * (precision + np.swapaxes(precision, -1, -2)), product @ root / unit
-
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
         """Return the precision that the features give the provider's coefficients."""
-        return compare_products(self._unpack(np.asarray(statistics, dtype=np.float64)).precision[..., 0, :, :])
+        return compare_products(self._without_spread(statistics)[0])
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw (coefficients, τ) from the prior, shape ``(*shape, d + 1)``."""
@@ -156,7 +143,7 @@ class VaryingLinearRegression(VaryingCoefficients):
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
         """Return ZᵀZ in units of the prior; s² is what answers show, on each day anew."""
         t = np.asarray(statistics, dtype=np.float64)
-        return compare_products(self._unpack(t).precision[..., 0, :, :] * t[..., -1:, None])
+        return compare_products(self._without_spread(t)[0] * t[..., -1:, None])
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw statistics for each (coefficients, τ) and precision."""
@@ -211,7 +198,4 @@ class VaryingLinearRegression(VaryingCoefficients):
         of_fit = -rank / 2 * np.log(2 * np.pi * variance) - fit / (2 * variance)
         return np.asarray(of_fit - np.maximum(n - rank, 0) / 2 * np.log(2 * np.pi * unit) - squares / (2 * unit))
 
-    @classmethod
-    def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
-        """Take the coefficients of all days together, which vary by what moves answers by one noise."""
-        return regression_parameters(summaries, reduction)
+    initial_parameters = LinearRegression.initial_parameters

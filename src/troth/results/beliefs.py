@@ -95,14 +95,14 @@ def belief_from_draws(name: str, prior: Array, posterior: Array) -> Belief:
 
 def _density(draws: Array, edges: Array) -> list[float]:
     """Return a smoothed histogram, as high as 1 at most."""
+    from scipy.ndimage import gaussian_filter1d
+
     counts, _ = np.histogram(draws, edges)
     coarse = counts.reshape(_COARSE, -1).sum(axis=1)
     if coarse.sum() and ((coarse - coarse.mean()) ** 2).sum() / coarse.mean() < _FLAT:
         return [1.0] * len(counts)  # it cannot be told from a flat one
     usual = min(float(draws.std()), float(np.subtract(*np.percentile(draws, [75, 25]))) / 1.35)
     width = min(max(1.0, usual / (edges[1] - edges[0]) * 0.25), 20.0)
-    reach = int(np.ceil(3 * width))
-    kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) / width) ** 2)
-    padded = np.concatenate([counts[:reach][::-1], counts, counts[-reach:][::-1]]).astype(float)
-    smooth = np.convolve(padded, kernel / kernel.sum(), mode="same")[reach:-reach]
-    return [float(height) for height in smooth / max(smooth.max(), 1e-300)]
+    smooth = gaussian_filter1d(counts.astype(float), width, truncate=3.0)
+    heights: list[float] = (smooth / max(smooth.max(), 1e-300)).tolist()
+    return heights

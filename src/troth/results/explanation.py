@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from math import exp, isinf
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ import numpy as np
 from troth.core.contract import HasReduction, explains_target
 from troth.core.reductions.reduction import FitsCoefficients, SaysSummary, few_digits
 from troth.data.request import level_names
-from troth.results.formats import counted, number, share
+from troth.results.formats import counted, number, printable, share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,17 +25,6 @@ if TYPE_CHECKING:
 _LAST_DAYS = 5
 _FEATURES = 6  # whose coefficients are said in words
 _DOTS = 60  # of a line in a terminal
-
-
-def printable(text: str) -> str:
-    r"""Return text without what would move a terminal's cursor, change its colours or turn its lines around.
-
-    Examples
-    --------
-    >>> printable("a\x1b[2Jb")
-    'a�[2Jb'
-    """
-    return "".join("\ufffd" if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c for c in text)
 
 
 def steps(campaign: Campaign, payment: Payment, data: str = "") -> list[tuple[str, str, str]]:

@@ -16,8 +16,7 @@ from troth.core.errors import TrothError, first_line
 from troth.data.read import reports_by_day
 from troth.history import History
 from troth.results.beliefs import Belief, beliefs_of
-from troth.results.explanation import printable
-from troth.results.formats import counted
+from troth.results.formats import counted, printable
 from troth.results.replays import Replay, replay_lies
 
 if TYPE_CHECKING:
@@ -38,14 +37,6 @@ FAILURES = (TrothError, ArithmeticError, ValueError, TypeError, LookupError, Mem
 
 
 @dataclass(frozen=True)
-class CheckedFit:
-    """A check of the model's fit, and on whose reports."""
-
-    fit: Fit
-    checked: str
-
-
-@dataclass(frozen=True)
 class NearDuplicates:
     """Two providers whose reports of a day are near duplicates, and why they are taken for that."""
 
@@ -63,7 +54,6 @@ class Findings:
     certificate: Certificate | None = None
     audit: Audit | None = None
     replays: list[Replay] = field(default_factory=list)
-    fit: CheckedFit | None = None
     near_duplicates: list[NearDuplicates] = field(default_factory=list)
     beliefs: list[Belief] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
@@ -76,12 +66,21 @@ def find(
     history: Any = None,
     watch: Callable[[str, int, int], None] | None = None,
 ) -> Findings:
-    """Check a paid campaign, above all its last day on which several reported."""
+    """Check a paid campaign, above all its last day on which several reported.
+
+    Parameters
+    ----------
+    simulations
+        How many simulations say what lies earn.
+    history
+        Past days (a `troth.History`, or any table) on which the known lies are replayed; by default those that the
+        campaign file names under ``[history]``.
+    watch
+        Called with what is being done, how much of it is done, and how much there is.
+    """
     findings = Findings()
     if not result.rounds:
         return findings
-    if result.verdict.unchecked:
-        findings.skipped["fit"] = result.verdict.unchecked
     campaign, reports = result.campaign, result.reports
     by_day = reports_by_day(reports)
     paid = [each.day for each in result.rounds]
@@ -95,7 +94,6 @@ def find(
         "replays": lambda: replay_lies(
             result, decoys=_DECOYS if evidence_cost(on_day.models_for(small.names)) > 1 else None
         ),
-        "fit": lambda: result.verdict.checked,
         "near_duplicates": lambda: _near_duplicates(campaign, reports),
         "beliefs": lambda: beliefs_of(campaign, today),
     }
@@ -118,10 +116,11 @@ def _backtest(campaign: Campaign, history: Any) -> ModelComparison | None:
     return backtest_campaign(campaign, past if isinstance(past, History) else read_history(campaign, past))
 
 
-def check_campaign_fit(campaign: Campaign, reports: list[Report]) -> CheckedFit:
+def check_campaign_fit(campaign: Campaign, reports: list[Report]) -> tuple[Fit, str]:
     """Check the model's fit on the days on which the same providers reported, as many as are simulated in seconds.
 
-    Reports are simulated as decoys are drawn: with the features at hand, which are those of one day.
+    It returns the check, and on whose reports it is. Reports are simulated as decoys are drawn: with the features at
+    hand, which are those of one day.
     """
     by_day = [{report.provider: report for report in day} for day in reports_by_day(reports).values()]
     common = Counter(tuple(sorted(day)) for day in by_day).most_common(1)[0][0]
@@ -144,7 +143,7 @@ def check_campaign_fit(campaign: Campaign, reports: list[Report]) -> CheckedFit:
     checked = f"{of_all}{len(common)} providers" + (f" on {len(days)} days" if campaign.daily else "")
     if not campaign.daily:
         t, rows = t[0], rows[0]
-    return CheckedFit(check_fit(model, t, rows=rows, simulations=_SIMULATIONS), checked)
+    return check_fit(model, t, rows=rows, simulations=_SIMULATIONS), checked
 
 
 def rows_left_out(reports: Sequence[Report]) -> list[str]:

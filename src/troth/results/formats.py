@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from math import isfinite
 from typing import Any
 
@@ -56,6 +57,17 @@ def share(value: float, digits: int = 2, *, sign: bool = False) -> str:
     ('50.00%', '−3.1%', '+3.1%')
     """
     return f"{value:{'+' if sign else ''}.{digits}%}".replace("-", "−")
+
+
+def printable(text: str) -> str:
+    r"""Return text without what would move a terminal's cursor, change its colours or turn its lines around.
+
+    Examples
+    --------
+    >>> printable("a\x1b[2Jb")
+    'a�[2Jb'
+    """
+    return "".join("\ufffd" if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c for c in text)
 
 
 def short(text: str, most: int = 40) -> str:

@@ -15,8 +15,6 @@ from troth.results.pictures import draw_line, draw_payments
 from troth.results.templating import make_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from troth.results.result import Result
 
 ASSUMED = (
@@ -33,30 +31,15 @@ _HARDLY_AGREES = -10.0  # nats of log PMI
 _environment = make_environment()
 
 
-def render(
-    result: Result,
-    *,
-    simulations: int = 4000,
-    history: Any = None,
-    watch: Callable[[str, int, int], None] | None = None,
-) -> str:
-    """Return the page of a result as HTML.
-
-    Parameters
-    ----------
-    simulations
-        How many simulations say what lies earn.
-    history
-        Past days (a `troth.History`, or any table) on which the known lies are replayed; by default those that the
-        campaign file names under ``[history]``.
-    """
+def render(result: Result, **options: Any) -> str:
+    """Return the page of a result as HTML; options are those of `troth.results.findings.find`."""
     last = result.rounds[-1].payments if result.rounds else ()
     empty_shares = [payment.empty_share for paid in result.rounds for payment in paid.payments]
     rows, explained = _payment_rows(result)
     return _environment.get_template("results/page.html").render(
         result=result,
         campaign=result.campaign,
-        findings=find(result, simulations=simulations, history=history, watch=watch),
+        findings=find(result, **options),
         payments=draw_payments(result),
         rows=rows,
         explained=explained,

@@ -120,37 +120,25 @@ def pay(
     """
     approve = None if anyway else _refuse_unfit
     options: dict[str, Any] = {"ledger": ledger, "secret": _secret(seed), "beacon": beacon, "approve": approve}
+    arguments: dict[str, Any] = {"model": model, "rule": rule, "provider": provider, "day": day, "task": task}
+    arguments |= {"budget": budget, "price": price, "columns": columns, "public": public, "terms": terms}
     if isinstance(data, Campaign) or (model is None and isinstance(data, str | Path) and str(data).endswith(".toml")):
-        arguments: dict[str, Any] = {"model": model, "rule": rule, "provider": provider, "day": day, "task": task}
-        arguments |= {"budget": budget, "price": price, "columns": columns, "public": public, "terms": terms}
         for name, value in arguments.items():
             if value is not None:
                 raise ParameterError(f"{name}= belongs in the campaign file; pass a frame or files to set it here")
         campaign = data if isinstance(data, Campaign) else Campaign.load(data)
         return pay_campaign(campaign, final=bool(final), watch=watch, **options)
-    if task is not None and (model is None or (budget is None and price is None)):
-        raise ParameterError(
-            "pay needs a model, and for tasks a price or a budget, such as pay(frame, model, provider=…, task=…, "
-            'price="0.05")'
-        )
     if model is None or (budget is None and price is None):
-        raise ParameterError('pay needs a model and a budget, such as pay(frame, model, provider=…, budget="1000.00")')
+        if task is None:
+            needs, example = "a model and a budget", 'pay(frame, model, provider=…, budget="1000.00")'
+        else:
+            needs = "a model, and for tasks a price or a budget"
+            example = 'pay(frame, model, provider=…, task=…, price="0.05")'
+        raise ParameterError(f"pay needs {needs}, such as {example}")
     check_is_model(model)
     if isinstance(rule, type):
         raise ParameterError(f"{rule.__name__} is a class, not a rule: give an object, {rule.__name__}(…)")
-    campaign = describe_campaign(
-        data,
-        model,
-        rule,
-        provider=provider,
-        day=day,
-        budget=budget,
-        columns=columns,
-        terms=terms or {},
-        public=public,
-        task=task,
-        price=price,
-    )
+    campaign = describe_campaign(data, **arguments | {"terms": terms or {}})
     if task is not None:
         return pay_task_campaign(campaign, data, public, **options)
     ended = final if final is not None else ledger is None
@@ -181,8 +169,7 @@ def pay_campaign(
 
     ``approve`` sees the result before anything is written; unless it returns True, nothing is.
     """
-    if campaign.source is None:
-        raise DataError("[data] source: is missing; name the file, folder or pattern with the reports")
+    source = _source(campaign)
     secret_file: Path | None = None
     if secret is None and campaign.path is not None and campaign.draws and campaign.commitment is not None:
         secret_file = secret_path(campaign.path)
@@ -190,18 +177,24 @@ def pay_campaign(
     options: dict[str, Any] = {"ledger": ledger, "secret": secret, "secret_file": secret_file}
     options |= {"beacon": beacon, "approve": approve}
     if campaign.task is not None:
-        return pay_task_campaign(campaign, beside(campaign, campaign.source), **options)
+        return pay_task_campaign(campaign, source, **options)
     skip = [Path(ledger).resolve()] if ledger is not None else []
     return _pay(campaign, read_campaign(campaign, watch, skip=skip), final=final, watch=watch, **options)
 
 
 def read_campaign(campaign: Campaign, watch: Watch | None = None, skip: Collection[Path] = ()) -> list[Report]:
     """Read all reports of a campaign file; its source is relative to the file, and may be where public data are too."""
-    if campaign.source is None:
-        raise DataError("[data] source: is missing; name the file, folder or pattern with the reports")
+    source = _source(campaign)
     if campaign.public_source is not None:
         skip = [*skip, *(path.resolve() for _, path in find_files(beside(campaign, campaign.public_source)))]
-    return _read(campaign, beside(campaign, campaign.source), watch, skip)
+    return _read(campaign, source, watch, skip)
+
+
+def _source(campaign: Campaign) -> list[str]:
+    """Return where the reports of a campaign file are."""
+    if campaign.source is None:
+        raise DataError("[data] source: is missing; name the file, folder or pattern with the reports")
+    return beside(campaign, campaign.source)
 
 
 def verify(

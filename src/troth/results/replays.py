@@ -16,7 +16,7 @@ from troth.core.reductions.reduction import TakesFewerRows
 from troth.data.read import reports_by_day
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Collection, Mapping
 
     from troth.campaigns.settle import Scene
     from troth.campaigns.terms import Campaign
@@ -154,23 +154,20 @@ def _fewer(parts: int, campaign: Campaign, stage: Scene, today: list[Report]) ->
     rng, model = np.random.default_rng(20201206), campaign.model
     if not isinstance(model, HasReduction) or not isinstance(stage.round.evidence, HasReduction):
         return _Lie([], [])
-    reduction = model.reduction
-    fewer = reduction.fewer if isinstance(reduction, TakesFewerRows) else None
     choices = [
-        {report.provider: _some_rows(reduction, fewer, report, report.rows // parts, rng) for report in today}
+        {report.provider: _some_rows(model.reduction, report, report.rows // parts, rng) for report in today}
         for _ in range(_CHOICES)
     ]
     able = [place for place in stage.paid if all(choice[stage.names[place]] is not None for choice in choices)]
     return _Lie([_replaced(campaign, stage, choice) for choice in choices], able)
 
 
-def _some_rows(
-    reduction: Reduction, fewer: Callable[..., Array] | None, report: Report, rows: int, rng: np.random.Generator
-) -> Array | None:
+def _some_rows(reduction: Reduction, report: Report, rows: int, rng: np.random.Generator) -> Array | None:
     """Return a summary of some rows of a report, drawn or averaged, or None if no `rows` rows can have it."""
     if rows < max(1, reduction.columns - 1):
         return None
-    summary = report.summary * rows / report.rows if fewer is None else fewer(report.summary, rows, rng)
+    scaled = report.summary * rows / report.rows
+    summary = reduction.fewer(report.summary, rows, rng) if isinstance(reduction, TakesFewerRows) else scaled
     try:
         reduction.check(summary)
     except TrothError:

@@ -14,13 +14,14 @@ import numpy as np
 from troth.campaigns.canonical_json import finite
 from troth.campaigns.ledger import Ledger, write_whole
 from troth.campaigns.ledger_entries import reader_of, recorded_reports
-from troth.campaigns.verify import campaign_of, check_ledger
+from troth.campaigns.verify import check_ledger
 from troth.certificates.fit import doubt_of
 from troth.core.contract import DoubtsReports, LeavesCandidates, one_each
 from troth.core.errors import DataError, MissingCapabilityError
-from troth.results.explanation import printable
+from troth.results.formats import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from troth.campaigns.settle import Payment
@@ -63,7 +64,7 @@ class Result:
         self.campaign, self.ledger, self.paid_now = campaign, ledger, paid_now
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _revived, (self.ledger.to_bytes(), self._own_model, self._own_rule, self.paid_now)
+        return type(self), (self.campaign, self.ledger, self.paid_now)
 
     @cached_property
     def rounds(self) -> tuple[PaidRound, ...]:
@@ -163,23 +164,19 @@ class Result:
                 doubt = doubt_of(models, statistics)
         return tuple(note for note in (doubt, *rows_left_out(self.reports)) if note)
 
-    def _reports_on(self, day: Day) -> list[Report]:
-        return [report for report in self.reports if report.day == day]
-
     def _reported_on(self, day: Day) -> tuple[list[Model], Array]:
         """Return the models of those who reported on a day, and their statistics."""
-        reports = self._reports_on(day)
+        reports = self.reports_by_day.get(day)
         if not reports:
             return [], np.empty((0, 0))
-        models = one_each(self.campaign.on(day).models_for([r.provider for r in reports]), len(reports))
-        return models, self.campaign.statistics_of(models, [report.summary for report in reports])
+        models = one_each(self.campaign.on(day).models_for(list(reports)), len(reports))
+        return models, self.campaign.statistics_of(models, [report.summary for report in reports.values()])
 
     def payment(self, provider: str, day: Day = None) -> Payment:
         """Return a provider's payment of a day."""
-        for paid in self.rounds:
-            for payment in paid.payments:
-                if payment.provider == provider and (paid.day == day or len(self.rounds) == 1):
-                    return payment
+        for paid_on, payment in self.by_provider.get(provider, ()):
+            if paid_on == day or len(self.rounds) == 1:
+                return payment
         on = "" if day is None else f" on day {day}"
         raise DataError(f"nothing was paid to {provider!r}{on}; providers are {', '.join(map(repr, self.totals))}")
 
@@ -194,7 +191,7 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON, money as decimal strings."""
         campaign, left = self.campaign, self.effective_candidates
-        reporting = [report.provider for report in self._reports_on(self.rounds[-1].day)] if self.rounds else []
+        reporting = list(self.reports_by_day.get(self.rounds[-1].day, ())) if self.rounds else []
         return {
             "campaign": campaign.name,
             "rule": self.rule,
@@ -287,7 +284,7 @@ class Result:
         return write_whole(path, self.ledger.to_bytes(), private=True)
 
     def to_html(self, **options: Any) -> str:
-        """Return the page, which needs no network; options are those of `troth.results.page.render`."""
+        """Return the page, which needs no network; options are those of `troth.results.findings.find`."""
         from troth.results.page import render
 
         return render(self, **options)
@@ -300,11 +297,7 @@ class Result:
         """Return payments as CSV, with names that a spreadsheet would take for formulas made harmless."""
         columns = self._columns()
         columns["provider"] = [harmless(name) for name in columns["provider"]]
-        text = io.StringIO()
-        writer = csv.writer(text)
-        writer.writerow(columns)
-        writer.writerows(zip(*columns.values(), strict=True))
-        return text.getvalue()
+        return csv_text([columns, *zip(*columns.values(), strict=True)])
 
     def write_csv(self, path: str | Path) -> Path:
         """Write payments as CSV."""
@@ -332,9 +325,9 @@ class Result:
         from troth.results.tables import payment_table
         from troth.results.templating import make_environment
 
-        head, lines = payment_table(self)
+        table = payment_table(self)
         template = make_environment().get_template("results/notebook.html")
-        return template.render(title=self.headline(), picture=self.plot(), head=head, lines=lines)
+        return template.render(title=self.headline(), picture=self.plot(), head=table.head, lines=table.lines)
 
 
 def harmless(name: str) -> str:
@@ -342,7 +335,8 @@ def harmless(name: str) -> str:
     return "'" + name if name[:1] in "=+-@\t\r" else name
 
 
-def _revived(raw: bytes, model: Any, rule: Any, paid_now: tuple[Day, ...]) -> Result:
-    """Make a result of a ledger's bytes: how results are pickled."""
-    ledger = Ledger.from_bytes(raw)
-    return Result(campaign_of(ledger, model=model, rule=rule), ledger, paid_now)
+def csv_text(rows: Iterable[Iterable[Any]]) -> str:
+    """Return rows as CSV."""
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    return text.getvalue()

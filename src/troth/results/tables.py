@@ -1,30 +1,17 @@
-"""Payments as a table of text, a line each: printed, on a terminal and in a notebook."""
+"""Payments as a table of text, a line each: printed, and in a notebook."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from troth.results.explanation import printable
-from troth.results.formats import number
+from troth.results.formats import number, printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from troth.results.result import Result
 
 _MOST_LINES = 60
-
-
-def payment_table(result: Result) -> tuple[list[str], list[list[str]]]:
-    """Return the head and the lines of the table; days come first where there are days."""
-    campaign = result.campaign
-    every = [(paid.day, payment) for paid in result.rounds for payment in paid.payments]
-    scored = any(payment.score is not None for _, payment in every)
-    head = ["day"] * campaign.daily + ["provider", "rows" if campaign.task is None else "tasks"] + ["score"] * scored
-    lines = []
-    for day, payment in every:
-        score = "–" if payment.score is None else number(payment.score)
-        cells = [str(day)] * campaign.daily + [printable(payment.provider), f"{payment.rows:,}"] + [score] * scored
-        lines.append([*cells, f"{payment.share:.2%}", campaign.text(payment.payment)])
-    return [*head, "share of cap", f"payment {campaign.currency}".strip()], lines
 
 
 class Shown(NamedTuple):
@@ -34,6 +21,27 @@ class Shown(NamedTuple):
     lines: list[list[str]]
     shares: list[float]
     left_out: str = ""
+
+    def with_bars(self) -> Shown:
+        """Return the table with a bar for each share before its last column."""
+        bars = [f"{'█' * round(20 * max(share, 0.0)):<20}" for share in self.shares]
+        lines = [[*line[:-1], bar, line[-1]] for line, bar in zip(self.lines, bars, strict=True)]
+        return self._replace(head=[*self.head[:-1], "", self.head[-1]], lines=lines)
+
+
+def payment_table(result: Result) -> Shown:
+    """Return a table of every payment; days come first where there are days."""
+    campaign = result.campaign
+    every = [(paid.day, payment) for paid in result.rounds for payment in paid.payments]
+    scored = any(payment.score is not None for _, payment in every)
+    head = ["day"] * campaign.daily + ["provider", "rows" if campaign.task is None else "tasks"] + ["score"] * scored
+    lines = []
+    for day, payment in every:
+        score = "–" if payment.score is None else number(payment.score)
+        cells = [str(day)] * campaign.daily + [printable(payment.provider), f"{payment.rows:,}"] + [score] * scored
+        lines.append([*cells, f"{payment.share:.2%}", campaign.text(payment.payment)])
+    head += ["share of cap", f"payment {campaign.currency}".strip()]
+    return Shown(head, lines, [payment.share for _, payment in every])
 
 
 def totals_table(result: Result) -> Shown:
@@ -56,59 +64,41 @@ def totals_table(result: Result) -> Shown:
 
 def shown_table(result: Result) -> Shown:
     """Return a table of every payment or, where they are many on several days, of each provider's sums."""
-    head, lines = payment_table(result)
-    if len(lines) > _MOST_LINES and len(result.rounds) > 1:
-        return totals_table(result)
-    return Shown(head, lines, [payment.share for paid in result.rounds for payment in paid.payments])
+    table = payment_table(result)
+    return totals_table(result) if len(table.lines) > _MOST_LINES and len(result.rounds) > 1 else table
 
 
 def aligned(table: Shown) -> list[str]:
     """Return the lines of a table, names to the left and numbers to the right; of many lines the ends."""
     head, lines, _, left_out = table
-    shown = _ends(lines, ["…"] * len(head))
-    widths = [max(len(row[i]) for row in [head, *shown]) for i in range(len(head))]
-    names = head.index("provider")
-    text = []
-    for row in [head, *shown]:
-        cells = [c.ljust(w) if i <= names else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
-        text.append("  " + "  ".join(cells).rstrip())
-    return [*text, f"  {left_out}"] if left_out else text
+    shown = lines if len(lines) <= _MOST_LINES else [*lines[:30], ["…"] * len(head), *lines[-29:]]
+    text = table_lines(head, shown, right=head.index("provider") + 1)
+    return [f"  {line}" for line in [*text, left_out] if line]
 
 
-def as_text(result: Result) -> str:
-    """Return the headline and the table."""
-    text = [result.headline(), *aligned(shown_table(result))]
+def table_lines(head: Sequence[str] | None, rows: Sequence[Sequence[str]], right: int | None = None) -> list[str]:
+    """Return lines of aligned columns; from the column ``right`` on, aligned to the right.
+
+    Examples
+    --------
+    >>> table_lines(["name", "rows"], [["Ash", "4"]], right=1)
+    ['name  rows', 'Ash      4']
+    """
+    columns = []
+    for index, column in enumerate(zip(*([] if head is None else [head]), *rows, strict=True)):
+        cells = [printable(cell) for cell in column]
+        width = max(map(len, cells))
+        to_the_right = right is not None and index >= right
+        columns.append([cell.rjust(width) if to_the_right else cell.ljust(width) for cell in cells])
+    return ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
+
+
+def as_text(result: Result, width: int = 0) -> str:
+    """Return the headline and the table, with a bar for each share where the width has room for bars."""
+    table = shown_table(result)
+    lines = aligned(table.with_bars())
+    text = [result.headline(), *(lines if max(map(len, lines)) <= width else aligned(table))]
     if result.effective_candidates is not None:
         text.append(f"  {result.effective_candidates}")
     text += [f"  note: {note}" for note in result.notes]
     return "\n".join(text)
-
-
-def print_result(result: Result) -> None:
-    """Print the table on a terminal, with a bar for each share."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    head, lines, shares, left_out = shown_table(result)
-    table = Table(title=Text(result.headline()), title_justify="left", title_style="bold", box=None, pad_edge=False)
-    for name in [*head[:-1], "", head[-1]]:
-        table.add_column(Text(name), justify="left" if name in ("day", "provider", "") else "right")
-    bars = ["█" * round(20 * max(share, 0.0)) for share in shares]
-    for row in _ends([[*line[:-1], bar, line[-1]] for line, bar in zip(lines, bars, strict=True)]):
-        table.add_row(*map(Text, row))
-    console = Console()
-    console.print(table)
-    if len(lines) > _MOST_LINES:
-        console.print(f"… {len(lines) - 59:,} more in the ledger and on the page")
-    if left_out:
-        console.print(left_out)
-    if result.effective_candidates is not None:
-        console.print(Text(f"\n{result.effective_candidates}"))
-    for note in result.notes:
-        console.print(Text(f"note: {note}"))
-
-
-def _ends(lines: list[list[str]], *between: list[str]) -> list[list[str]]:
-    """Return all lines or, of many, the first and the last ones."""
-    return lines if len(lines) <= _MOST_LINES else [*lines[:30], *between, *lines[-29:]]

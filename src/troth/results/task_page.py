@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -47,6 +48,18 @@ class WorstTask(NamedTuple):
     share: float
 
 
+class Answers(NamedTuple):
+    """The tasks, which of them each report is on, the labels, and how often each was given, ``(task, label)``.
+
+    Where answers are values, there are no labels.
+    """
+
+    tasks: Any
+    places: Any
+    labels: list[str]
+    counts: Array
+
+
 def assumed_of(campaign: Campaign) -> tuple[str, ...]:
     """Return what is assumed of a campaign of tasks and not proved, in sentences."""
     return (*_ASSUMED, _GUESSED if campaign.guessed else _FROM_ELSEWHERE)
@@ -54,7 +67,7 @@ def assumed_of(campaign: Campaign) -> tuple[str, ...]:
 
 def render(result: TaskResult) -> str:
     """Return the page of a result as HTML."""
-    rows = worker_rows(result)
+    rows, answers = worker_rows(result), answers_of(result)
     return _environment.get_template("results/tasks.html").render(
         result=result,
         campaign=result.campaign,
@@ -62,9 +75,9 @@ def render(result: TaskResult) -> str:
         head=result.ledger.of("tasks")[0] | result.ledger.of("round")[0],
         rows=rows[:_MOST_ROWS],
         picture=draw_workers(result, rows),
-        agreement=label_agreement(result),
-        pairs=worker_agreement(result),
-        worst=worst_tasks(result),
+        agreement=label_agreement(answers) if answers.labels else None,
+        pairs=worker_agreement(result, answers) if answers.labels else None,
+        worst=worst_tasks(result, answers),
         empty=result.payments[0].empty_share,
         claims=promises_of(result.campaign, result.file),
         assumed=assumed_of(result.campaign),
@@ -105,87 +118,66 @@ def draw_workers(result: TaskResult, rows: list[Row]) -> Picture:
     return picture
 
 
-def _label_counts(result: TaskResult) -> tuple[list[str], Array, Any] | None:
-    """Return the labels, counts of answers by task, ``(task, label)``, and which task each report is on."""
-    reduction: Any = result.campaign.model.reduction  # type: ignore[attr-defined]
-    labels = counted_labels(reduction)
-    if labels is None:
-        return None
-    names = list(result.campaign.categories or map(str, range(labels)))
-    summaries = result.summaries
+def answers_of(result: TaskResult) -> Answers:
+    """Count the answers to each task."""
     tasks = result.shares.column("task").combine_chunks().dictionary_encode()
-    places = tasks.indices.to_numpy()
-    counts = np.zeros((len(tasks.dictionary), summaries.shape[1]))
-    np.add.at(counts, places, summaries)
-    return names, counts, tasks
+    known = counted_labels(result.campaign.model.reduction)  # type: ignore[attr-defined]
+    labels = [] if known is None else list(result.campaign.categories or map(str, range(known)))
+    answers = Answers(
+        tasks.dictionary, tasks.indices.to_numpy(), labels, np.zeros((len(tasks.dictionary), len(labels)))
+    )
+    if labels:
+        np.add.at(answers.counts, answers.places, result.summaries)
+    return answers
 
 
-def label_agreement(result: TaskResult) -> tuple[list[str], list[list[float]]] | None:
+def label_agreement(answers: Answers) -> tuple[list[str], list[list[float]]]:
     """Return, for each label, how often another worker on the same task answered each label."""
-    given = _label_counts(result)
-    if given is None:
-        return None
-    names, counts, _ = given
-    together = counts.T @ counts - np.diag(counts.sum(axis=0))
+    together = answers.counts.T @ answers.counts - np.diag(answers.counts.sum(axis=0))
     with np.errstate(invalid="ignore"):
         rates = together / together.sum(axis=1, keepdims=True)
-    return names, np.nan_to_num(rates).tolist()
+    return answers.labels, np.nan_to_num(rates).tolist()
 
 
-def worker_agreement(result: TaskResult) -> tuple[list[str], list[list[float | None]]] | None:
+def worker_agreement(result: TaskResult, answers: Answers) -> tuple[list[str], list[list[float | None]]]:
     """Return how often two of the busiest workers gave the same label, where they worked on the same tasks."""
-    given = _label_counts(result)
-    if given is None:
-        return None
+    import pyarrow.compute as pc
+
     busiest = sorted(result.payments, key=lambda payment: -payment.rows)[:_BUSIEST]
     names = sorted(payment.provider for payment in busiest)
-    table, summaries, places = result.shares, result.summaries, given[2].indices.to_numpy()
-    providers = table.column("provider").combine_chunks().dictionary_encode()
-    number = {name: place for place, name in enumerate(providers.dictionary.to_pylist())}
-    codes = providers.indices.to_numpy()
-    answers = []
-    for name in names:
-        mine = codes == number[name]
-        answers.append(dict(zip(places[mine].tolist(), summaries[mine].argmax(axis=1).tolist(), strict=True)))
-    rates: list[list[float | None]] = []
-    for one in answers:
-        line: list[float | None] = []
-        for other in answers:
-            both = one.keys() & other.keys()
-            line.append(sum(one[t] == other[t] for t in both) / len(both) if both and one is not other else None)
-        rates.append(line)
+    given = np.full((len(names), len(answers.tasks)), -1)
+    for own, name in zip(given, names, strict=True):
+        mine = pc.equal(result.shares.column("provider"), name).to_numpy()
+        own[answers.places[mine]] = result.summaries[mine].argmax(axis=1)
+    rates: list[list[float | None]] = [[None] * len(names) for _ in names]
+    for i, j in permutations(range(len(names)), 2):
+        both = (given[i] >= 0) & (given[j] >= 0)
+        rates[i][j] = float((given[i] == given[j])[both].mean()) if both.any() else None
     return names, rates
 
 
-def worst_tasks(result: TaskResult) -> list[WorstTask]:
+def worst_tasks(result: TaskResult, answers: Answers) -> list[WorstTask]:
     """Return tasks whose workers disagree, the worst and those with more answers first; of values, those paid least."""
-    given = _label_counts(result)
-    tasks = result.shares.column("task").combine_chunks().dictionary_encode()
-    places, shares = tasks.indices.to_numpy(), result.shares.column("share").to_numpy()
-    answers = np.bincount(places, minlength=len(tasks.dictionary))
-    mean = np.bincount(places, shares, len(answers)) / answers
-    agreement = mean
-    if given is not None:
-        counts, answers = given[1], given[1].sum(axis=1)
-        agreement = (np.einsum("tl,tl->t", counts, counts) - answers) / np.maximum(answers * (answers - 1), 1)
-    unanimous = np.zeros(len(answers), dtype=bool) if given is None else agreement >= 1
-    order = [t for t in np.lexsort((mean, -answers, agreement)) if answers[t] > 1 and not unanimous[t]][:_WORST]
-    said = _said(result, given, places, order)
+    count = np.bincount(answers.places, minlength=len(answers.tasks))
+    mean = np.bincount(answers.places, result.shares.column("share").to_numpy(), len(count)) / count
+    agreement, disputed = mean, count > 1
+    if answers.labels:
+        counts, count = answers.counts, answers.counts.sum(axis=1)
+        agreement = (np.einsum("tl,tl->t", counts, counts) - count) / np.maximum(count * (count - 1), 1)
+        disputed = (count > 1) & (agreement < 1)
+    order = [task for task in np.lexsort((mean, -count, agreement)) if disputed[task]][:_WORST]
     worst = []
-    for place, words in zip(order, said, strict=True):
-        agrees = None if given is None else float(agreement[place])
-        worst.append(WorstTask(tasks.dictionary[int(place)].as_py(), agrees, words, float(mean[place])))
+    for task in order:
+        agrees = float(agreement[task]) if answers.labels else None
+        name = answers.tasks[int(task)].as_py()
+        worst.append(WorstTask(name, agrees, _said(result, answers, task), float(mean[task])))
     return worst
 
 
-def _said(result: TaskResult, given: Any, places: Any, order: list[int]) -> list[str]:
-    """Say what was answered on some tasks: how often each label, or every value."""
-    if given is not None:
-        names, counts, _ = given
-        return [
-            ", ".join(f"{int(n)} × {name}" for name, n in zip(names, counts[place], strict=True) if n)
-            for place in order
-        ]
-    return [
-        "; ".join(result.answer(result.summaries[row]) for row in np.flatnonzero(places == place)) for place in order
-    ]
+def _said(result: TaskResult, answers: Answers, task: int) -> str:
+    """Say what was answered on a task: how often each label, or every value."""
+    if answers.labels:
+        counts = zip(answers.labels, answers.counts[task], strict=True)
+        return ", ".join(f"{int(count)} × {label}" for label, count in counts if count)
+    rows = np.flatnonzero(answers.places == task)
+    return "; ".join(result.answer(result.summaries[row]) for row in rows)

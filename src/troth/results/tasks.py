@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from functools import cached_property
 from hashlib import sha256
@@ -23,10 +21,9 @@ from troth.core.reductions.reduction import SaysSummary, counted_labels
 from troth.data.public import PUBLIC
 from troth.data.read import names_alike
 from troth.data.task_files import summaries_of
-from troth.results.explanation import explain, printable
-from troth.results.findings import CheckedFit
-from troth.results.formats import counted
-from troth.results.result import Result, harmless
+from troth.results.explanation import explain
+from troth.results.formats import counted, printable
+from troth.results.result import Result, csv_text, harmless
 from troth.results.verdict import TaskVerdict
 
 if TYPE_CHECKING:
@@ -92,9 +89,10 @@ class TaskResult(Result):
         by_name = self.shares.select(["provider", "share"]).group_by("provider")
         table = by_name.aggregate([("share", "stddev"), ("share", "count")])
         columns = (table.column(name).to_pylist() for name in ("provider", "share_stddev", "share_count"))
-        rows = list(zip(*columns, strict=True))
-        few = {name: everybody / sqrt(count) for name, _, count in rows if count < _FEW}
-        return {name: few[name] if name in few else spread / sqrt(count - 1) for name, spread, count in rows}
+        return {
+            name: everybody / sqrt(count) if count < _FEW else own / sqrt(count - 1)
+            for name, own, count in zip(*columns, strict=True)
+        }
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
@@ -150,17 +148,18 @@ class TaskResult(Result):
             gap = payment.empty_share - payment.share
             if payment.rows >= _FEW and gap > 2 * self.spread[payment.provider]:
                 below[payment.provider] = gap
-        checked, why = None, ""
+        fit, why = None, ""
         try:
-            checked = check_task_campaign(self.campaign, self.file)
+            fit = check_task_campaign(self.campaign, self.file)
         except TrothError as error:
             why = str(error)
         answers = sum(payment.rows for payment in self.payments)
         mean = sum(payment.rows * payment.share for payment in self.payments) / answers
         empty = sum(payment.rows * payment.empty_share for payment in self.payments) / answers
-        fit = None if checked is None else CheckedFit(checked, f"{checked.simulations:,} tasks")
         under = sum(payment.share < payment.empty_share for payment in self.payments)
-        return TaskVerdict(fit, why, len(self.payments), below, mean=mean, empty=empty, below=under)
+        return TaskVerdict(
+            fit, why, providers=len(self.payments), below_empty=below, mean=mean, empty=empty, below=under
+        )
 
     def verify(self) -> TaskResult:
         """Recompute every share and payment, or raise at the first that differs."""
@@ -174,16 +173,14 @@ class TaskResult(Result):
 
     def to_csv(self) -> str:
         """Return a line per worker for a platform's bulk bonuses: name, amount, and a reason."""
-        text = io.StringIO()
-        writer = csv.writer(text)
-        writer.writerow(["provider", "tasks", "shares", "pay_per_task", "payment", "reason"])
+        rows: list[list[Any]] = [["provider", "tasks", "shares", "pay_per_task", "payment", "reason"]]
         for payment in self.payments:
             money = self.campaign.text(payment.payment)
             reason = f"{counted(payment.rows, 'task')}, {payment.share:.1%} of the price on average"
             shares = f"{payment.terms['shares']:.6f}"
             each = f"{payment.payment / payment.rows / 10**self.campaign.decimals:.6f}"
-            writer.writerow([in_csv(payment.provider), payment.rows, shares, each, money, reason])
-        return text.getvalue()
+            rows.append([in_csv(payment.provider), payment.rows, shares, each, money, reason])
+        return csv_text(rows)
 
     def headline(self) -> str:
         """Say in a line what was paid."""
@@ -207,8 +204,8 @@ class TaskResult(Result):
         mean = f"mean share {payment.share:.2%} ± {self.spread[provider]:.2%}"
         lines = [explain(self.campaign, payment), f"  {mean}; some of these tasks:"]
         for each in self.sample(provider, sample):
-            others = "1 peer" if each.peers == 1 else f"{each.peers} peers"
-            lines.append(f"    {printable(each.task)}: {each.answer}, {others}, share {each.share:.1%}: {each.reason}")
+            shown = f"{printable(each.task)}: {each.answer}, {counted(each.peers, 'peer')}"
+            lines.append(f"    {shown}, share {each.share:.1%}: {each.reason}")
         return "\n".join(lines)
 
     def sample(self, provider: str, size: int = _SAMPLE) -> list[OwnShare]:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from troth.certificates import Fit
     from troth.core.claims import Claim
     from troth.data import Day
-    from troth.results.findings import CheckedFit
     from troth.results.result import Result
 
 _DECOYS = 499  # of a replay: they change no expected payment
@@ -46,8 +45,8 @@ class Verdict:
 
     Attributes
     ----------
-    checked
-        The check of the model and on whose reports, None if it cannot be checked; ``unchecked`` then says why.
+    fit, checked
+        The check of the model, and on whose reports; None if it cannot be checked, and ``unchecked`` says why.
     below_empty
         Providers that are paid less than an empty report, on average over days, by name with the difference in shares
         of the cap.
@@ -72,8 +71,9 @@ class Verdict:
         The limit in which telling the truth is proved to pay best, in words, where it is proved there alone.
     """
 
-    checked: CheckedFit | None
+    fit: Fit | None
     unchecked: str = ""
+    checked: str = ""
     providers: int = 0
     below_empty: Mapping[str, float] = field(default_factory=dict)
     better_with_less: Mapping[str, float] = field(default_factory=dict)
@@ -85,11 +85,6 @@ class Verdict:
     last_day: Day = None
     most_gained: float | None = 0.0
     limit: str = ""
-
-    @property
-    def fit(self) -> Fit | None:
-        """The check of the model."""
-        return None if self.checked is None else self.checked.fit
 
     @property
     def doubt(self) -> str:
@@ -159,13 +154,15 @@ class Verdict:
             "doubt": self.doubt or None,
         }
 
-    def __str__(self) -> str:
+    @property
+    def _model_line(self) -> str:
         p = "" if self.fit is None else f" (p = {self.fit.p_value:.3f})"
-        lines = [
-            f"model                      {self.word}{p}: {self.meaning}",
-        ]
-        if self.checked is not None and self.days:
-            lines.append(f"checked on                 {self.checked.checked}")
+        return f"model                      {self.word}{p}: {self.meaning}"
+
+    def __str__(self) -> str:
+        lines = [self._model_line]
+        if self.checked and self.days:
+            lines.append(f"checked on                 {self.checked}")
         if self.odd:
             lines.append(f"it fits without            {', '.join(self.odd)}")
         if self.doubt:
@@ -266,18 +263,14 @@ class TaskVerdict(Verdict):
         names = self.tested.not_replayed
         listed = ", ".join(repr(name) for name in names[:_SHOWN])
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        return f". Not checked: what other labels would have earned in place of {listed}{more}, {self._why_not}"
-
-    @property
-    def _why_not(self) -> str:
-        many = self.tested is not None and len(self.tested.frequencies) > MOST_LABELS
-        return f"there are more than {MOST_LABELS} labels" if many else f"answered fewer than {FEWEST} times"
+        many = len(self.tested.frequencies) > MOST_LABELS
+        why = f"there are more than {MOST_LABELS} labels" if many else f"answered fewer than {FEWEST} times"
+        return f". Not checked: what other labels would have earned in place of {listed}{more}, {why}"
 
     def __str__(self) -> str:
-        p = "" if self.fit is None else f" (p = {self.fit.p_value:.3f})"
         return "\n".join(
             [
-                f"model                      {self.word}{p}: {self.meaning}",
+                self._model_line,
                 f"on average                 {self.mean:.1%} of the price, and {self.empty:.1%} for an empty answer",
                 f"below the empty share      {self._below}",
             ]
@@ -318,10 +311,10 @@ def judge(result: Result) -> Verdict:
         gap = float(np.mean([payment.empty_share - payment.share for _, payment in payments]))
         if gap > 0:
             below[name] = gap
-    checked, why = None, ""
+    fit, checked, why = None, "", ""
     with np.errstate(all="ignore"):
         try:
-            checked = check_campaign_fit(result.campaign, result.reports)
+            fit, checked = check_campaign_fit(result.campaign, result.reports)
         except FAILURES as error:
             why = first_line(error)
         replays = replay_lies(result, LESS, _DECOYS) if result.rounds else []
@@ -330,25 +323,22 @@ def judge(result: Result) -> Verdict:
         for name, gain in replay.gains.items():
             if gain > max(_CLEARLY, better.get(name, 0.0)):
                 better[name] = gain
-    odd = _odd_reports(result) if checked is not None and not checked.fit.plausible else ()
-    less = {replay.lie: replay.gain for replay in replays}
-    tried = {replay.lie: len(replay.gains) for replay in replays}
+    odd = _odd_reports(result) if fit is not None and not fit.plausible else ()
     days = len(result.rounds) if result.campaign.daily else 0
-    untried = "" if replays or not result.rounds else _why_untried(result)
-    last_day = last_scored(result)["day"] if days else None
     claim = _truthful_claim(result)
     return Verdict(
-        checked,
+        fit,
         why,
-        len(result.totals),
-        below,
-        better,
-        less,
-        odd,
-        tried,
-        untried=untried,
+        checked,
+        providers=len(result.totals),
+        below_empty=below,
+        better_with_less=better,
+        gain_of_less={replay.lie: replay.gain for replay in replays},
+        odd=odd,
+        tried={replay.lie: len(replay.gains) for replay in replays},
+        untried="" if replays or not result.rounds else _why_untried(result),
         days=days,
-        last_day=last_day,
+        last_day=last_scored(result)["day"] if days else None,
         most_gained=claim.margin if claim is not None and claim.verdict == "proved" else None,
         limit="" if claim is None else claim.limit,
     )
@@ -377,7 +367,7 @@ def _odd_reports(result: Result) -> tuple[str, ...]:
         others = [report for report in result.reports if report.provider not in odd]
         try:
             with np.errstate(all="ignore"):
-                if check_campaign_fit(result.campaign, others).fit.plausible:
+                if check_campaign_fit(result.campaign, others)[0].plausible:
                     return tuple(odd)
         except FAILURES:
             return ()

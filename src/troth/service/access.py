@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Annotated, Any
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Depends, FastAPI
 from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 
 from troth.operations import ANYONE, OPERATIONS, PREFIX, Access, Lane
 from troth.service import accounts, lanes
 from troth.service.accounts import User
 from troth.service.errors import ForbiddenError, SignInNeededError
+from troth.service.store import Store
+
+if TYPE_CHECKING:
+    from troth.service.app import Settings  # which imports this module
 
 COOKIE = "troth_session"
 Table = Mapping[str, Access]
@@ -60,8 +65,38 @@ async def identify(request: Request) -> User | None:
     return user
 
 
-SignedIn = Annotated[User, Depends(identify)]
 Visitor = Annotated[User | None, Depends(identify)]
+
+
+@dataclass(frozen=True)
+class KnownRequest:
+    """A request, and who sent it."""
+
+    request: Request
+    visitor: User | None
+
+    @property
+    def store(self) -> Store:
+        """The database."""
+        store: Store = self.request.app.state.store
+        return store
+
+    @property
+    def settings(self) -> Settings:
+        """How the service runs."""
+        settings: Settings = self.request.app.state.settings
+        return settings
+
+    @property
+    def user(self) -> User:
+        """Who asks, where the access table lets only those in who are signed in."""
+        assert self.visitor is not None  # noqa: S101
+        return self.visitor
+
+    @property
+    def source(self) -> str:
+        """The address that it comes from."""
+        return self.request.client.host if self.request.client is not None else ""
 
 
 def _sender(request: Request, *, api: bool) -> User | None:
@@ -88,8 +123,14 @@ def methods_at(path: str, table: Table) -> list[str]:
 
 
 def routes_of(app: FastAPI) -> list[str]:
-    """Return every route of an application as the table writes it."""
-    return sorted(_spelled(app.routes))
+    """Return every route of an application as the table writes it; what is no plain route, by its kind."""
+    routes = []
+    for route in app.routes:
+        if isinstance(route, Route):
+            routes += [f"{method} {route.path}" for method in (route.methods or ()) if method != "HEAD"]
+        else:
+            routes.append(f"{type(route).__name__.upper()} {getattr(route, 'path', route)}")
+    return sorted(routes)
 
 
 def check_table(app: FastAPI, table: Table) -> None:
@@ -97,14 +138,3 @@ def check_table(app: FastAPI, table: Table) -> None:
     routes, lines = set(routes_of(app)), set(table)
     if routes != lines:
         raise RuntimeError(f"access table: missing {sorted(routes - lines)}, surplus {sorted(lines - routes)}")
-
-
-def _spelled(routes: Iterable[BaseRoute]) -> Iterable[str]:
-    for route in routes:
-        inner = getattr(route, "original_router", None)  # how FastAPI keeps a router that was included
-        if inner is not None:
-            yield from _spelled(inner.routes)
-        elif isinstance(route, Route):
-            yield from (f"{method} {route.path}" for method in (route.methods or ()) if method != "HEAD")
-        else:
-            yield f"{type(route).__name__.upper()} {getattr(route, 'path', route)}"

@@ -18,7 +18,7 @@ from troth.service import accounts, api, confinement, heads, incoming, pages, se
 from troth.service.access import API, DOCUMENT, HEALTH, check_table
 from troth.service.migrate import migrate
 from troth.service.openapi import describe
-from troth.service.request_limits import SizeLimit, TimeLimit
+from troth.service.request_limits import BodyLimits
 from troth.service.sandbox import COMPUTING, READING
 from troth.service.store import Store
 from troth.service.uploads import Limits
@@ -118,8 +118,7 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
     describe(app)
     answer_errors(app)
     check_table(app, app.state.access)
-    app.add_middleware(SizeLimit, largest=settings.limits.bytes)
-    app.add_middleware(TimeLimit)
+    app.add_middleware(BodyLimits, largest=settings.limits.bytes)
     host = urlsplit(settings.url).hostname or "localhost"
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=[host, "localhost", "127.0.0.1", *settings.hosts])
     app.add_middleware(ResponseGuard, https=settings.url.startswith("https:"))

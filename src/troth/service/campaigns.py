@@ -38,6 +38,7 @@ _NAMING = ("data", "model", "history")  # tables that may describe every provide
 _LARGEST_TERMS = 1 << 20
 _MOST_NUMBERS = 50_000_000  # about a minute's work
 _MOST_TASKS, _MOST_SUMS = 100_000, 2_000_000  # of one worker's file
+_LATEST = select(campaigns).order_by(campaigns.c.created.desc(), campaigns.c.id)
 _CAMPAIGN = select(campaigns).where(campaigns.c.id == bindparam("called"))
 _MEMBER = select(members).where(
     members.c.campaign == bindparam("of_campaign"), members.c.account == bindparam("of_account")
@@ -45,39 +46,39 @@ _MEMBER = select(members).where(
 
 
 def create_campaign(
-    tx: Connection, user: User, plain: Any, *, publish_at_once: bool = False, share_ledger: bool = False
+    tx: Connection, user: User, terms: Any, *, publish_at_once: bool = False, share_ledger: bool = False
 ) -> str:
     """Add a campaign, commit to its seed, and return its identifier.
 
     Parameters
     ----------
-    plain
+    terms
         The tables of a campaign file; where it says files lie is ignored.
     publish_at_once
         Show providers their payments as soon as a round is paid, not when the analyst says so.
     share_ledger
         Let providers read the ledger, with all statistics in it, once everything in it is published.
     """
-    terms, names, groups = _own_terms(plain)
+    own_terms, names, groups = _own_terms(terms)
     key = new_id()
     options = {"publish_at_once": publish_at_once, "share_ledger": share_ledger}
     values = {"id": key, "owner": user.account, "state": "draft", "created": now(), **options}
-    tx.execute(insert(campaigns).values(**values, **_committed(tx, terms)))
+    tx.execute(insert(campaigns).values(**values, plain=_committed(tx, own_terms)))
     _add_named(tx, key, names, groups)
     return key
 
 
-def _committed(tx: Connection, terms: dict[str, Any]) -> dict[str, Any]:
+def _committed(tx: Connection, terms: dict[str, Any]) -> str:
     """Return terms as the tables have them, committed to a secret that is kept outside if their rule draws."""
     campaign = _checked(terms)
     if not campaign.draws:
-        return {"plain": json.dumps(terms)}
+        return json.dumps(terms)
     secret = draw_secret(max(DAILY_ROUNDS, campaign.days or 0) if campaign.daily else 1)
     mechanism = {"rule": DEFAULT_RULE, **terms.get("mechanism", {}), "commitment": secret.commitment}
     committed = {**terms, "mechanism": mechanism}
     _checked(committed)
     keys_of(tx).keep(secret)
-    return {"plain": json.dumps(committed)}
+    return json.dumps(committed)
 
 
 def checked_terms(plain: Any) -> Campaign:
@@ -85,13 +86,13 @@ def checked_terms(plain: Any) -> Campaign:
     return _checked(_own_terms(plain)[0])
 
 
-def change_terms(tx: Connection, user: User, campaign: str, plain: Any) -> None:
+def change_terms(tx: Connection, user: User, campaign: str, terms: Any) -> None:
     """Replace the terms of a campaign without rounds; a new seed is drawn and committed to."""
     row = owned(tx, user, campaign, lock=True)
     if row.state != "draft":
         raise ConflictError("terms cannot change once a round was opened; create a new campaign")
-    terms, names, groups = _own_terms(plain)
-    tx.execute(update(campaigns).where(campaigns.c.id == campaign).values(**_committed(tx, terms)))
+    own_terms, names, groups = _own_terms(terms)
+    tx.execute(update(campaigns).where(campaigns.c.id == campaign).values(plain=_committed(tx, own_terms)))
     members_by_name = {member.name: member.id for member in list_members(tx, campaign)}
     _add_named(tx, campaign, [name for name in names if clean_name(name) not in members_by_name], groups)
     for name, label in groups.items():
@@ -150,19 +151,15 @@ def visible(tx: Connection, user: User, campaign: str) -> tuple[Row[Any], Row[An
 
 def all_joined(tx: Connection, user: User) -> list[tuple[Row[Any], Row[Any]]]:
     """Return the campaigns that the user provides data to, the latest first, with the memberships."""
-    mine = tx.execute(select(members).where(members.c.account == user.account)).all()
+    mine = tx.execute(select(members).where(members.c.account == user.account))
     by_campaign = {member.campaign: member for member in mine}
-    return [(row, by_campaign[row.id]) for row in list_campaigns(tx, user)]
+    rows = tx.execute(_LATEST.where(campaigns.c.id.in_(by_campaign)))
+    return [(row, by_campaign[row.id]) for row in rows]
 
 
 def list_campaigns(tx: Connection, user: User) -> Sequence[Row[Any]]:
-    """Return the campaigns that the user owns or provides data to, the latest first."""
-    query = select(campaigns).order_by(campaigns.c.created.desc(), campaigns.c.id)
-    if user.role == "analyst":
-        query = query.where(campaigns.c.owner == user.account)
-    else:
-        query = query.join(members, members.c.campaign == campaigns.c.id).where(members.c.account == user.account)
-    return tx.execute(query).all()
+    """Return the campaigns that the user owns, the latest first."""
+    return tx.execute(_LATEST.where(campaigns.c.owner == user.account)).all()
 
 
 def terms_of(row: Row[Any]) -> Campaign:
@@ -202,7 +199,7 @@ def secret_of(keys: Keys, row: Row[Any]) -> Secret | None:
     return None if commitment is None else keys.secret(commitment)
 
 
-def add_member(tx: Connection, user: User, campaign: str, name: str, identity: str, related: str | None = None) -> str:
+def add_member(tx: Connection, user: User, campaign: str, name: str, identity: str, group: str | None = None) -> str:
     """Add a provider, whose identity the analyst has verified, and return the membership's identifier.
 
     Parameters
@@ -211,7 +208,7 @@ def add_member(tx: Connection, user: User, campaign: str, name: str, identity: s
         The provider's name in the campaign: in its data, its ledger and its report.
     identity
         How the analyst verified who this is: an address, a contract, a registration.
-    related
+    group
         A label that related providers share: they are not compared with each other and share one cap.
     """
     row = owned(tx, user, campaign, lock=True)
@@ -227,18 +224,18 @@ def add_member(tx: Connection, user: User, campaign: str, name: str, identity: s
         if other.revoked is None and not looks(name).isdisjoint(looks(other.name)):
             raise ConflictError(f"name: {name!r} looks like {other.name!r}, a provider of this campaign; change it")
     key = new_id()
-    values = {"identity": clean_name(identity, "identity", 200), "related": _label(related), "created": now()}
+    values = {"identity": clean_name(identity, "identity", 200), "related": _label(group), "created": now()}
     tx.execute(insert(members).values(id=key, campaign=campaign, name=name, **values))
     return key
 
 
-def change_group(tx: Connection, user: User, campaign: str, member: str, related: str | None) -> None:
+def change_group(tx: Connection, user: User, campaign: str, member: str, group: str | None) -> None:
     """Put a provider into a group of related ones, or take it out."""
     row = owned(tx, user, campaign, lock=True)
     find_member(tx, campaign, member)
     if row.state != "draft":
         raise ConflictError("groups cannot change once a round was opened, because caps depend on them")
-    tx.execute(update(members).where(members.c.id == member).values(related=_label(related)))
+    tx.execute(update(members).where(members.c.id == member).values(related=_label(group)))
 
 
 def list_members(tx: Connection, campaign: str) -> Sequence[Row[Any]]:
@@ -424,5 +421,5 @@ def _parsed(plain: str) -> Campaign:
     return Campaign.from_dict(json.loads(plain))
 
 
-def _label(related: str | None) -> str | None:
-    return None if related is None or not related.strip() else clean_name(related, "group")
+def _label(group: str | None) -> str | None:
+    return None if group is None or not group.strip() else clean_name(group, "group")

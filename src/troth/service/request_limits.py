@@ -16,39 +16,8 @@ IDLE_SECONDS, FIRST_SECONDS, SLOWEST = 20.0, 30.0, 8192
 """Between two parts of a body; for a body of any size; and bytes a second of a large one."""
 
 
-class TimeLimit:
-    """Refuse bodies that stop arriving, or drip."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and wait no longer for its body than a slow line needs."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        loop = asyncio.get_running_loop()
-        began, count, complete = loop.time(), 0, False
-
-        async def timed() -> Message:
-            nonlocal count, complete
-            if complete:
-                return await receive()
-            left = began + FIRST_SECONDS + count / SLOWEST - loop.time()
-            try:
-                part = await asyncio.wait_for(receive(), max(0.0, min(IDLE_SECONDS, left)))
-            except TimeoutError:
-                headers = {"connection": "close"}
-                raise HTTPException(408, "the request arrived too slowly; send it again", headers) from None
-            count += len(part.get("body", b""))
-            complete = not part.get("more_body", False)
-            return part
-
-        await self.app(scope, timed, send)
-
-
-class SizeLimit:
-    """Refuse bodies that are too large: by the length that they declare, and by the bytes that arrive.
+class BodyLimits:
+    """Refuse bodies that stop arriving, or drip, or are too large: by the length that they declare, and as they arrive.
 
     Parameters
     ----------
@@ -61,28 +30,37 @@ class SizeLimit:
         self.app, self.largest = app, largest
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and count what is read of it."""
-        most = self._most(scope) if scope["type"] == "http" else None
-        if most is None:
+        """Pass a request on, count what is read of it, and wait no longer for it than a slow line needs."""
+        if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        count = 0
-        message = f"the request is larger than {most:,} bytes, the most that is accepted here"
+        most = self._most(scope)
+        message = f"the request is larger than {most or 0:,} bytes, the most that is accepted here"
         declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
-        if not declared.isdigit() or len(declared) > 18 or int(declared) > most:
+        if most is not None and (not declared.isdigit() or len(declared) > 18 or int(declared) > most):
             refusal = JSONResponse({"error": message, "problems": []}, 413, {"connection": "close"})
             await refusal(scope, receive, send)
             return
+        loop = asyncio.get_running_loop()
+        began, count, complete = loop.time(), 0, False
 
-        async def counted() -> Message:
-            nonlocal count
-            part = await receive()
+        async def limited() -> Message:
+            nonlocal count, complete
+            if complete:
+                return await receive()
+            left = began + FIRST_SECONDS + count / SLOWEST - loop.time()
+            try:
+                part = await asyncio.wait_for(receive(), max(0.0, min(IDLE_SECONDS, left)))
+            except TimeoutError:
+                headers = {"connection": "close"}
+                raise HTTPException(408, "the request arrived too slowly; send it again", headers) from None
             count += len(part.get("body", b""))
-            if count > most:
+            complete = not part.get("more_body", False)
+            if most is not None and count > most:
                 raise HTTPException(413, message)
             return part
 
-        await self.app(scope, counted, send)
+        await self.app(scope, limited, send)
 
     def _most(self, scope: Scope) -> int | None:
         """Return how many bytes a request may have; None for an upload to the API, which is counted as it is stored."""

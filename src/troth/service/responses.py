@@ -307,17 +307,16 @@ class Receipt(Shown):
     )
     key: Hash
     signature: str = Field(pattern="^[0-9a-f]{128}$")
+    tasks: Commitment | None = Field(
+        default=None,
+        description="The digest of what was reported on each task, where there are tasks: then rows counts tasks, and "
+        "the summary is of all of them.",
+    )
 
     @model_serializer(mode="wrap")
     def _as_signed(self, write: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def]
-        shown = write(self)
-        return shown if self.terms is not None else {key: value for key, value in shown.items() if key != "terms"}
-
-
-class TaskReceipt(Receipt):
-    """A receipt of reports on tasks: rows counts tasks, and the summary is of all of them."""
-
-    tasks: Commitment = Field(description="The digest of what was reported on each task.")
+        unsigned = {name for name in ("terms", "tasks") if getattr(self, name) is None}
+        return {name: value for name, value in write(self).items() if name not in unsigned}
 
 
 class Submission(Shown):
@@ -342,7 +341,7 @@ class Submission(Shown):
     confirmed: Time | None
     commitment: Commitment | None
     nonce: Hash | None = Field(description="The service's part of the nonce.")
-    receipt: Receipt | TaskReceipt | None = Field(description="Once it is confirmed.")
+    receipt: Receipt | None = Field(description="Once it is confirmed.")
     preview: list[list[str]]
     columns: list[ColumnSummary]
 

@@ -24,7 +24,7 @@ from troth.service.accounts import User
 from troth.service.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError, TooManyError
 from troth.service.keys import keys_of
 from troth.service.schema import members, new_id, queued, reports, rounds, upload_tasks, uploads
-from troth.service.store import after, now, queue
+from troth.service.store import after, future_deadline, now, queue
 from troth.service.uploads import Upload
 
 _LAST_NUMBER = 10**9
@@ -62,7 +62,7 @@ def open_round(tx: Connection, user: User, campaign: str, day: Any = None, deadl
     day
         In a daily campaign the day, a date or a whole number; by default the one after the last.
     deadline
-        When it closes by itself, in UTC as `store.timestamp` writes it; by default only the analyst closes it.
+        When it closes by itself, with a zone; by default only the analyst closes it.
     """
     row = campaigns.owned(tx, user, campaign, lock=True)
     if row.state == "ended":
@@ -78,8 +78,7 @@ def open_round(tx: Connection, user: User, campaign: str, day: Any = None, deadl
             )
     if any(other.final for other in before):
         raise ConflictError("the last round was closed as the last day; no day follows it")
-    if deadline is not None and deadline <= now():
-        raise InvalidError("deadline: must lie in the future")
+    deadline = future_deadline(deadline)
     terms = campaigns.freeze(tx, row) if row.state == "draft" else campaigns.terms_of(row)
     chosen = _day(terms, day, [read_day(other.day) for other in before])
     number = len(before) + 1
@@ -272,13 +271,8 @@ def check_open(row: Row[Any], member: Row[Any], at: str | None = None) -> None:
 
 def _read_late(tx: Connection, row: Row[Any], upload: str) -> bool:
     """Return whether an upload that was read after its round closed can still be confirmed."""
-    if row.state == "open":
-        until = row.deadline
-    elif row.state == "closed" and row.settled is None:
-        until = row.closed
-    else:
-        return False
-    if until is None:
+    until = row.deadline if row.state == "open" else row.closed
+    if until is None or row.settled is not None:
         return False
     late = (queued.c.done > until) & (queued.c.done > after(minutes=-GRACE_MINUTES))
     return bool(tx.scalar(select(exists().where(queued.c.id == upload, queued.c.state == "read", late))))

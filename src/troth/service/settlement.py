@@ -31,12 +31,12 @@ from troth.results.tasks import result_of
 from troth.service import heads, ledgers, upload_queue
 from troth.service.accounts import User
 from troth.service.campaigns import find_campaign, owned, secret_of, terms_of
-from troth.service.errors import ConflictError, InvalidError, UnavailableError
+from troth.service.errors import ConflictError, UnavailableError
 from troth.service.receipts import check_receipts
 from troth.service.rounds import confirmed_rows, find_round, list_rounds, read_day, received_reports, withdraw_revoked
 from troth.service.schema import campaigns, reports, rounds
 from troth.service.settling import BOUNDS, UnboundedError, find_suspect, judge, pay_rounds
-from troth.service.store import Store, after, now
+from troth.service.store import Store, after, future_deadline, now
 
 logger = logging.getLogger("troth.service")
 _turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
@@ -134,8 +134,7 @@ def reopen(tx: Connection, user: User, campaign: str, number: int, deadline: str
     row = find_round(tx, campaign, number, lock="alone")
     if row.state != "closed" or row.problem is None:
         raise ConflictError("only a round that was closed and could not be paid can be reopened")
-    if deadline is not None and deadline <= now():
-        raise InvalidError("deadline: must lie in the future")
+    deadline = future_deadline(deadline)
     if _used(tx, campaign, row):
         raise ConflictError("this day's reports were used to pay the previous day, so they cannot change")
     values: dict[str, Any] = {"state": "open", "closed": None, "settled": None, "problem": None, "final": False}

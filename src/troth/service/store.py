@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -51,20 +51,22 @@ class Store:
         options["execution_options"] = {OPTION: self.keys}
         self.spool = self._spool()
         self.uses: dict[str, str] = {}  # tokens, and when they were used, to be stored soon
+        # SQLite has one writer at a time anyway, and a lock is fairer than its polling
         self._lock = None if self.file is None else Lock()
         self._turn: AbstractContextManager[Any] = self._lock or nullcontext()
         self._writes, self._committed = True, 0.0
-        if self.file is not None:  # SQLite has one writer at a time anyway, and a lock is fairer than its polling
-            options["connect_args"] = {"timeout": BUSY_SECONDS}
-        else:
-            options["pool_pre_ping"] = True
-        self.engine = sql.create_engine(self.url, **options)
-        # health checks share no connection with anybody who may hold one for long
         own = {"pool_size": 2, "max_overflow": 0, "pool_timeout": PROBE_SECONDS}
-        self.probe = sql.create_engine(self.url, **options | own)
-        for engine, seconds in ((self.engine, BUSY_SECONDS), (self.probe, PROBE_SECONDS)) if self.file else ():
-            sql.event.listen(engine, "connect", _prepared_sqlite(seconds))
-            sql.event.listen(engine, "begin", _begin_sqlite)
+        self.engine = self._engine(BUSY_SECONDS, options)
+        # health checks share no connection with anybody who may hold one for long
+        self.probe = self._engine(PROBE_SECONDS, options | own)
+
+    def _engine(self, busy_seconds: float, options: dict[str, Any]) -> sql.Engine:
+        if self.file is None:
+            return sql.create_engine(self.url, pool_pre_ping=True, **options)
+        engine = sql.create_engine(self.url, connect_args={"timeout": busy_seconds}, **options)
+        sql.event.listen(engine, "connect", _prepare_sqlite)
+        sql.event.listen(engine, "begin", _begin_sqlite)
+        return engine
 
     @property
     def private(self) -> frozenset[str]:
@@ -198,31 +200,26 @@ def timestamp(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def parse_deadline(text: str | None) -> str | None:
-    """Return a time with a zone as the tables have it."""
+def future_deadline(text: str | None) -> str | None:
+    """Return a time with a zone as the tables have it, or refuse one that has passed."""
     if text is None or not text.strip():
         return None
     try:
         moment = datetime.fromisoformat(text.strip())
         if moment.tzinfo is None:
             raise ValueError(text)
-        return timestamp(moment)
+        deadline = timestamp(moment)
     except (ValueError, OverflowError):
         raise InvalidError(f"deadline: {text!r} is not a time with a zone, such as 2026-05-04T12:00:00Z") from None
+    if deadline <= now():
+        raise InvalidError("deadline: must lie in the future")
+    return deadline
 
 
-def _prepared_sqlite(busy_seconds: float) -> Callable[[Any, Any], None]:
-    """Return what prepares a connection that waits so long for others."""
-
-    def prepare(raw: Any, _record: Any) -> None:
-        raw.isolation_level = None  # transactions begin where this file says, not where the driver guesses
-        cursor = raw.cursor()
-        waiting = f"busy_timeout={int(busy_seconds * 1000)}"
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", waiting):
-            cursor.execute(f"PRAGMA {pragma}")
-        cursor.close()
-
-    return prepare
+def _prepare_sqlite(raw: Any, _record: Any) -> None:
+    raw.isolation_level = None  # transactions begin where this file says, not where the driver guesses
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        raw.execute(f"PRAGMA {pragma}").close()
 
 
 def _begin_sqlite(connection: Connection) -> None:

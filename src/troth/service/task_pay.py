@@ -9,7 +9,7 @@ from troth.campaigns.tasks import price_of
 from troth.results.tasks import TaskResult
 from troth.service import ledgers, responses, views
 from troth.service.accounts import User
-from troth.service.errors import ConflictError, NotFoundError
+from troth.service.errors import ConflictError
 from troth.service.responses import Amount
 
 SAMPLE = 20
@@ -18,10 +18,8 @@ SAMPLE = 20
 
 def own_tasks(tx: Connection, user: User, campaign: str, number: int) -> responses.TaskPay:
     """Return what a provider's reports on tasks earned, and why on some of them, once the round is published."""
-    shown = views.payments_view(tx, user, campaign, number)
-    if not shown.payments:
-        raise NotFoundError("nothing was paid to you in this round")
-    return task_pay(tx, campaign, number, shown.payments[0].provider)
+    (payment,) = views.own_payment(tx, user, campaign, number).payments
+    return task_pay(tx, campaign, number, payment.provider)
 
 
 def task_pay(tx: Connection, campaign: str, number: int, provider: str) -> responses.TaskPay:

@@ -16,8 +16,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, delete, exists, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, exists, func, insert, select, update
 
+from troth.campaigns.private_files import sync_folder
 from troth.service import campaigns, lanes, rounds
 from troth.service.accounts import User
 from troth.service.errors import ConflictError, TooManyError
@@ -29,10 +30,11 @@ from troth.service.uploads import Limits, Upload, UploadError, digest_of, printa
 MOST_WAITING, MOST_ATTEMPTS = 8, 3
 HOURLY_SECONDS, HOURLY_BYTES, CAMPAIGNS = 600, 16 << 30, 10
 """What reading an account's uploads may take in an hour, and how many times as much those of a campaign."""
+_TO_READ = (queued.c.state == "waiting") | (queued.c.state == "reading")
 _UNREAD = (
     select(queued)
     .where(queued.c.member == bindparam("of_member"), queued.c.round == bindparam("to_round"))
-    .where((queued.c.state == "waiting") | (queued.c.state == "reading"))
+    .where(_TO_READ)
     .order_by(queued.c.received.desc())
 )
 _LEASE_MINUTES, _OLDEST_HOURS, _RECENT_MINUTES, _MARGIN = 5.0, 1.0, 10.0, 0.5
@@ -59,9 +61,7 @@ def enqueue(
     with path.open("rb") as file:
         os.fsync(file.fileno())
     path.rename(final)
-    folder = os.open(final.parent, os.O_RDONLY)
-    os.fsync(folder)
-    os.close(folder)
+    sync_folder(final.parent)
     fresh = {"state": "waiting", "attempts": 0, "milliseconds": 0, "expanded": 0, "spool": _spool(final.parent)}
     fresh |= {"nonce": rounds.new_nonce()}
     tx.execute(insert(queued).values(id=identifier, name=printable_name(name), received=received, **values, **fresh))
@@ -79,9 +79,8 @@ def _spool(folder: Path) -> str:
 
 def _refuse_greed(tx: Connection, campaign: str, account: str) -> None:
     """Refuse an upload of an account or a campaign that has used up its hour, or has many waiting."""
-    unread = queued.c.state.in_(("waiting", "reading"))
     of_campaign = queued.c.round.in_(select(round_table.c.id).where(round_table.c.campaign == campaign))
-    if (tx.scalar(select(func.count()).where(unread, queued.c.account == account)) or 0) >= MOST_WAITING:
+    if (tx.scalar(select(func.count()).where(_TO_READ, queued.c.account == account)) or 0) >= MOST_WAITING:
         raise TooManyError(f"{MOST_WAITING} of your files are waiting to be read; try again once they have been read")
     totals = select(func.sum(queued.c.milliseconds), func.sum(queued.c.expanded)).where(queued.c.done > after(hours=-1))
     for whose, times, who in ((queued.c.account == account, 1, "your"), (of_campaign, CAMPAIGNS, "the campaign's")):
@@ -93,7 +92,7 @@ def _refuse_greed(tx: Connection, campaign: str, account: str) -> None:
 def claim(store: Store, *, places: int = lanes.SIZES["parsing"]) -> Row[Any] | None:
     """Choose what is read next, fairly, and count the attempt before it is made."""
     with store.read() as tx:
-        if not tx.scalar(select(exists().where(queued.c.state.in_(("waiting", "reading"))))):
+        if not tx.scalar(select(exists().where(_TO_READ))):
             return None
     with store.write() as tx:
         queue(tx, "uploads to be read")
@@ -109,7 +108,7 @@ def claim(store: Store, *, places: int = lanes.SIZES["parsing"]) -> Row[Any] | N
         rows = tx.execute(
             select(queued, round_table.c.campaign, round_table.c.number, round_table.c.day)
             .join(round_table, round_table.c.id == queued.c.round)
-            .where(queued.c.state.in_(("waiting", "reading")))
+            .where(_TO_READ)
             .order_by(queued.c.received)
         ).all()
         reading = [row for row in rows if row.state == "reading"]
@@ -185,7 +184,7 @@ def unread(tx: Connection, member: str, round_id: str) -> Sequence[Row[Any]]:
 def pending(tx: Connection, round_ids: Sequence[str]) -> bool:
     """Return whether something that came in time is still to be read, or to be confirmed by a provider who can."""
     here = queued.c.round.in_(round_ids)
-    unread = queued.c.state.in_(("waiting", "reading")) & (queued.c.received > after(hours=-_OLDEST_HOURS))
+    unread = _TO_READ & (queued.c.received > after(hours=-_OLDEST_HOURS))
     later = (
         exists()
         .where(reports.c.round == queued.c.round, reports.c.member == queued.c.member)
@@ -195,8 +194,3 @@ def pending(tx: Connection, round_ids: Sequence[str]) -> bool:
     late = (queued.c.state == "read") & (queued.c.done > closed) & ~later
     late &= queued.c.done > after(minutes=-rounds.GRACE_MINUTES - _MARGIN)
     return bool(tx.scalar(select(exists().where(here, unread | late))))
-
-
-def forget(tx: Connection) -> None:
-    """Delete rows that no quota and no answer needs any more."""
-    tx.execute(delete(queued).where(queued.c.done < after(days=-30)))

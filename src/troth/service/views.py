@@ -7,7 +7,7 @@ not the caps. Terms are shown to providers without the names, groups, weights an
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -142,21 +142,15 @@ def _public(terms: Campaign) -> responses.PublicData | None:
 
 def round_view(tx: Connection, user: User, campaign: str, number: int) -> responses.Round:
     """Return a round as its owner or one of its providers may see it."""
-    (shown,) = _views_of_rounds(tx, user, campaign, lambda: [rounds.find_round(tx, campaign, number)])
+    (shown,) = list_rounds(tx, user, campaign, number)
     return shown
 
 
-def list_rounds(tx: Connection, user: User, campaign: str) -> Sequence[responses.Round]:
-    """Return all rounds of a campaign."""
-    return _views_of_rounds(tx, user, campaign, lambda: rounds.list_rounds(tx, campaign))
-
-
-def _views_of_rounds(
-    tx: Connection, user: User, campaign: str, find: Callable[[], Sequence[Row[Any]]]
-) -> Sequence[responses.Round]:
-    """Show rounds to a user, who must own the campaign or provide data to it: nobody else is told which there are."""
-    row, member = campaigns.visible(tx, user, campaign)
-    return own_rounds(tx, campaigns.terms_of(row), find()) if member is None else joined_rounds(tx, member, find())
+def list_rounds(tx: Connection, user: User, campaign: str, number: int | None = None) -> Sequence[responses.Round]:
+    """Return all rounds of a campaign, or one, to whoever owns it or provides data to it."""
+    row, member = campaigns.visible(tx, user, campaign)  # nobody else is told which rounds there are
+    rows = rounds.list_rounds(tx, campaign) if number is None else [rounds.find_round(tx, campaign, number)]
+    return own_rounds(tx, campaigns.terms_of(row), rows) if member is None else joined_rounds(tx, member, rows)
 
 
 def own_rounds(tx: Connection, terms: Campaign, rows: Sequence[Row[Any]]) -> list[responses.OwnRound]:
@@ -269,37 +263,30 @@ def _unread(terms: Campaign, member: Row[Any], row: Row[Any], waiting: Row[Any])
     """Return a submission that was received, and is not read yet or was refused."""
     unknown: dict[str, Any] = dict.fromkeys(("data_digest", "rows", "summary", "tasks", "confirmed", "receipt"))
     return responses.Submission(
-        **_attributes(waiting, "id", "sha256", "received", "problem", "nonce"),
+        **_sent(terms, member, row, waiting),
+        **_attributes(waiting, "received", "problem"),
         **unknown,
         state="refused" if waiting.state == "refused" else "waiting",
-        campaign=row.campaign,
-        round=row.number,
-        day=rounds.read_day(row.day),
-        provider=member.name,
-        file=waiting.name,
-        commitment=terms.commitment,
         preview=[],
         columns=[],
     )
 
 
+def _sent(terms: Campaign, member: Row[Any], row: Row[Any], file: Row[Any]) -> dict[str, Any]:
+    """Return what is known of a file as soon as it has arrived."""
+    about = {"campaign": row.campaign, "round": row.number, "day": rounds.read_day(row.day), "provider": member.name}
+    return _attributes(file, "id", "sha256", "nonce") | about | {"file": file.name, "commitment": terms.commitment}
+
+
 def _submission(keys: Keys, terms: Campaign, member: Row[Any], row: Row[Any], upload: Row[Any]) -> responses.Submission:
-    report = rounds.report_of(member.name, row.day, upload)
     fields = SimpleNamespace(**upload._mapping, provider=member.name, number=row.number, day=row.day)
-    receipt: Any = signed_receipt(keys, row.campaign, terms.commitment, fields)
-    if receipt is not None:
-        receipt = (responses.TaskReceipt if "tasks" in receipt else responses.Receipt)(**receipt)
+    receipt = signed_receipt(keys, row.campaign, terms.commitment, fields)
     return responses.Submission(
-        **_attributes(upload, "id", "sha256", "data_digest", "rows", "tasks", "confirmed", "nonce"),
-        campaign=row.campaign,
-        round=row.number,
-        day=report.day,
-        provider=member.name,
-        file=upload.name,
-        summary=report.summary.tolist(),
+        **_sent(terms, member, row, upload),
+        **_attributes(upload, "data_digest", "rows", "tasks", "confirmed"),
+        summary=json.loads(upload.summary),
         received=upload.created,
-        commitment=terms.commitment,
-        receipt=receipt,
+        receipt=None if receipt is None else responses.Receipt(**receipt),
         **json.loads(upload.shown),
     )
 
@@ -419,6 +406,14 @@ def head_view(tx: Connection, user: User, campaign: str, since: int) -> response
     if head is None:
         raise ConflictError("nothing was paid yet" if member is None else "nothing is published yet")
     return responses.Head(**head)
+
+
+def own_payment(tx: Connection, user: User, campaign: str, number: int) -> responses.Payments:
+    """Return what a provider was paid in a round, once it is published."""
+    shown = payments_view(tx, user, campaign, number)
+    if not shown.payments:
+        raise NotFoundError("nothing was paid to you in this round")
+    return shown
 
 
 def payment_of(tx: Connection, user: User, campaign: str, number: int, member: str) -> responses.Payments:

@@ -47,7 +47,7 @@ class Collude(Strategy):
         if not 2 <= self.members <= honest.shape[-2]:
             raise ParameterError(f"Collude: {self.members} members cannot be found among {honest.shape[-2]} providers")
         accounts = tuple((liar + k) % honest.shape[-2] for k in range(self.members))
-        rows = self.fake.change_rows(rng, model, data)
+        rows = self.fake.reported_rows(rng, model, data)
         reported = honest.copy()
         reported[..., list(accounts), :] = statistics_of(model, rows)[..., None, :]
         return Play(reported, accounts, (count_rows(model, rows),) * self.members)

@@ -10,7 +10,7 @@ import numpy as np
 from troth.audits.strategies.row_shapes import count_rows, row_axis, values_of
 from troth.audits.strategies.strategy import Knowledge, RowLie, SummaryLie
 from troth.core.contract import Array, SamplesPosterior, explains_target
-from troth.core.errors import MissingCapabilityError, ParameterError
+from troth.core.errors import ParameterError
 
 if TYPE_CHECKING:
     from troth.core.contract import Generator
@@ -42,8 +42,6 @@ class FabricateFromPosterior(RowLie):
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
         """Draw rows from the posterior predictive distribution."""
-        if not self.suits_model(model):
-            raise MissingCapabilityError(f"{type(model).__name__} cannot draw from its posterior (draw_posterior)")
         parameters = model.draw_posterior(rng, model.statistics(data))
         design = data[0] if explains_target(model) else round(self.times * count_rows(model, data))
         return model.draw_data(rng, parameters, design)

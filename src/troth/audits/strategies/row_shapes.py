@@ -8,7 +8,6 @@ import numpy as np
 
 from troth.core.contract import Array, HasSupport, explains_target
 from troth.core.declarations import declared
-from troth.core.errors import MissingCapabilityError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,12 +48,8 @@ def has_labels(model: Any) -> bool:
     return isinstance(model, HasSupport) and model.support.integer and bool(np.isfinite(model.support.high))
 
 
-def count_labels(model: Any, strategy: Any) -> int:
-    """Return how many labels there are, or say why a strategy cannot be played."""
-    if not has_labels(model):
-        raise MissingCapabilityError(
-            f"{type(strategy).__name__} needs labels; {type(model).__name__} has numbers: use Shift"
-        )
+def count_labels(model: Any) -> int:
+    """Return how many labels there are, where rows are labels."""
     return int(model.support.high) + 1
 
 

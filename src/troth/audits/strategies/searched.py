@@ -77,12 +77,12 @@ class Distort(SummaryLie):
         return [part for used, part in parts if used and part.suits_reduction(reduction)]
 
 
-_CHANGES: tuple[tuple[dict[str, float], ...], ...] = (
-    tuple({"shift": by} for by in (-1.0, -0.3, -0.1, 0.1, 0.3, 1.0)),
-    tuple({"scale": by} for by in (0.5, 0.9, 1.1, 1.5)),
-    tuple({"share": by} for by in (0.25, 0.5, 1.0)),
-    tuple({"times": by} for by in (2, 3)),
-)
+_CHANGES: dict[str, tuple[float, ...]] = {
+    "shift": (-1.0, -0.3, -0.1, 0.1, 0.3, 1.0),
+    "scale": (0.5, 0.9, 1.1, 1.5),
+    "share": (0.25, 0.5, 1.0),
+    "times": (2, 3),
+}
 
 
 @dataclass(frozen=True)
@@ -118,14 +118,13 @@ class Searched(SummaryLie):
         best = Distort()
         most = earned(best)
         singles = []
-        for changes in _CHANGES:
-            lies = [Distort(**change) for change in changes]  # type: ignore[arg-type]
-            tried = [(earned(lie), k) for k, lie in enumerate(lies) if lie.suits_reduction(knowledge.reduction)]
+        for name, amounts in _CHANGES.items():
+            lies = [(by, Distort(**{name: by})) for by in amounts]  # type: ignore[arg-type]
+            tried = [(earned(lie), by) for by, lie in lies if lie.suits_reduction(knowledge.reduction)]
             if tried and max(tried)[0] > most:
-                share, best_change = max(tried)
-                singles.append((share, changes[best_change]))
-        for _, change in sorted(singles, key=lambda single: -single[0]):
-            lie = replace(best, **change)  # type: ignore[arg-type]
+                singles.append((*max(tried), name))
+        for _, by, name in sorted(singles, key=lambda single: -single[0]):
+            lie = replace(best, **{name: by})  # type: ignore[arg-type]
             if earned(lie) > most:
                 best, most = lie, earned(lie)
         return best

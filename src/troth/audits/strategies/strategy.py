@@ -79,9 +79,18 @@ class RowLie(Strategy):
         """Whether it makes sense for a model's rows."""
         return True
 
+    def reported_rows(self, rng: Generator, model: Any, data: Any) -> Any:
+        """Return the changed rows, or say that such rows cannot be changed like this."""
+        if not self.suits_model(model):
+            raise MissingCapabilityError(
+                f"{self.name!r} does not suit rows of {type(model).__name__}: troth.strategies.lies_for_model(model) "
+                "lists the lies that do"
+            )
+        return self.change_rows(rng, model, data)
+
     def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:
         """Change the liar's rows."""
-        rows = self.change_rows(rng, model, data)
+        rows = self.reported_rows(rng, model, data)
         return one_report(honest, liar, statistics_of(model, rows), count_rows(model, rows))
 
 

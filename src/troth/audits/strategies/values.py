@@ -19,7 +19,7 @@ from troth.audits.strategies.row_shapes import (
 )
 from troth.audits.strategies.strategy import Knowledge, RowLie, SummaryLie
 from troth.core.contract import explains_target
-from troth.core.errors import MissingCapabilityError, ParameterError
+from troth.core.errors import ParameterError
 from troth.core.reductions.reduction import ChangesLabels, ChangesMeans, ScalesAnswers
 
 if TYPE_CHECKING:
@@ -52,10 +52,9 @@ class Flip(RowLie, SummaryLie):
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
         """Add one to the labels of the first rows, around the corner."""
-        labels = count_labels(model, self)
         flipped = round(self.share * count_rows(model, data))
         reported = np.array(values_of(model, data))
-        reported[..., :flipped] = (reported[..., :flipped] + 1) % labels
+        reported[..., :flipped] = (reported[..., :flipped] + 1) % count_labels(model)
         return with_values(model, data, reported)
 
     def change_summary(self, knowledge: Knowledge) -> Array:
@@ -82,7 +81,7 @@ class Perturb(RowLie):
         values = values_of(model, data)
         if has_labels(model):
             anew = rng.random(values.shape) < min(self.amount, 1.0)
-            labels = np.where(anew, rng.integers(0, count_labels(model, self), values.shape), values)
+            labels = np.where(anew, rng.integers(0, count_labels(model), values.shape), values)
             return with_values(model, data, labels)
         noise = self.amount * values.std(axis=row_axis(model), keepdims=True) * rng.standard_normal(values.shape)
         return with_values(model, data, admissible(model, values + noise))
@@ -103,8 +102,6 @@ class Shift(RowLie, SummaryLie):
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
         """Add a constant."""
-        if has_labels(model):
-            raise MissingCapabilityError("Shift moves numbers; for labels use Flip")
         values = values_of(model, data)
         moved = values + self.by * values.std(axis=row_axis(model), keepdims=True)
         return with_values(model, data, admissible(model, moved))
@@ -145,7 +142,7 @@ class ScaleAnswers(RowLie, SummaryLie):
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
         """Multiply the answers."""
-        z, y = _features_and_answers(self, model, data)
+        z, y = data
         return z, admissible(model, self.factor * y)
 
     def change_summary(self, knowledge: Knowledge) -> Array:
@@ -160,9 +157,9 @@ class ShuffleLabels(RowLie):
     label = "shuffle labels"
     suits_model = staticmethod(explains_target)
 
-    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
+    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
         """Permute the answers."""
-        z, y = _features_and_answers(self, model, data)
+        z, y = data
         return z, rng.permuted(y, axis=-1)
 
 
@@ -180,14 +177,7 @@ class ReportTypical(RowLie):
             fit = np.linalg.solve(gram, np.swapaxes(z, -1, -2) @ y[..., None])
             return z, admissible(model, (z @ fit)[..., 0])
         if has_labels(model):
-            counts = np.stack([(data == k).sum(axis=-1) for k in range(count_labels(model, self))], axis=-1)
+            counts = np.stack([(data == k).sum(axis=-1) for k in range(count_labels(model))], axis=-1)
             return np.broadcast_to(counts.argmax(axis=-1)[..., None].astype(np.float64), data.shape)
         mean = data.mean(axis=row_axis(model), keepdims=True)
         return np.broadcast_to(admissible(model, mean), data.shape)
-
-
-def _features_and_answers(strategy: RowLie, model: Any, data: Any) -> tuple[Array, Array]:
-    if not explains_target(model):
-        raise MissingCapabilityError(f"{type(strategy).__name__} needs features and answers, (z, y)")
-    z, y = data
-    return z, y

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,8 +75,12 @@ class Counts:
         return summary[..., :0]
 
     def of_rows(self, table: Array, /) -> Array:
-        """Count a table ``(row, 1)`` of codes."""
-        return np.bincount(table[:, 0].astype(np.intp), minlength=self.size).astype(np.float64)
+        """Count tables ``(..., row, 1)`` of codes."""
+        *leading, rows, _ = table.shape
+        tables = prod(leading)
+        places = table.reshape(tables, rows).astype(np.intp) + np.arange(tables)[:, None] * self.size
+        counts = np.bincount(places.ravel(), minlength=tables * self.size)
+        return counts.reshape(*leading, self.size).astype(np.float64)
 
     def add(self, columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], size: int, /) -> Array:
         """Count a batch in one pass."""

@@ -109,16 +109,18 @@ class Moments:
         return summary[..., self._before_squares :: self.columns + 1] if self.squares else summary[..., 1:]
 
     def of_rows(self, table: Array, /) -> Array:
-        """Add up a table ``(row, column)``."""
-        z = table - np.array(self.centre)
+        """Add up tables ``(..., row, column)``."""
+        z = table - np.array(self.centre) if any(self.centre) else table
         if self.residual:
-            z[:, -1] -= table[:, :-1] @ np.array(self.prediction)
-        parts = [np.array([float(len(z))])]
+            z = z.copy()
+            z[..., -1] -= table[..., :-1] @ np.array(self.prediction)
+        *leading, rows, columns = z.shape
+        parts = [np.full((*leading, 1), float(rows))]
         if self.linear:
-            parts.append(z.sum(axis=0))
+            parts.append(z.sum(axis=-2))
         if self.squares:
-            parts.append((z.T @ z).ravel())
-        return np.concatenate(parts)
+            parts.append((np.swapaxes(z, -1, -2) @ z).reshape(*leading, columns * columns))
+        return np.concatenate(parts, axis=-1)
 
     def add(self, columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], size: int, /) -> Array:
         """Add up a batch by code."""

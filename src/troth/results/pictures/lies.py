@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from troth.audits.findings import verdict_in_words
+from troth.audits.findings import VERDICT_IN_WORDS
 from troth.results.formats import share, short
 from troth.results.pictures.svg import Picture, percent
 
@@ -28,7 +28,7 @@ def draw_lies(findings: Sequence[Finding]) -> Picture:
 
     for i, finding in enumerate(sorted(findings, key=lambda finding: finding.gain)):
         y, kind = top + row * i, _KINDS.get(finding.verdict, "neither")
-        tip = f"{finding.lie}: {verdict_in_words(finding.verdict)}, {share(finding.low)} to {share(finding.high)}"
+        tip = f"{finding.lie}: {VERDICT_IN_WORDS[finding.verdict]}, {share(finding.low)} to {share(finding.high)}"
         line = picture.group(tip)
         picture.add("text", short(finding.lie, 36), inside=line, x=0, y=y + 12)
         picture.add("text", share(finding.gain, 1, sign=True), inside=line, x="100%", y=y + 12, text_anchor="end")

@@ -9,7 +9,7 @@ from functools import cache
 from hashlib import sha256
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from fastapi import Query, Request, Response
 from pydantic import BaseModel, TypeAdapter
@@ -17,23 +17,15 @@ from sqlalchemy import Connection, Row
 
 from troth.operations import Content, Operation
 from troth.service import incoming, lanes, requests, responses, views
-from troth.service.access import Visitor
+from troth.service.access import KnownRequest, Visitor
 from troth.service.accounts import User
 from troth.service.errors import InvalidError
 from troth.service.idempotency import KeyedRequest, Reply, answer_once, earlier_reply
-from troth.service.store import Store
 from troth.service.uploads import digest_of
 
-if TYPE_CHECKING:
-    from troth.service.app import Settings  # which imports this module
-
 _PARAMETERS: dict[str, Any] = {
-    "campaign": requests.Identifier,
-    "member": requests.Identifier,
-    "submission": requests.Identifier,
-    "token": requests.Identifier,
+    **dict.fromkeys(("campaign", "member", "payout", "submission", "token"), requests.Identifier),
     "number": requests.Number,
-    "payout": requests.Identifier,
     "since": Annotated[int, Query(ge=0, le=10**9, description="The lines of the head that you have seen; or 0.")],
     "name": Annotated[
         str, Query(min_length=1, max_length=200, description="The file's name; its ending says the format.")
@@ -42,31 +34,11 @@ _PARAMETERS: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Call:
-    """A request to an operation: what was asked, of which service, by whom."""
+class Call(KnownRequest):
+    """A request to an operation."""
 
     operation: Operation
-    request: Request
-    visitor: User | None
     keyed: KeyedRequest | None
-
-    @property
-    def store(self) -> Store:
-        """The database."""
-        store: Store = self.request.app.state.store
-        return store
-
-    @property
-    def settings(self) -> Settings:
-        """How the service runs."""
-        settings: Settings = self.request.app.state.settings
-        return settings
-
-    @property
-    def user(self) -> User:
-        """Who asks, where the access table lets only those in who are signed in."""
-        assert self.visitor is not None  # noqa: S101
-        return self.visitor
 
     def reply(self, shown: Any) -> Reply:
         """Write a view as JSON with the fields of the operation's model."""
@@ -107,6 +79,16 @@ def changes(change: Callable[..., Any], view: Callable[..., Any] | None = None) 
     return writes(work)
 
 
+def settles(work: Callable[..., Any], view: Callable[..., Any]) -> Callable[..., Reply]:
+    """Return the function of an operation that pays, in transactions of its own, and then shows `view`."""
+
+    def settle(call: Call, body: BaseModel | None = None, **values: Any) -> Reply:
+        work(call.store, call.user, **values, **dict(body or ()))
+        return call.once(lambda tx: view(tx, call.user, **values))
+
+    return settle
+
+
 @cache
 def _writer(name: str) -> TypeAdapter[Any]:
     return TypeAdapter(getattr(responses, name))
@@ -121,7 +103,7 @@ def endpoint_of(operation: Operation, function: Callable[..., Any]) -> Callable[
         if request.url.path.startswith("/api/") and (unknown := set(request.query_params) - {*operation.query}):
             raise InvalidError(f"{min(unknown)!r} is not a parameter of this operation")
         keyed = None if visitor is None else _keyed(request, visitor, key, body)
-        call = Call(operation, request, visitor, keyed)
+        call = Call(request, visitor, operation, keyed)
         reply = earlier_reply(call.store, keyed)
         return call, reply or function(call, **values, **({} if body is None else {"body": body}))
 

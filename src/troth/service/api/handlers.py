@@ -22,10 +22,9 @@ from troth.service import (
     views,
 )
 from troth.service.accounts import User
-from troth.service.api.calls import Call, changes, reads, writes
+from troth.service.api.calls import Call, changes, reads, settles, writes
 from troth.service.errors import ConflictError, ForbiddenError
 from troth.service.idempotency import Reply
-from troth.service.store import parse_deadline
 
 
 def health(call: Call) -> responses.Health:
@@ -37,8 +36,7 @@ def me(call: Call) -> responses.Me:
 
 
 def create_token(call: Call, body: requests.SignIn) -> responses.NewToken:
-    source = call.request.client.host if call.request.client is not None else ""
-    account = accounts.check_password(call.store, body.name, body.password, source)
+    account = accounts.check_password(call.store, body.name, body.password, call.source)
     with call.store.write() as tx:
         secret, token = accounts.create_token(tx, account, body.label, body.scopes, body.days)
     return responses.NewToken(token=secret, **dict(views.token_view(token)))
@@ -73,6 +71,7 @@ def choose_password(call: Call, body: requests.NewPassword) -> responses.Joined:
 
 list_campaigns = reads(views.list_campaigns)
 show_campaign = reads(views.campaign_view)
+change_terms = changes(campaigns.change_terms, views.campaign_view)
 list_providers = reads(views.list_providers)
 revoke_provider = changes(campaigns.revoke)
 
@@ -84,20 +83,12 @@ def campaign_file(tx: Connection, user: User, campaign: str) -> bytes:
 
 @writes
 def create_campaign(tx: Connection, call: Call, body: requests.NewCampaign) -> responses.Campaign:
-    options = {"publish_at_once": body.publish_at_once, "share_ledger": body.share_ledger}
-    return views.campaign_view(tx, call.user, campaigns.create_campaign(tx, call.user, body.terms, **options))
-
-
-@writes
-def change_terms(tx: Connection, call: Call, campaign: str, body: requests.Terms) -> responses.Campaign:
-    campaigns.change_terms(tx, call.user, campaign, body.terms)
-    return views.campaign_view(tx, call.user, campaign)
+    return views.campaign_view(tx, call.user, campaigns.create_campaign(tx, call.user, **dict(body)))
 
 
 @writes
 def add_provider(tx: Connection, call: Call, campaign: str, body: requests.NewProvider) -> responses.Invited:
-    member = campaigns.add_member(tx, call.user, campaign, body.name, body.identity, body.group)
-    return _invited(tx, call, campaign, member)
+    return _invited(tx, call, campaign, campaigns.add_member(tx, call.user, campaign, **dict(body)))
 
 
 @writes
@@ -117,40 +108,23 @@ list_rounds = reads(views.list_rounds)
 show_round = reads(views.round_view)
 list_reports = reads(views.list_reports)
 publish_round = changes(rounds.publish, views.round_view)
+reopen_round = changes(settlement.reopen, views.round_view)
+close_round = settles(settlement.close_round, views.round_view)
+set_round_aside = settles(settlement.set_aside, views.round_view)
+finish_campaign = settles(settlement.finish, views.campaign_view)
 
 
 def open_round(call: Call, campaign: str, body: requests.NewRound) -> Reply:
     def open_next(tx: Connection) -> responses.Round:
-        number = rounds.open_round(tx, call.user, campaign, body.day, parse_deadline(body.deadline))
+        number = rounds.open_round(tx, call.user, campaign, **dict(body))
         return views.round_view(tx, call.user, campaign, number)
 
     campaigns.prepare(call.store, call.user, campaign)
     return call.once(open_next)
 
 
-def close_round(call: Call, campaign: str, number: int, body: requests.Closing) -> Reply:
-    settlement.close_round(call.store, call.user, campaign, number, **dict(body))
-    return call.once(lambda tx: views.round_view(tx, call.user, campaign, number))
-
-
 def dry_run(call: Call, campaign: str, number: int, body: requests.DryClosing) -> responses.DryRun:
     return views.dry_run_view(*settlement.dry_run(call.store, call.user, campaign, number, final=body.final))
-
-
-@writes
-def reopen_round(tx: Connection, call: Call, campaign: str, number: int, body: requests.Deadline) -> responses.Round:
-    settlement.reopen(tx, call.user, campaign, number, parse_deadline(body.deadline))
-    return views.round_view(tx, call.user, campaign, number)
-
-
-def set_round_aside(call: Call, campaign: str, number: int) -> Reply:
-    settlement.set_aside(call.store, call.user, campaign, number)
-    return call.once(lambda tx: views.round_view(tx, call.user, campaign, number))
-
-
-def finish_campaign(call: Call, campaign: str) -> Reply:
-    settlement.finish(call.store, call.user, campaign)
-    return call.once(lambda tx: views.campaign_view(tx, call.user, campaign))
 
 
 list_submissions = reads(views.list_submissions)

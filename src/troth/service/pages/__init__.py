@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.resources import files
-from inspect import iscoroutinefunction, signature
+from inspect import Parameter, iscoroutinefunction, signature
 from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Depends, FastAPI
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
 from troth.core.errors import TrothError
 from troth.operations import ANYONE, Access, Lane
 from troth.service import lanes
-from troth.service.access import identify
+from troth.service.access import Visitor, identify
+from troth.service.accounts import User
 from troth.service.api import ENDPOINTS
-from troth.service.pages import about, account, analyst, explanation, ledger, provider, rounds, terms
-from troth.service.pages.forms import sent, sent_with_file
+from troth.service.pages import about, account, analyst, explanation, forms, ledger, provider, rounds, terms
+from troth.service.pages.frame import Visit
 
 
 class Page(NamedTuple):
@@ -26,7 +29,8 @@ class Page(NamedTuple):
     Attributes
     ----------
     function
-        What answers. Parameters after a star are for other functions, and not read from the request.
+        What answers, given the visit and what the address says; or an endpoint of the API, for a file. Parameters
+        after a star are for other functions, and not read from the request.
     slow
         The kind of work, where it takes longer than a look at the database or a change to it.
     again
@@ -50,33 +54,38 @@ class Page(NamedTuple):
         return f"{self.method} {self.path}"
 
     def endpoint(self) -> Callable[..., Any]:
-        """Return what FastAPI calls: the function, in a thread of its lane unless it is a coroutine."""
-        function, again = self.function, self.again
-        if iscoroutinefunction(function) and again is None:
-            return function
-        lane: Lane = self.slow or ("reads" if self.method == "GET" else "writes")
+        """Return what FastAPI calls: a form is one of ours, whether or not the function reads it."""
+        if self.function in ENDPOINTS.values():
+            return self.function
 
-        async def endpoint(**values: Any) -> Any:
-            try:
-                if iscoroutinefunction(function):
-                    return await function(**values)
-                return await lanes.run(lane, function, **values)
-            except TrothError as error:
-                if again is None:
-                    raise
-                known = {name: values[name] for name in signature(again).parameters if name in values}
-                return await lanes.run("reads", again, **known, error=error)
+        async def endpoint(request: Request, visitor: User | None, **values: Any) -> Any:
+            visit = Visit(request, visitor)
+            if self.method == "GET":
+                return await self._answer(visit, values)
+            if self.welcome is not None:
+                await lanes.run("reads", self.welcome, visit, **values)
+            async with forms.sent(request, visitor, with_file=self.welcome is not None) as form:
+                return await self._answer(replace(visit, form=form), values)
 
-        declared = signature(function, eval_str=True)
-        read = [each for each in declared.parameters.values() if each.kind is not each.KEYWORD_ONLY]
-        endpoint.__signature__ = declared.replace(parameters=read)  # type: ignore[attr-defined]
+        declared = signature(self.function, eval_str=True)
+        _, *read = [each for each in declared.parameters.values() if each.kind is not each.KEYWORD_ONLY]
+        given = {"request": Request, "visitor": Visitor}
+        first = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, annotation=kind) for name, kind in given.items()]
+        endpoint.__signature__ = declared.replace(parameters=[*first, *read])  # type: ignore[attr-defined]
         return endpoint
 
-    def dependencies(self) -> list[Any]:
-        """Return what is checked first: that a form is one of ours, whether or not the function reads it."""
-        if self.method == "GET":
-            return []
-        return [Depends(sent)] if self.welcome is None else [Depends(self.welcome), Depends(sent_with_file)]
+    async def _answer(self, visit: Visit, values: dict[str, Any]) -> Any:
+        """Call the function, in a thread of its lane unless it is a coroutine."""
+        lane: Lane = self.slow or ("reads" if self.method == "GET" else "writes")
+        try:
+            if iscoroutinefunction(self.function):
+                return await self.function(visit, **values)
+            return await lanes.run(lane, self.function, visit, **values)
+        except TrothError as error:
+            if self.again is None:
+                raise
+            known = {name: values[name] for name in signature(self.again).parameters if name in values}
+            return await lanes.run("reads", self.again, replace(visit, error=error), **known)
 
 
 _ANALYST, _PROVIDER, _BOTH = Access(("analyst",)), Access(("provider",)), Access(("analyst", "provider"))
@@ -90,7 +99,7 @@ PAGES: tuple[Page, ...] = (
     Page("GET", "/docs", ANYONE, about.docs),
     Page("GET", "/assumed", ANYONE, about.assumed),
     Page("GET", "/sign-in", ANYONE, account.sign_in_page),
-    Page("POST", "/sign-in", ANYONE, account.sign_in, "passwords"),
+    Page("POST", "/sign-in", ANYONE, account.sign_in, "passwords", again=account.sign_in_page),
     Page("POST", "/sign-out", ANYONE, account.sign_out),
     Page("GET", "/enter/{secret}", ANYONE, account.enter_page),
     Page("POST", "/enter/{secret}", ANYONE, account.enter, "passwords", again=account.enter_page),
@@ -165,10 +174,7 @@ def add_to(app: FastAPI) -> None:
     """Add the pages to the application."""
     router = APIRouter(dependencies=[Depends(identify)], include_in_schema=False)
     for page in PAGES:
-        checks = page.dependencies()
-        router.add_api_route(
-            page.path, page.endpoint(), methods=[page.method], response_model=None, dependencies=checks
-        )
+        router.add_api_route(page.path, page.endpoint(), methods=[page.method], response_model=None)
     app.router.routes.extend(router.routes)
     static = Unchanged(directory=str(files("troth.service") / "static"), packages=[("troth.results", "assets")])
     app.mount("/static", static, name="static")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from troth.results.page import ASSUMED
 from troth.service import views
-from troth.service.access import Visitor
-from troth.service.pages.frame import page, store_of
+from troth.service.pages.frame import Visit
 
 _DOCS_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
@@ -16,21 +14,21 @@ _DOCS_POLICY = (
 )
 
 
-def assumed(request: Request, user: Visitor) -> Response:
+def assumed(visit: Visit) -> Response:
     """Say what truth-telling rests on."""
-    return page(request, user, "assumed.html", assumed=ASSUMED)
+    return visit.page("assumed.html", assumed=ASSUMED)
 
 
-def docs(request: Request, user: Visitor) -> Response:
+def docs(visit: Visit) -> Response:
     """Show the API's documentation, which sets styles by script: this page alone allows that."""
-    response = page(request, user, "docs.html")
+    response = visit.page("docs.html")
     response.headers["content-security-policy"] = _DOCS_POLICY
     return response
 
 
-def health(request: Request, user: Visitor) -> Response:
+def health(visit: Visit) -> Response:
     """Report that the service and its database respond, and that the database takes changes."""
-    view = views.health_view(store_of(request))
-    if "text/html" not in request.headers.get("accept", ""):
+    view = views.health_view(visit.store)
+    if "text/html" not in visit.request.headers.get("accept", ""):
         return JSONResponse(view.model_dump())
-    return page(request, user, "health.html", health=view)
+    return visit.page("health.html", health=view)

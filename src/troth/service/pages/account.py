@@ -5,74 +5,66 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import Path
-from starlette.requests import Request
 from starlette.responses import Response
 
 from troth.certificates.in_the_limit import limit_of
-from troth.core.errors import TrothError
 from troth.service import accounts, campaigns, views
-from troth.service.access import COOKIE, SignedIn, Visitor
+from troth.service.access import COOKIE
 from troth.service.errors import InvalidError, NotFoundError, SignInNeededError
 from troth.service.pages import forms
-from troth.service.pages.forms import Sent
-from troth.service.pages.frame import goto, page, safe_next, store_of
+from troth.service.pages.frame import Visit, goto, safe_next
 from troth.service.requests import Identifier
 
 Link = Annotated[str, Path(min_length=20, max_length=200, pattern="^[A-Za-z0-9_-]+$")]
 
 
-def sign_in_page(request: Request, user: Visitor, next: str = "/") -> Response:  # noqa: A002 (as browsers see it)
+def sign_in_page(visit: Visit, next: str = "/") -> Response:  # noqa: A002 (as browsers see it)
     """Ask for name and password."""
-    if user is not None:
-        return goto(safe_next(next))
-    return page(request, None, "sign_in.html", next=safe_next(next), name="")
+    after = safe_next(visit.form.text("next", next))
+    if visit.visitor is not None and visit.error is None:
+        return goto(after)
+    return visit.page("sign_in.html", next=after, name=visit.form.text("name"))
 
 
-def sign_in(request: Request, form: Sent) -> Response:
+def sign_in(visit: Visit) -> Response:
     """Start a session."""
-    store, after = store_of(request), safe_next(form.text("next", "/"))
-    try:
-        name, password, device = form.text("name"), form.secret("password"), request.cookies.get(forms.DEVICE, "")
-        account = accounts.check_password(store, name, password, _source(request), device)
-    except TrothError as error:
-        return page(request, None, "sign_in.html", error=error, next=after, name=form.text("name"))
-    with store.write() as tx:
+    form, device = visit.form, visit.request.cookies.get(forms.DEVICE, "")
+    account = accounts.check_password(visit.store, form.text("name"), form.secret("password"), visit.source, device)
+    with visit.store.write() as tx:
         session, device = accounts.start_session(tx, account), accounts.remember_device(tx, account, device)
-    response = forms.sign_in(request, goto(after), session)
-    forms.set_cookie(request, response, forms.DEVICE, device, accounts.DEVICE_DAYS)
+    response = forms.sign_in(visit.request, goto(safe_next(form.text("next", "/"))), session)
+    forms.set_cookie(visit.request, response, forms.DEVICE, device, accounts.DEVICE_DAYS)
     return response
 
 
-def _source(request: Request) -> str:
-    return request.client.host if request.client is not None else ""
-
-
-def sign_out(request: Request) -> Response:
+def sign_out(visit: Visit) -> Response:
     """End the session."""
-    with store_of(request).write() as tx:
-        accounts.end_session(tx, request.cookies.get(COOKIE, ""))
-    return forms.sign_out(goto("/sign-in", "goodbye"))
+    with visit.store.write() as tx:
+        accounts.end_session(tx, visit.request.cookies.get(COOKIE, ""))
+    response = goto("/sign-in", "goodbye")
+    response.delete_cookie(COOKIE, path="/")
+    return response
 
 
-def enter_page(request: Request, secret: Link, *, error: TrothError | None = None) -> Response:
+def enter_page(visit: Visit, secret: Link) -> Response:
     """Show a button that signs in: looking at a link does not use it up."""
-    with store_of(request).read() as tx:
+    with visit.store.read() as tx:
         link = accounts.find_link(tx, secret)
         if link.kind != "sign-in":
             raise NotFoundError("this link is an invitation: open it as it was sent to you")
         account = accounts.find_account(tx, link.account)
-    return page(request, None, "enter.html", error=error, name=account.name, fresh=account.password is None)
+    return visit.page("enter.html", name=account.name, fresh=account.password is None)
 
 
-def enter(request: Request, secret: Link, form: Sent) -> Response:
+def enter(visit: Visit, secret: Link) -> Response:
     """Use a link up and sign in."""
-    password = _chosen_password(form)
-    with store_of(request).write() as tx:
+    password = _chosen_password(visit.form)
+    with visit.store.write() as tx:
         account = accounts.use_sign_in_link(tx, secret, password)
         if accounts.find_account(tx, account).password is None:
             raise InvalidError("password: choose one")
         session = accounts.start_session(tx, account)
-    return forms.sign_in(request, goto("/"), session)
+    return forms.sign_in(visit.request, goto("/"), session)
 
 
 def _chosen_password(form: forms.Fields) -> str | None:
@@ -82,9 +74,9 @@ def _chosen_password(form: forms.Fields) -> str | None:
     return password or None
 
 
-def join_page(request: Request, secret: Link, user: Visitor, *, error: TrothError | None = None) -> Response:
+def join_page(visit: Visit, secret: Link) -> Response:
     """Show what somebody is invited to: looking does not use the invitation up."""
-    with store_of(request).read() as tx:
+    with visit.store.read() as tx:
         campaign, member = campaigns.invited_to(tx, secret)
         terms = campaigns.terms_of(campaign)
     promise = {
@@ -92,59 +84,58 @@ def join_page(request: Request, secret: Link, user: Visitor, *, error: TrothErro
         "truthful": bool(terms.rule.truthful_by),
         "limit": limit_of([terms.model, *terms.provider_models.values()], draws=terms.draws),
     }
-    return page(request, user, "join.html", error=error, provider=member.name, **promise)
+    return visit.page("join.html", provider=member.name, **promise)
 
 
-def join(request: Request, secret: Link, form: Sent, user: Visitor) -> Response:
+def join(visit: Visit, secret: Link) -> Response:
     """Accept an invitation, with the account that is signed in or a new one."""
+    user, name = visit.visitor, visit.form.text("name")
     own = None if user is None else user.account
-    password = None if user is not None else _chosen_password(form)
-    with store_of(request).write() as tx:
+    password = None if user is not None else _chosen_password(visit.form)
+    with visit.store.write() as tx:
         campaign, _ = campaigns.invited_to(tx, secret)
-        account = accounts.accept_invitation(tx, secret, account=own, name=form.text("name"), password=password)
+        account = accounts.accept_invitation(tx, secret, account=own, name=name, password=password)
         session = None if user is not None else accounts.start_session(tx, account)
     response = goto(f"/campaigns/{campaign.id}", "joined")
-    return response if session is None else forms.sign_in(request, response, session)
+    return response if session is None else forms.sign_in(visit.request, response, session)
 
 
-def settings_page(
-    request: Request, user: SignedIn, *, error: TrothError | None = None, secret: str | None = None
-) -> Response:
+def settings_page(visit: Visit, *, secret: str | None = None) -> Response:
     """Show an account and its tokens."""
-    with store_of(request).read() as tx:
-        tokens = accounts.list_tokens(tx, user.account)
-    acts = ("manage", "run campaigns") if user.role == "analyst" else ("submit", "send and confirm reports")
+    with visit.store.read() as tx:
+        tokens = accounts.list_tokens(tx, visit.user.account)
+    acts = ("manage", "run campaigns") if visit.user.role == "analyst" else ("submit", "send and confirm reports")
     scopes = [("read", "read everything you can see"), acts]
-    return page(request, user, "settings.html", error=error, tokens=tokens, secret=secret, scopes=scopes)
+    return visit.page("settings.html", tokens=tokens, secret=secret, scopes=scopes)
 
 
-def change_password(request: Request, user: SignedIn, form: Sent) -> Response:
+def change_password(visit: Visit) -> Response:
     """Change the password: sign out all sessions, revoke all tokens and start a new session."""
-    store, device = store_of(request), request.cookies.get(forms.DEVICE, "")
+    user, device = visit.user, visit.request.cookies.get(forms.DEVICE, "")
     try:
-        accounts.check_password(store, user.name, form.secret("current"), _source(request), device)
+        accounts.check_password(visit.store, user.name, visit.form.secret("current"), visit.source, device)
     except SignInNeededError:
         raise InvalidError("the current password is wrong") from None
-    password = _chosen_password(form)
+    password = _chosen_password(visit.form)
     if password is None:
         raise InvalidError("password: choose one")
-    with store.write() as tx:
+    with visit.store.write() as tx:
         accounts.set_password(tx, user.account, password)
         session = accounts.start_session(tx, user.account)
-    return forms.sign_in(request, goto("/settings", "password"), session)
+    return forms.sign_in(visit.request, goto("/settings", "password"), session)
 
 
-def create_token(request: Request, user: SignedIn, form: Sent) -> Response:
+def create_token(visit: Visit) -> Response:
     """Make a token and show it this once."""
-    text = form.text("days", "30")
+    text, form = visit.form.text("days", "30"), visit.form
     days = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0
-    with store_of(request).write() as tx:
-        secret, _ = accounts.create_token(tx, user.account, form.text("label"), form.all("scope"), days)
-    return settings_page(request, user, secret=secret)
+    with visit.store.write() as tx:
+        secret, _ = accounts.create_token(tx, visit.user.account, form.text("label"), form.all("scope"), days)
+    return settings_page(visit, secret=secret)
 
 
-def revoke_token(request: Request, user: SignedIn, token: Identifier) -> Response:
+def revoke_token(visit: Visit, token: Identifier) -> Response:
     """Revoke a token."""
-    with store_of(request).write() as tx:
-        accounts.revoke_token(tx, user.account, token)
+    with visit.store.write() as tx:
+        accounts.revoke_token(tx, visit.user.account, token)
     return goto("/settings", "ended")

@@ -11,19 +11,17 @@ import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from hashlib import sha256
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import urlsplit
 
-from fastapi import Depends
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import FormParser, MultiPartException, MultiPartParser
 from starlette.requests import Request
 from starlette.responses import Response
 
-from troth.service.access import COOKIE, Visitor
+from troth.service.access import COOKIE
 from troth.service.accounts import SESSION_DAYS, User
 from troth.service.errors import ForbiddenError, InvalidError
-from troth.service.store import parse_deadline
 from troth.service.uploads import UploadError
 
 VISIT, DEVICE = "troth_visit", "troth_device"
@@ -55,10 +53,10 @@ class Fields:
         """Return whether a box is ticked or a button was pressed."""
         return name in self.data
 
-    def deadline(self) -> str | None:
+    def deadline(self) -> str:
         """Return the deadline, which is in UTC."""
         text = self.text("deadline")
-        return parse_deadline(f"{text}Z" if text and text[-1].isdigit() and "+" not in text else text)
+        return f"{text}Z" if text and text[-1].isdigit() and "+" not in text else text
 
     def file(self, name: str) -> UploadFile | None:
         """Return a file, if one was chosen."""
@@ -66,27 +64,11 @@ class Fields:
         return value if isinstance(value, UploadFile) and value.filename else None
 
 
-async def sent(request: Request, user: Visitor) -> AsyncIterator[Fields]:
-    """Read an ordinary form and check that it is one of ours."""
-    async with _form(request, user, _MOST_BYTES) as fields:
-        yield fields
-
-
-async def sent_with_file(request: Request, user: Visitor) -> AsyncIterator[Fields]:
-    """Read a form with an upload and check that it is one of ours."""
-    async with _form(request, user, request.app.state.settings.limits.bytes + _AROUND) as fields:
-        yield fields
-
-
-Sent = Annotated[Fields, Depends(sent)]
-SentWithFile = Annotated[Fields, Depends(sent_with_file)]
-
-
 @asynccontextmanager
-async def _form(request: Request, user: User | None, most: int) -> AsyncIterator[Fields]:
+async def sent(request: Request, user: User | None, *, with_file: bool) -> AsyncIterator[Fields]:
     """Read a form, check that it is one of ours, and close its files in the end."""
     check_origin(request)
-    data = await _parsed(request, most)
+    data = await _parsed(request, request.app.state.settings.limits.bytes + _AROUND if with_file else _MOST_BYTES)
     try:
         fields = Fields(data)
         if not hmac.compare_digest(fields.secret("csrf").encode(), _token(_secret(request, user)).encode()):
@@ -174,10 +156,4 @@ def sign_in(request: Request, response: Response, session: str) -> Response:
     """Hand out a session's cookie."""
     set_cookie(request, response, COOKIE, session, SESSION_DAYS)
     response.delete_cookie(VISIT, path="/")
-    return response
-
-
-def sign_out(response: Response) -> Response:
-    """Take the session's cookie back."""
-    response.delete_cookie(COOKIE, path="/")
     return response

@@ -1,24 +1,25 @@
-"""The frame around every page: templates, what all of them know, and how times look."""
+"""The frame around every page: what asks for it, templates, what all of them know, and how times look."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from jinja2 import PackageLoader
 from markupsafe import Markup
+from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from troth import __version__
-from troth.audits.findings import verdict_in_words
+from troth.audits.findings import VERDICT_IN_WORDS
 from troth.core.errors import TrothError
 from troth.results.templating import make_environment
-from troth.service.accounts import User
+from troth.service.access import KnownRequest
 from troth.service.errors import status_of
 from troth.service.pages import forms
-from troth.service.store import Store
 
 NOTICES = {
     "created": "The campaign was created. Invite its providers, then open the first round.",
@@ -50,34 +51,34 @@ def moment(text: str | None) -> Markup:
 
 environment = make_environment(PackageLoader("troth.service"))
 environment.filters["moment"] = moment
-environment.filters["in_words"] = verdict_in_words
+environment.filters["in_words"] = VERDICT_IN_WORDS.__getitem__
 environment.globals["version"] = __version__
 
 
-def store_of(request: Request) -> Store:
-    """Return the service's database."""
-    store: Store = request.app.state.store
-    return store
+@dataclass(frozen=True)
+class Visit(KnownRequest):
+    """A request for a page: what its form says, and why that was refused, where the page is shown again."""
 
+    form: forms.Fields = field(default_factory=lambda: forms.Fields(FormData()))
+    error: TrothError | None = None
 
-def page(
-    request: Request, user: User | None, template: str, *, error: TrothError | None = None, **context: Any
-) -> Response:
-    """Render a page for a user, or for nobody in particular, with what went wrong."""
-    token, visit = forms.token_for(request, user)
-    frame = {
-        "user": user,
-        "csrf": token,
-        "here": request.url.path,
-        "notice": NOTICES.get(request.query_params.get("notice", "")) if request.method == "GET" else None,
-        "problem": None if error is None else str(error),
-        "title": None,
-    }
-    html = environment.get_template(template).render(**frame | context)
-    response = HTMLResponse(html, 200 if error is None else status_of(error))
-    if visit is not None:
-        forms.set_cookie(request, response, forms.VISIT, visit)
-    return response
+    def page(self, template: str, **context: Any) -> Response:
+        """Render a page for whoever asks, with what went wrong."""
+        token, new_secret = forms.token_for(self.request, self.visitor)
+        notice = self.request.query_params.get("notice", "") if self.request.method == "GET" else ""
+        frame = {
+            "user": self.visitor,
+            "csrf": token,
+            "here": self.request.url.path,
+            "notice": NOTICES.get(notice),
+            "problem": None if self.error is None else str(self.error),
+            "title": None,
+        }
+        html = environment.get_template(template).render(**frame | context)
+        response = HTMLResponse(html, 200 if self.error is None else status_of(self.error))
+        if new_secret is not None:
+            forms.set_cookie(self.request, response, forms.VISIT, new_secret)
+        return response
 
 
 def goto(path: str, notice: str | None = None) -> Response:

@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import Query
-from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from troth.results.result import Result
 from troth.service import ledgers, views
-from troth.service.access import SignedIn
-from troth.service.pages.frame import is_part, page, store_of
+from troth.service.pages.frame import Visit, is_part
 from troth.service.requests import Identifier
 from troth.service.responses import Verified
 
-_LINES = 100
+_LINES, _LAST = 100, 10**9
+Place = Annotated[int, Query(ge=0, le=_LAST)]
 _REPORT_POLICY = (
     "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
@@ -23,21 +22,16 @@ _REPORT_POLICY = (
 
 
 def ledger_page(
-    request: Request,
-    campaign: Identifier,
-    user: SignedIn,
-    before: Annotated[int, Query(ge=0, le=10**9)] = 10**9,
-    *,
-    verified: Verified | None = None,
+    visit: Visit, campaign: Identifier, before: Place = _LAST, *, verified: Verified | None = None
 ) -> Response:
     """Show the ledger, the last lines first."""
-    with store_of(request).read() as tx:
-        view = views.own_campaign(tx, user, campaign)
+    with visit.store.read() as tx:
+        view = views.own_campaign(tx, visit.user, campaign)
         result = ledgers.load_result(tx, campaign)
     total = 0 if result is None else len(result.ledger.entries)
     entries = [] if result is None else _entries(result, min(before, total))
     context: dict[str, Any] = {"entries": entries, "total": total, "verified": verified}
-    return page(request, user, "ledger.html", view=view, older=entries[-1]["number"] - 1 if entries else 0, **context)
+    return visit.page("ledger.html", view=view, older=entries[-1]["number"] - 1 if entries else 0, **context)
 
 
 def _entries(result: Result, before: int) -> list[dict[str, Any]]:
@@ -62,16 +56,16 @@ def _in_words(result: Result, entry: dict[str, Any]) -> str:
     return result.campaign.name if entry["entry"] == "campaign" else ""
 
 
-def verify(request: Request, campaign: Identifier, user: SignedIn) -> Response:
+def verify(visit: Visit, campaign: Identifier) -> Response:
     """Check every byte and recompute every payment."""
-    verified = views.verified(store_of(request), user, campaign)
-    if is_part(request):
-        return page(request, user, "part_verified.html", verified=verified)
-    return ledger_page(request, campaign, user, verified=verified)
+    verified = views.verified(visit.store, visit.user, campaign)
+    if is_part(visit.request):
+        return visit.page("part_verified.html", verified=verified)
+    return ledger_page(visit, campaign, verified=verified)
 
 
-def result_page(request: Request, campaign: Identifier, user: SignedIn) -> Response:
+def result_page(visit: Visit, campaign: Identifier) -> Response:
     """Show what was paid and why, in a sandbox: its scripts run without our cookies."""
-    with store_of(request).read() as tx:
-        result = views.shared_result(tx, user, campaign)
+    with visit.store.read() as tx:
+        result = views.shared_result(tx, visit.user, campaign)
     return HTMLResponse(result.to_html(), headers={"content-security-policy": _REPORT_POLICY})

@@ -7,41 +7,37 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Row
-from starlette.requests import Request
 from starlette.responses import Response
 
 from troth.campaigns.toml import to_toml
-from troth.core.errors import TrothError
 from troth.results.pictures import Bar, Picture, draw_bars
 from troth.service import campaigns, incoming, lanes, rounds, upload_queue, views
-from troth.service.access import SignedIn
-from troth.service.accounts import User
 from troth.service.errors import InvalidError
-from troth.service.pages.forms import Fields, Sent, SentWithFile
-from troth.service.pages.frame import goto, page, store_of
+from troth.service.pages.forms import Fields
+from troth.service.pages.frame import Visit, goto
 from troth.service.requests import Identifier, Number
 from troth.service.responses import JoinedCampaign, JoinedRound, Payment
 
 _MOST_ROUNDS, _SMALL = 60, 1 << 16
 
 
-def home(request: Request, user: User) -> Response:
+def home(visit: Visit) -> Response:
     """Show the campaigns that somebody provides data to."""
-    with store_of(request).read() as tx:
+    with visit.store.read() as tx:
         shown = [
             (views.campaign_for(tx, row, member), views.joined_rounds(tx, member, rounds.list_rounds(tx, row.id)))
-            for row, member in campaigns.all_joined(tx, user)
+            for row, member in campaigns.all_joined(tx, visit.user)
         ]
-    return page(request, user, "provider_home.html", campaigns=shown)
+    return visit.page("provider_home.html", campaigns=shown)
 
 
-def campaign_page(request: Request, campaign: str, user: User) -> Response:
+def campaign_page(visit: Visit, campaign: str) -> Response:
     """Show a campaign to one of its providers."""
-    with store_of(request).read() as tx:
-        row, member = campaigns.joined(tx, user, campaign)
+    with visit.store.read() as tx:
+        row, member = campaigns.joined(tx, visit.user, campaign)
         view, shown, payments = _rounds(tx, row, member)
     toml = to_toml(view.terms)
-    return page(request, user, "provider_campaign.html", view=view, rounds=shown, payments=payments, toml=toml)
+    return visit.page("provider_campaign.html", view=view, rounds=shown, payments=payments, toml=toml)
 
 
 def _rounds(
@@ -53,12 +49,10 @@ def _rounds(
     return views.campaign_for(tx, row, member), shown, payments
 
 
-def round_page(
-    request: Request, campaign: str, number: int, user: User, *, error: TrothError | None = None
-) -> Response:
+def round_page(visit: Visit, campaign: str, number: int) -> Response:
     """Show a round to a provider: what it has sent, and where to send more."""
-    with store_of(request).read() as tx:
-        row, member = campaigns.joined(tx, user, campaign)
+    with visit.store.read() as tx:
+        row, member = campaigns.joined(tx, visit.user, campaign)
         round_row = rounds.find_round(tx, campaign, number)
         submissions = views.submissions_of(tx, campaigns.terms_of(row), member, round_row)
         report = next((each.id for each in submissions if each.confirmed is not None), None)
@@ -67,27 +61,25 @@ def round_page(
             "round": views.joined_round(round_row, report),
             "submissions": submissions,
             "payment": views.own_payments(tx, row, member, [round_row]).get(number),
-            "limits": request.app.state.settings.limits,
+            "limits": visit.settings.limits,
         }
-    return page(request, user, "submit.html", error=error, **context)
+    return visit.page("submit.html", **context)
 
 
-async def check_welcome(request: Request, campaign: Identifier, number: Number, user: SignedIn) -> None:
+def check_welcome(visit: Visit, campaign: str, number: int) -> None:
     """Refuse a form with a file before it is read; a small one is read first, and its page shows what is wrong."""
-    length = request.headers.get("content-length", "")
+    length = visit.request.headers.get("content-length", "")
     if not (length.isascii() and length.isdigit() and int(length) <= _SMALL):
-        await lanes.run("reads", incoming.check_welcome, store_of(request), user, campaign, number)
+        incoming.check_welcome(visit.store, visit.user, campaign, number)
 
 
-async def submit(
-    request: Request, campaign: Identifier, number: Number, user: SignedIn, form: SentWithFile
-) -> Response:
+async def submit(visit: Visit, campaign: Identifier, number: Number) -> Response:
     """Take a file of rows or statistics; it counts once it is confirmed."""
-    file = form.file("file")
+    file = visit.form.file("file")
     name = incoming.STATISTICS if file is None else file.filename or ""
-    store, limits = store_of(request), request.app.state.settings.limits
-    async with incoming.stored(_blocks(form), limits, store.spool) as path:
-        submission, waits = await lanes.run("writes", _add, request, user, campaign, number, path, name)
+    store, limits = visit.store, visit.settings.limits
+    async with incoming.stored(_blocks(visit.form), limits, store.spool) as path:
+        submission, waits = await lanes.run("writes", _add, visit, campaign, number, path, name)
     if waits:
         await incoming.read_soon(store, limits, submission)
     return goto(f"/campaigns/{campaign}/rounds/{number}/submissions/{submission}")
@@ -105,57 +97,47 @@ async def _blocks(form: Fields) -> AsyncIterator[bytes]:
         yield block
 
 
-def _add(request: Request, user: User, campaign: str, number: int, path: Path, name: str) -> tuple[str, bool]:
+def _add(visit: Visit, campaign: str, number: int, path: Path, name: str) -> tuple[str, bool]:
     """Store what was sent; return its identifier, and whether it waits to be read."""
-    store, limits, received = store_of(request), request.app.state.settings.limits, incoming.arrival(path)
-    upload = incoming.read_statistics(store, user, campaign, number, path, name, limits)
-    with store.write() as tx:
+    where, received = (visit.user, campaign, number), incoming.arrival(path)
+    upload = incoming.read_statistics(visit.store, *where, path, name, visit.settings.limits)
+    with visit.store.write() as tx:
         if upload is None:
-            return upload_queue.enqueue(tx, user, campaign, number, path, name, received, None), True
-        return rounds.add_upload(tx, user, campaign, number, upload, received), False
+            return upload_queue.enqueue(tx, *where, path, name, received, None), True
+        return rounds.add_upload(tx, *where, upload, received), False
 
 
-def submission_page(
-    request: Request,
-    campaign: Identifier,
-    number: Number,
-    submission: Identifier,
-    user: SignedIn,
-    *,
-    error: TrothError | None = None,
-) -> Response:
+def submission_page(visit: Visit, campaign: Identifier, number: Number, submission: Identifier) -> Response:
     """Show a submission to be confirmed, or its receipt once it is."""
-    with store_of(request).read() as tx:
-        row, member = campaigns.joined(tx, user, campaign)
+    with visit.store.read() as tx:
+        row, member = campaigns.joined(tx, visit.user, campaign)
         round_row = rounds.find_round(tx, campaign, number)
         context = {
             "view": views.campaign_for(tx, row, member),
             "receipt": views.submission_of(tx, campaigns.terms_of(row), member, round_row, submission),
             "round": views.joined_round(round_row, rounds.my_reports(tx, member.id).get(round_row.id)),
         }
-    return page(request, user, "submission.html", error=error, **context)
+    return visit.page("submission.html", **context)
 
 
-def confirm(
-    request: Request, campaign: Identifier, number: Number, submission: Identifier, user: SignedIn, form: Sent
-) -> Response:
+def confirm(visit: Visit, campaign: Identifier, number: Number, submission: Identifier) -> Response:
     """Make a submission the provider's report."""
-    replaces, nonce = form.text("replaces") or None, form.text("nonce")[:200] or None
-    with store_of(request).write() as tx:
-        rounds.confirm(tx, user, campaign, number, submission, replaces, nonce)
+    replaces, nonce = visit.form.text("replaces") or None, visit.form.text("nonce")[:200] or None
+    with visit.store.write() as tx:
+        rounds.confirm(tx, visit.user, campaign, number, submission, replaces, nonce)
     return goto(f"/campaigns/{campaign}/rounds/{number}/submissions/{submission}", "confirmed")
 
 
-def results(request: Request, user: SignedIn) -> Response:
+def results(visit: Visit) -> Response:
     """Show what a provider was paid, in all campaigns."""
     paid_campaigns = []
-    with store_of(request).read() as tx:
-        for row, member in campaigns.all_joined(tx, user):
+    with visit.store.read() as tx:
+        for row, member in campaigns.all_joined(tx, visit.user):
             view, shown, payments = _rounds(tx, row, member)
             lines = [{"round": each, "payment": payments[each.number]} for each in shown if each.number in payments]
             if lines:
                 paid_campaigns.append({"view": view, "lines": lines, "picture": _draw_rounds(lines)})
-    return page(request, user, "results.html", campaigns=paid_campaigns)
+    return visit.page("results.html", campaigns=paid_campaigns)
 
 
 def _draw_rounds(lines: list[dict[str, Any]]) -> Picture:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from starlette.requests import Request
 from starlette.responses import Response
 
 from troth.core.effective_candidates import EffectiveCandidates
@@ -13,23 +12,20 @@ from troth.results.beliefs import Belief
 from troth.results.pictures import draw_round
 from troth.results.result import Result
 from troth.service import campaigns, ledgers, rounds, settlement, views
-from troth.service.access import SignedIn
 from troth.service.errors import ConflictError
 from troth.service.pages import provider
-from troth.service.pages.forms import Sent
-from troth.service.pages.frame import goto, is_part, page, store_of
+from troth.service.pages.frame import Visit, goto, is_part
 from troth.service.preview import learned
 from troth.service.requests import Identifier, Number
 from troth.service.responses import DryRun
 
 
-def round_page(
-    request: Request, campaign: Identifier, number: Number, user: SignedIn, *, error: TrothError | None = None
-) -> Response:
+def round_page(visit: Visit, campaign: Identifier, number: Number) -> Response:
     """Show a round to the analyst, or to a provider."""
+    user, part = visit.user, is_part(visit.request)
     if user.role == "provider":
-        return provider.round_page(request, campaign, number, user)
-    with store_of(request).read() as tx:
+        return provider.round_page(visit, campaign, number)
+    with visit.store.read() as tx:
         terms = campaigns.terms_of(campaigns.owned(tx, user, campaign))
         row = rounds.find_round(tx, campaign, number)
         (shown,) = views.own_rounds(tx, terms, [row])
@@ -53,8 +49,8 @@ def round_page(
             context["beliefs"] = _beliefs(campaign, shown.head or "", paid.day, result)
             context["candidates"] = result.candidates_on(paid.day)
         context["total"], context["left"] = terms.show(total), terms.show(terms.round_budget - total)
-    response = page(request, user, "part_reports.html" if is_part(request) else "round.html", error=error, **context)
-    if is_part(request) and shown.state != "open":
+    response = visit.page("part_reports.html" if part else "round.html", **context)
+    if part and shown.state != "open":
         response.headers["HX-Refresh"] = "true"  # the round has closed meanwhile: there is more to see
     return response
 
@@ -78,55 +74,54 @@ def _beliefs(campaign: str, head: str, day: Any, result: Result) -> list[Belief]
 
 
 def close_page(
-    request: Request,
+    visit: Visit,
     campaign: Identifier,
     number: Number,
-    user: SignedIn,
     *,
-    error: TrothError | None = None,
     would: DryRun | None = None,
     candidates: EffectiveCandidates | None = None,
 ) -> Response:
     """Ask whether the round is really to be closed, with what a dry run would pay."""
-    with store_of(request).read() as tx:
-        view = views.own_campaign(tx, user, campaign)
-        shown = views.round_view(tx, user, campaign, number)
-        terms = campaigns.terms_of(campaigns.owned(tx, user, campaign))
+    with visit.store.read() as tx:
+        view = views.own_campaign(tx, visit.user, campaign)
+        shown = views.round_view(tx, visit.user, campaign, number)
+        terms = campaigns.terms_of(campaigns.owned(tx, visit.user, campaign))
     if shown.state != "open":
         raise ConflictError("the round is closed")
     given = {"expected": len(terms.providers), "would": would, "candidates": candidates}
-    return page(request, user, "close.html", error=error, view=view, round=shown, **given)
+    return visit.page("close.html", view=view, round=shown, **given)
 
 
-def close(request: Request, campaign: Identifier, number: Number, user: SignedIn, form: Sent) -> Response:
+def close(visit: Visit, campaign: Identifier, number: Number) -> Response:
     """Close a round and pay."""
-    final, anyway = form.has("final"), form.has("anyway")
-    settlement.close_round(store_of(request), user, campaign, number, final=final, anyway=anyway)
+    final, anyway = visit.form.has("final"), visit.form.has("anyway")
+    settlement.close_round(visit.store, visit.user, campaign, number, final=final, anyway=anyway)
     return goto(f"/campaigns/{campaign}/rounds/{number}", "closed")
 
 
-def dry_run(request: Request, campaign: Identifier, number: Number, user: SignedIn, form: Sent) -> Response:
+def dry_run(visit: Visit, campaign: Identifier, number: Number) -> Response:
     """Show what closing the round now would pay, and whether the model fits."""
-    result, verdict = settlement.dry_run(store_of(request), user, campaign, number, final=form.has("final"))
+    final = visit.form.has("final")
+    result, verdict = settlement.dry_run(visit.store, visit.user, campaign, number, final=final)
     would = views.dry_run_view(result, verdict)
-    return close_page(request, campaign, number, user, would=would, candidates=result.effective_candidates)
+    return close_page(visit, campaign, number, would=would, candidates=result.effective_candidates)
 
 
-def publish(request: Request, campaign: Identifier, number: Number, user: SignedIn) -> Response:
+def publish(visit: Visit, campaign: Identifier, number: Number) -> Response:
     """Show providers what they were paid, and why."""
-    with store_of(request).write() as tx:
-        rounds.publish(tx, user, campaign, number)
+    with visit.store.write() as tx:
+        rounds.publish(tx, visit.user, campaign, number)
     return goto(f"/campaigns/{campaign}/rounds/{number}", "published")
 
 
-def set_aside(request: Request, campaign: Identifier, number: Number, user: SignedIn) -> Response:
+def set_aside(visit: Visit, campaign: Identifier, number: Number) -> Response:
     """End a round that could not be paid, without paying anybody."""
-    settlement.set_aside(store_of(request), user, campaign, number)
+    settlement.set_aside(visit.store, visit.user, campaign, number)
     return goto(f"/campaigns/{campaign}/rounds/{number}", "aside")
 
 
-def reopen(request: Request, campaign: Identifier, number: Number, user: SignedIn, form: Sent) -> Response:
+def reopen(visit: Visit, campaign: Identifier, number: Number) -> Response:
     """Reopen a round that could not be paid."""
-    with store_of(request).write() as tx:
-        settlement.reopen(tx, user, campaign, number, form.deadline())
+    with visit.store.write() as tx:
+        settlement.reopen(tx, visit.user, campaign, number, visit.form.deadline())
     return goto(f"/campaigns/{campaign}/rounds/{number}", "reopened")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from troth.core.errors import TrothError
+from troth.core.settings import parse_number
 from troth.mechanisms import DEFAULT_RULE, RULES, offered_rules
-from troth.mechanisms.options import Option
+from troth.mechanisms.options import Option, Whole
 from troth.mechanisms.settings import settings_of
 from troth.models import FAMILIES
 from troth.models.first_guess import GuessesFromColumn
@@ -19,6 +21,7 @@ DEFAULT_FAMILY = next(
     name for name, each in FAMILIES.items() if isinstance(each, GuessesFromColumn) and not each.independent_rows
 )
 """The first family for a column whose providers may differ, as `troth init` proposes."""
+_whole = Whole("", 0).parse  # text as whole options have it
 
 
 def options_of(rule: str) -> dict[str, Option]:
@@ -76,19 +79,19 @@ def terms_of(typed: dict[str, str]) -> dict[str, Any]:
         if not typed[key]:
             raise InvalidError.in_terms("campaign", key, "is missing")
     campaign: dict[str, Any] = {key: typed[key] for key in ("name", "about", "budget", "currency") if typed[key]}
-    campaign["decimals"] = _whole("campaign", "decimals", typed["decimals"] or "2")
+    campaign["decimals"] = _read("campaign", "decimals", _whole, typed["decimals"] or "2")
     terms = {"campaign": campaign, "model": _model(typed), "mechanism": _rule(typed)}
     if typed["daily"]:
         terms["data"] = {"day": "day"}
         if typed["budget_per"] == "day":
             campaign["budget_per"] = "day"
         if typed["days"]:
-            campaign["days"] = _whole("campaign", "days", typed["days"])
+            campaign["days"] = _read("campaign", "days", _whole, typed["days"])
     if typed["task"]:
         terms["data"] = {**terms.get("data", {}), "task": typed["task"]}
     if typed["price"]:
         campaign["price"] = typed["price"]
-    limits: dict[str, Any] = {key: _whole("limits", key, typed[key]) for key in ("rows", "tasks") if typed[key]}
+    limits: dict[str, Any] = {key: _read("limits", key, _whole, typed[key]) for key in ("rows", "tasks") if typed[key]}
     if typed["values_low"] or typed["values_high"]:
         limits["values"] = [_bound(name, typed[name]) for name in ("values_low", "values_high")]
     if limits:
@@ -108,7 +111,9 @@ def _model(typed: dict[str, str]) -> dict[str, Any]:
         if typed["intercept"]:
             model["intercept"] = True
         if scales := _by_column("scales", typed, columns):
-            model["scales"] = {name: [_number("model", "scales", x) for x in pair] for name, pair in scales.items()}
+            model["scales"] = {
+                name: [_read("model", "scales", parse_number, x) for x in pair] for name, pair in scales.items()
+            }
         if levels := _by_column("levels", typed, columns):
             model["levels"] = levels
     if typed["categories"]:
@@ -131,10 +136,7 @@ def _parameters(typed: dict[str, str]) -> dict[str, Any]:
     prior: dict[str, Any] = {}
     for name, parameter in fields.items():
         table, section = (known, "model") if beside or parameter.known else (prior, "model.prior")
-        try:
-            table[parameter.name] = parameter.kind.parse(typed[name])
-        except ValueError as error:
-            raise InvalidError.in_terms(section, parameter.name, str(error)) from None
+        table[parameter.name] = _read(section, parameter.name, parameter.kind.parse, typed[name])
     return {**known, "prior": prior} if prior else known
 
 
@@ -156,10 +158,7 @@ def _rule(typed: dict[str, str]) -> dict[str, Any]:
     for name, option in options_of(typed["rule"]).items():
         left_out = typed["task"] or option.kind == "flag"  # tasks have other defaults
         if (typed[name] or option.kind == "flag") and not (left_out and typed[name] == option.text):
-            try:
-                table[option.key] = option.parse(typed[name])
-            except ValueError as error:
-                raise InvalidError.in_terms("mechanism", option.key, str(error)) from None
+            table[option.key] = _read("mechanism", option.key, option.parse, typed[name])
     return table
 
 
@@ -167,27 +166,21 @@ def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def _whole(section: str, key: str, text: str) -> int:
-    if not re.fullmatch(r"\d{1,15}", text, re.ASCII):
-        raise InvalidError.in_terms(section, key, f"{text!r} is not a whole number")
-    return int(text)
-
-
-def _number(section: str, key: str, text: str) -> int | float:
+def _read(section: str, key: str, parse: Callable[[str], Any], text: str) -> Any:
+    """Return what is typed into a field, or say what is wrong with it and where."""
     try:
-        return int(text) if re.fullmatch(r"-?\d{1,15}", text, re.ASCII) else float(text)
-    except ValueError:
-        raise InvalidError.in_terms(section, key, f"{text!r} is not a number") from None
+        return parse(text)
+    except ValueError as error:
+        raise InvalidError.in_terms(section, key, str(error)) from None
 
 
 def _bound(field: str, text: str) -> int | float:
     """Return one end of the values that are allowed; a mistake is in its own field, though a file has one key."""
-    if not text:
-        raise InvalidError("[limits] values: needs both ends", section="limits", key=field)
     try:
-        return _number("limits", "values", text)
-    except InvalidError as error:
-        raise InvalidError(str(error), section="limits", key=field) from None
+        return parse_number(text)
+    except ValueError as error:
+        problem = str(error) if text else "needs both ends"
+        raise InvalidError(f"[limits] values: {problem}", section="limits", key=field) from None
 
 
 _FIELDS = {"values": "values_low", "day": "daily", "column": "columns"}

@@ -48,7 +48,7 @@ TABLE: dict[str, Any] = {
     "greetings": ["hello" if x % 40 == 0 else str(x) for x in range(ROWS)],
     "three": ["3"] * ROWS,
     "debts": [*(-5.5 - x % 3 for x in range(ROWS - 1)), -1000.0],
-    "visits": RNG.poisson(300, ROWS),
+    "visits": RNG.poisson(22, ROWS),
     "infinite": [*map(str, range(ROWS - 1)), "inf"],
     "large": [*map(str, range(ROWS - 1)), "1e300"],
     "percent": [f"{x}%" for x in range(ROWS)],
@@ -94,6 +94,7 @@ def _table(tmp_path: Path) -> Path:
         ("age", "VaryingNormal"),
         ("pressure", "VaryingNormal"),
         ("dollars", "VaryingNormal"),
+        ("visits", "VaryingNormal"),
         ("likert", "VaryingNormal"),
         ("sex", "VaryingCategorical"),
     ],
@@ -219,7 +220,8 @@ def test_spellings_of_a_label_are_one(table: Path, tmp_path: Path) -> None:
             "from 1 to 5, which are never 0, as about 6 of 120 counts with this mean would be: taken for values",
         ),
         ("hourly", "vary less than counts would"),
-        ("visits", "taken for counts; if they are values, say --family VaryingNormal"),
+        ("count", "taken for counts; if they are values, say --family VaryingNormal"),
+        ("visits", "taken for values; if they are counts, say --family VaryingPoisson"),
     ],
 )
 def test_what_a_column_is_taken_for_is_said(column: str, note: str, table: Path) -> None:

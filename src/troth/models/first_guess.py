@@ -19,7 +19,7 @@ _LEAST_DISPERSION, _MOST_DISPERSION = 0.8, 2.5  # variance over mean of what is 
 _FEW_ROWS = 20  # with which whole numbers are taken for counts
 _CLEARLY = 2.0  # standard errors, by which the variance is below that of counts
 _EXPECTED_ZEROS = 4.0  # of which counts would have had some
-_LARGE_MEAN, _FEW_ERRORS = 10.0, 4.0  # from which on counts are nearly normal; then standard errors above the mean
+_LARGE_MEAN = 10.0  # from which on counts are nearly normal
 
 
 @dataclass(frozen=True)
@@ -159,21 +159,19 @@ def answers_of(column: Column) -> str:
 
 
 def looks_like_counts(column: Column) -> bool:
-    """Whether values are whole numbers from 0, whose variance within reports is about their mean.
+    """Whether values are whole numbers from 0 with a small mean, about which their variance within reports is.
 
-    A variance clearly below the mean, as of hourly wages, and no zero where counts would have had some, as on a scale
-    from 1 to 5, are not those of counts. Counts with a mean of 10 or more are nearly normal, so a family of values
-    serves them too: there a variance clearly above the mean, as of ages, is not that of counts either.
+    A variance clearly below the mean, and no zero where counts would have had some, as on a scale from 1 to 5, are not
+    those of counts. Hourly wages of 22 ± 5 vary as counts do and are none, and counts with a mean of 10 or more are
+    nearly normal, so a family of values serves both.
 
     Examples
     --------
     >>> columns = ([1, 2, 3, 4, 5], [0, 0, 1, 2, 4], [18, 25, 31, 20, 26])
     >>> [looks_like_counts(Column("", x * 40, [0] * 200)) for x in columns]
-    [False, True, True]
-    >>> looks_like_counts(Column("", [120, 131, 95, 144, 118] * 40, [0] * 200))
-    False
+    [False, True, False]
     """
-    return is_whole(column) and not unlike_counts(column)
+    return is_whole(column) and bool(column.numbers.mean() < _LARGE_MEAN) and not unlike_counts(column)
 
 
 def is_whole(column: Column) -> bool:
@@ -193,12 +191,11 @@ def unlike_counts(column: Column) -> str:
     ratio = column.variance_within / mean
     too_even = ratio < _LEAST_DISPERSION and ratio < 1 - _CLEARLY * np.sqrt(2 / rows)
     no_zeros = column.numbers.min() > 0 and rows * np.exp(-mean) > _EXPECTED_ZEROS
-    most = _MOST_DISPERSION if mean < _LARGE_MEAN else min(1 + _FEW_ERRORS * np.sqrt(2 / rows), _MOST_DISPERSION)
-    if rows < _FEW_ROWS or not (too_even or no_zeros or ratio > most):
+    if rows < _FEW_ROWS or not (too_even or no_zeros or ratio > _MOST_DISPERSION):
         return ""
     if no_zeros:
         return f"are never 0, as about {rows * np.exp(-mean):.0f} of {rows:,} counts with this mean would be"
-    how = "far more" if ratio > _MOST_DISPERSION else "more" if ratio > most else "less"
+    how = "less" if too_even else "far more"
     return (
         f"vary {how} than counts would (variance {few_digits(column.variance_within, 3)}, mean {few_digits(mean, 3)})"
     )

@@ -220,7 +220,7 @@ def test_spellings_of_a_label_are_one(table: Path, tmp_path: Path) -> None:
             "from 1 to 5, which are never 0, as about 6 of 120 counts with this mean would be: taken for values",
         ),
         ("hourly", "vary less than counts would"),
-        ("count", "taken for counts; if they are values, say --family VaryingNormal"),
+        ("count", "taken for counts; if they are labels, say --family VaryingCategorical; if they are values"),
         ("visits", "taken for values; if they are counts, say --family VaryingPoisson"),
     ],
 )

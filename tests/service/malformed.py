@@ -305,7 +305,7 @@ def _cells() -> Iterator[Case]:
             "-1": "not a whole number",
             "0.5": "not a whole number",
             "": "missing",
-            "yes": "not a number",
+            "yes": "not a number; send 0 or 1, or ask the analyst to name the labels",
             "NaN": "missing|NaN",
             "inf": "infinite",
             "1e400": "number|infinite",

@@ -107,10 +107,13 @@ def test_names_differ_by_more_than_capitals_and_the_revoked_are_not_joined(world
         campaigns.revoke(tx, world.analyst, world.campaign, world.members["Oak"])
     shown = client.get(world.base, headers=world.headers("Ana")).json()
     assert (shown["joined"], shown["providers"]) == (4, 4)
-    wrong = client.get(f"/join/{'a' * 32}")
-    assert wrong.status_code == 404
-    assert "This link does not work" in wrong.text
-    assert "/sign-in" in wrong.text
+    for cut_off in ("a" * 32, link[:9], f"{link[:9]}…", "a" * 300):
+        for kind in ("join", "enter"):
+            wrong = client.get(f"/{kind}/{cut_off}")
+            assert wrong.status_code == 404
+            assert "This link does not work" in wrong.text
+            assert "link is incomplete or unknown, was used already" in wrong.text
+            assert "/sign-in" in wrong.text
 
 
 def test_a_provider_reads_that_its_report_counts_until_payments_are_published(world: World) -> None:

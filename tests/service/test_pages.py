@@ -311,7 +311,7 @@ def test_the_explanation_has_the_numbers_of_the_payment(world: SimpleNamespace) 
     for text in (own, theirs):
         assert f"<h1>{payment.payment}&nbsp;EUR</h1>" in text
         assert f"{payment.terms['decoys'] - payment.terms['above'] - payment.terms['tied']:,.0f} of them" in text
-        share = payment.share if text is theirs else float(str(payment.payment)) / float(str(payment.cap))
+        share = payment.share if text is theirs else payment.payment.minor / payment.cap.minor
         assert f"{share:.2%}" in text
         assert ("log PMI =" in text) == ("your peers&#39; is" in text) == (text is theirs)  # these tell of others' data
         assert text.index("Your rate is") < text.index("imaginary") < text.index("you are paid") < text.index("<math")

@@ -236,8 +236,12 @@ def _disguises() -> Iterator[Case]:
             if suffix != what:
                 yield Case(f"{what} named {suffix}", "bernoulli", f"rows.{suffix}", data, 415, said)
     for name in ("m.xlsx", "m.XLS", "m.ods"):
-        yield Case(f"sheet named {name}", "bernoulli", name, inside, 415, f"{name}: spreadsheets are not read here; save")
-    yield Case("workbook named csv", "bernoulli", "m.csv", inside, 415, "workbook, which is not read here; save the sheet")
+        yield Case(
+            f"sheet named {name}", "bernoulli", name, inside, 415, f"{name}: spreadsheets are not read here; save"
+        )
+    yield Case(
+        "workbook named csv", "bernoulli", "m.csv", inside, 415, "workbook, which is not read here; save the sheet"
+    )
     yield Case("zip named gz", "bernoulli", "rows.csv.gz", inside, 415, "ZIP archive")
     yield Case("text named gz", "bernoulli", "rows.csv.gz", GOOD_CSV, 422, CANNOT)
     yield Case("text named parquet", "bernoulli", "rows.parquet", GOOD_CSV, 422, CANNOT)

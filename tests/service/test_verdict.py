@@ -164,7 +164,10 @@ def test_revoking_says_what_happens_to_caps(world: World) -> None:
     [
         (TERMS["model"], "<code>improved</code> is 0 or 1"),
         ({**TERMS["model"], "categories": ["No", "Yes"]}, "<code>improved</code> is No or Yes"),
-        ({"family": "Poisson", "columns": ["cars"], "prior": {"shape": 2, "rate": 1}}, "is a whole number of at least 0"),
+        (
+            {"family": "Poisson", "columns": ["cars"], "prior": {"shape": 2, "rate": 1}},
+            "is a whole number of at least 0",
+        ),
     ],
     ids=["codes", "labels", "counts"],
 )

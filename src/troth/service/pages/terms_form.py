@@ -32,7 +32,7 @@ def options_of(rule: str) -> dict[str, Option]:
 
 
 def _first_options(rule: str) -> dict[str, str]:
-    """Return what an untouched form says of a rule's options, by the names of their fields: what `troth init` writes."""
+    """Return what an untouched form says of a rule's options, by field: what `troth init` writes."""
     first = RULES[rule].first_defaults(_PROVIDERS)
     return {name: str(first.get(option.key, option.text)) for name, option in options_of(rule).items()}
 

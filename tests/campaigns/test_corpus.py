@@ -119,7 +119,7 @@ CASES: dict[str, tuple[str, Files | None, str]] = {
     "no day column": (DAILY, None, "no column 'day'"),
     "ragged": (GOOD, rows("Ash,1", "Ash,1,2"), "clinics.csv.*Expected 2 columns, got 3"),
     "same header twice": (GOOD, {"clinics.csv": "clinic,improved,improved\nAsh,1,1\n"}, "2 columns named 'improved'"),
-    "text": (GOOD, rows("Ash,1", "Birch,yes"), "provider 'Birch', column 'improved': 1 value not a number.*row 2.*'yes'"),
+    "text": (GOOD, rows("Ash,1", "Birch,yes"), "provider 'Birch', column 'improved': 1 value not a number; name the labels.*row 2.*'yes'"),
     "missing value": (GOOD, rows("Ash,1", "Birch,", "Birch,0"), "provider 'Birch'.*missing.*row 2"),
     "out of support": (GOOD, rows("Ash,1", "Birch,3"), "provider 'Birch'.*not a whole number from 0 to 1.*3"),
     "NaN": (GOOD, rows("Ash,1", "Birch,nan"), "provider 'Birch'.*(missing|NaN)"),

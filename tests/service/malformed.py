@@ -235,6 +235,13 @@ def _disguises() -> Iterator[Case]:
         for suffix in ("csv", "jsonl", "parquet", "arrow", "json"):
             if suffix != what:
                 yield Case(f"{what} named {suffix}", "bernoulli", f"rows.{suffix}", data, 415, said)
+    for name in ("m.xlsx", "m.XLS", "m.ods"):
+        yield Case(
+            f"sheet named {name}", "bernoulli", name, inside, 415, f"{name}: spreadsheets are not read here; save"
+        )
+    yield Case(
+        "workbook named csv", "bernoulli", "m.csv", inside, 415, "workbook, which is not read here; save the sheet"
+    )
     yield Case("zip named gz", "bernoulli", "rows.csv.gz", inside, 415, "ZIP archive")
     yield Case("text named gz", "bernoulli", "rows.csv.gz", GOOD_CSV, 422, CANNOT)
     yield Case("text named parquet", "bernoulli", "rows.parquet", GOOD_CSV, 422, CANNOT)
@@ -302,7 +309,7 @@ def _cells() -> Iterator[Case]:
             "-1": "not a whole number",
             "0.5": "not a whole number",
             "": "missing",
-            "yes": "not a number",
+            "yes": "not a number; send 0 or 1, or ask the analyst to name the labels",
             "NaN": "missing|NaN",
             "inf": "infinite",
             "1e400": "number|infinite",

@@ -311,7 +311,7 @@ def test_the_explanation_has_the_numbers_of_the_payment(world: SimpleNamespace) 
     for text in (own, theirs):
         assert f"<h1>{payment.payment}&nbsp;EUR</h1>" in text
         assert f"{payment.terms['decoys'] - payment.terms['above'] - payment.terms['tied']:,.0f} of them" in text
-        share = payment.share if text is theirs else float(str(payment.payment)) / float(str(payment.cap))
+        share = payment.share if text is theirs else payment.payment.minor / payment.cap.minor
         assert f"{share:.2%}" in text
         assert ("log PMI =" in text) == ("your peers&#39; is" in text) == (text is theirs)  # these tell of others' data
         assert text.index("Your rate is") < text.index("imaginary") < text.index("you are paid") < text.index("<math")
@@ -575,6 +575,25 @@ def test_the_form_says_the_model_as_a_new_campaign_file_does(family: str, tmp_pa
     file = tomllib.loads(init(tmp_path / "new", family).read_text())["model"]
     form = terms_form.terms_of({**terms_form.blank(family), "name": "Trial"})["model"]
     assert form == file
+
+
+def test_an_untouched_form_has_the_options_and_the_budget_of_a_new_campaign_file(tmp_path: Path) -> None:
+    data = tmp_path / "days.csv"
+    rows = (f"{who},{day},{(day + place) % 2}\n" for place, who in enumerate("abcde") for day in range(1, 4))
+    data.write_text("who,day,y\n" + "".join(rows))
+    file = tomllib.loads(init(tmp_path / "new", data=data, provider="who", day="day").read_text())
+    form = terms_form.terms_of({**terms_form.blank(), "name": "Trial", "daily": "yes"})
+    assert form["campaign"]["budget_per"] == file["campaign"]["budget_per"] == "day"
+    assert form["mechanism"].items() <= file["mechanism"].items()
+
+
+def test_decimals_follow_the_currency() -> None:
+    yen = {**terms_form.blank("Bernoulli"), "name": "Trial", "currency": "JPY", "budget": "1000"}
+    assert campaigns.checked_terms(terms_form.terms_of(yen)).show(1000) == "1,000 JPY"
+    check_fault(yen, "budget", "1000.50")
+    check_fault(yen, "decimals", "2")
+    points = {**yen, "currency": "points", "decimals": "3", "budget": "0.001"}
+    assert campaigns.checked_terms(terms_form.terms_of(points)).budget == 1
 
 
 MISTAKES = {

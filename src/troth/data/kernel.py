@@ -291,8 +291,11 @@ class Adder:
         wrong = np.array([not _reads_as_number(entry) for entry in array.cast(pa.large_string()).to_pylist()])
         if wrong.any():
             labels = self.request.reduction.labels is not None and not self.request.columns[1:]
-            named = "; name the labels, in the order of the model's codes, as [model] categories" if labels else ""
-            self._report(f"not a number{named}", name, wrong, array)
+            remedy = "name the labels, in the order of the model's codes, as [model] categories"
+            if self.request.own:
+                wanted = self.request.values_in_words(name)
+                remedy = f"send {wanted}, or ask the analyst to name the labels as [model] categories"
+            self._report("not a number" + f"; {remedy}" * labels, name, wrong, array)
         elif self.text or self.request.missing == "drop":
             return numbers_of_text(array)
         else:

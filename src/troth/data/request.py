@@ -25,7 +25,7 @@ Day: TypeAlias = str | int | None
 
 Key: TypeAlias = tuple[str, Day]
 
-_SHOWN = 20  # problems that are spelled out
+_SHOWN, _SHOWN_LABELS = 20, 12  # problems that are spelled out, and labels of a column
 
 NO_VALUE = frozenset({"", "#n/a", "-", "--", ".", "<na>", "?", "n.a.", "n/a", "na", "nan", "null"})
 """How a missing value is written, in lower case."""
@@ -59,6 +59,8 @@ class Request:
         Whether the last column is kept with them.
     look
         Called with each batch of rows of files before it is added up; files are then read in order, in one thread.
+    own
+        Whether the table is one provider's own file, whose sender cannot change the terms.
     """
 
     reduction: Reduction
@@ -73,6 +75,7 @@ class Request:
     features: bool = False
     answers: bool = False
     look: Callable[[Any], None] | None = None
+    own: bool = False
 
     @property
     def kept_columns(self) -> int:
@@ -121,6 +124,27 @@ class Request:
     def values_of(self, name: str) -> tuple[float, float] | None:
         """Return declared bounds on the values of a column."""
         return None if self.is_target(name) else self.values
+
+    def values_in_words(self, name: str) -> str:
+        """Return which values a column may have, such as "0 or 1", for people.
+
+        Examples
+        --------
+        >>> from troth.core.reductions import Counts, Moments
+        >>> Request(Counts(2), ("y",)).values_in_words("y"), Request(Moments(), ("y",)).values_in_words("y")
+        ('0 or 1', 'a number')
+        """
+        support, limits = self.support_of(name), self.values_of(name)
+        if limits is not None:
+            support = replace(support, low=max(support.low, limits[0]), high=min(support.high, limits[1]))
+        words: Sequence[str] = self.labels_of(name) or ()
+        if not words and support.finite and support.high - support.low == 1:
+            words = f"{support.low:g}", f"{support.high:g}"
+        if not words:
+            return str(support).removesuffix(" (finite)")
+        if len(words) > _SHOWN_LABELS:
+            return f"{', '.join(words[:_SHOWN_LABELS])} or another of {len(words)} labels"
+        return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
     def scaled(self, place: int, x: Any) -> Any:
         """Return values, or an expression, of the column at a place on its public scale."""

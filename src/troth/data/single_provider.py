@@ -38,8 +38,7 @@ def read_own(
         The one day that all rows are of, where it is known; then the column of days may be missing.
     """
     place, kind, have = _own_file(file, format)
-    if request.provider not in have:
-        request = replace(request, provider=None)
+    request = replace(request, own=True, provider=request.provider if request.provider in have else None)
     if day is not None and request.day not in have:
         request = replace(request, day=None)
     reports, _ = read_reports(str(file), request, format=kind, provider=provider)
@@ -75,9 +74,8 @@ def read_own_tasks(
         The most rows for one task: where it is one, a task that comes twice is an error.
     """
     place, kind, have = _own_file(file, format)
-    if request.provider not in have:
-        request = replace(request, provider=None)
-    table = read_rows(requested_rows(str(file), request, format=kind), request, own=True)
+    request = replace(request, own=True, provider=request.provider if request.provider in have else None)
+    table = read_rows(requested_rows(str(file), request, format=kind), request)
     if request.provider is not None:
         _refuse_others(table, request.provider, provider)
     spelled, codes = table.names(str(request.day), "task")

@@ -87,12 +87,11 @@ def read_tasks(data: Any, request: Request, rows: int | None = 1) -> TaskReports
 
 @dataclass(frozen=True)
 class TaskRows:
-    """The rows of a table of tasks that have a value, checked as those of any table; ``own`` of one provider's file."""
+    """The rows of a table of tasks that have a value, checked as those of any table."""
 
     request: Request
     located: Located
     rows: Rows
-    own: bool = False
 
     @property
     def dropped(self) -> int:
@@ -163,7 +162,8 @@ class TaskRows:
         for row in np.flatnonzero(reports == first)[:_SHOWN].tolist():
             file, number = self.place(row)
             by_file.setdefault(file, []).append(f"{number:,}")
-        rows = [f"rows {', '.join(numbers)}" + f" of {file}" * (not self.own) for file, numbers in by_file.items()]
+        own = self.request.own
+        rows = [f"rows {', '.join(numbers)}" + f" of {file}" * (not own) for file, numbers in by_file.items()]
         listed = f"column {self.request.day!r}, {'; '.join(rows)}"
         others = "1 other report has" if len(many) == 2 else f"{len(many) - 1:,} other reports have"
         more = f" {others} too many rows as well." if len(many) > 1 else ""
@@ -177,7 +177,7 @@ class TaskRows:
         raise DataError(f"{spell(first)} {problem}{remedy}.{more}")
 
 
-def read_rows(located: Located, request: Request, *, own: bool = False) -> TaskRows:
+def read_rows(located: Located, request: Request) -> TaskRows:
     """Read the rows of a table of tasks that have a value; refuse the table if some have values that cannot be used."""
     if located.table.num_rows == 0:
         raise DataError("there are no reports: the data have no rows")
@@ -186,7 +186,7 @@ def read_rows(located: Located, request: Request, *, own: bool = False) -> TaskR
     located.refuse(adder.problems)
     if len(rows.numbers) == 0:
         raise DataError("there are no reports: no row has a value")
-    return TaskRows(request, located, rows, own)
+    return TaskRows(request, located, rows)
 
 
 def in_order(spelled: list[str], codes: Places, canonical: Callable[[str], str]) -> tuple[list[str], Places]:

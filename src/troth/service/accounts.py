@@ -300,7 +300,7 @@ def find_link(tx: Connection, secret: str) -> Row[Any]:
     return link
 
 
-_DEAD_LINK = "this link is unknown, was used already or has expired; ask for a new one"
+_DEAD_LINK = "this link is incomplete or unknown, was used already or has expired; ask for a new one"
 
 
 def use_sign_in_link(tx: Connection, secret: str, password: str | None = None) -> str:

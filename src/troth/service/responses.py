@@ -32,14 +32,20 @@ class Amount:
 
     Examples
     --------
-    >>> str(Amount(264_49, 2))
-    '264.49'
+    >>> amount = Amount(1264_49, 2)
+    >>> str(amount), amount.plain
+    ('1,264.49', '1264.49')
     """
 
     minor: int
     decimals: int
 
     def __str__(self) -> str:
+        return to_text(self.minor, self.decimals, ",")
+
+    @property
+    def plain(self) -> str:
+        """As programs read it."""
         return to_text(self.minor, self.decimals)
 
 
@@ -47,7 +53,7 @@ Id = Annotated[str, Field(pattern="^[0-9a-f]{16}$", examples=["f807dc2bef88f3ea"
 Time = Annotated[str, Field(examples=["2026-05-04T12:00:00.000000Z"], json_schema_extra={"format": "date-time"})]
 Money = Annotated[
     Amount,
-    PlainSerializer(str, return_type=str),
+    PlainSerializer(lambda amount: amount.plain, return_type=str),
     WithJsonSchema({"type": "string", "pattern": "^-?[0-9]+([.][0-9]+)?$", "examples": ["264.49"]}),
 ]
 Hash = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]

@@ -46,6 +46,8 @@ _SIGNATURES = {
     b"\xd0\xcf\x11\xe0": "an old office document",
     b"SQLite format 3": "an SQLite database",
 }
+_WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # or archives and documents, of which none is read here
+_AS_CSV = "save the sheet as CSV UTF-8 and send that"
 _OF_KIND = {"parquet": b"PAR1", "arrow": b"ARROW1"}
 _OF_SUFFIX = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"}
 
@@ -333,13 +335,18 @@ def _read_statistics(campaign: Campaign, path: Path, shown: str, provider: str, 
 
 
 def _refuse_disguise(path: Path, shown: str, kind: str) -> None:
-    """Refuse a file whose first bytes are of another format than its name says."""
+    """Refuse a spreadsheet, and a file whose first bytes are of another format than its name says."""
+    if kind == "sheet":
+        raise UploadError(415, f"{shown}: spreadsheets are not read here; {_AS_CSV}")
     with path.open("rb") as file:
         head = file.read(16)
     expected = _OF_SUFFIX.get(Path(shown).suffix.lower()) or _OF_KIND.get(kind)
     for signature, what in _SIGNATURES.items():
         if head.startswith(signature) and signature != expected:
-            raise UploadError(415, f"{shown}: is {what}, not what its name says; give it the right ending")
+            wrong = "not what its name says; give it the right ending"
+            if signature in _WORKBOOKS:
+                wrong = f"which is not read here; {_AS_CSV}"
+            raise UploadError(415, f"{shown}: is {what}, {wrong}")
 
 
 def digest_of(path: Path) -> str:

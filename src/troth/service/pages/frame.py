@@ -114,7 +114,7 @@ def error_page(request: Request, status: int, message: str) -> Response:
     link = request.url.path.startswith(("/join/", "/enter/"))
     titles = {403: "Not permitted", 404: "Not found", 409: "Not possible now", 413: "Too large"}
     title = titles.get(status, "That did not work" if status < 500 else "Something went wrong")
-    if link and status in (404, 422):
+    if link and status == 404:
         title = "This link does not work"
     if is_part(request):
         return HTMLResponse(environment.get_template("part_problem.html").render(problem=message), status)

@@ -53,13 +53,14 @@ def round_page(visit: Visit, campaign: str, number: int) -> Response:
     """Show a round to a provider: what it has sent, and where to send more."""
     with visit.store.read() as tx:
         row, member = campaigns.joined(tx, visit.user, campaign)
-        round_row = rounds.find_round(tx, campaign, number)
-        submissions = views.submissions_of(tx, campaigns.terms_of(row), member, round_row)
+        terms, round_row = campaigns.terms_of(row), rounds.find_round(tx, campaign, number)
+        submissions = views.submissions_of(tx, terms, member, round_row)
         report = next((each.id for each in submissions if each.confirmed is not None), None)
         context = {
             "view": views.campaign_for(tx, row, member),
             "round": views.joined_round(round_row, report),
             "submissions": submissions,
+            "columns": {name: terms.request.values_in_words(name) for name in terms.columns if name is not None},
             "payment": views.own_payments(tx, row, member, [round_row]).get(number),
             "limits": visit.settings.limits,
         }

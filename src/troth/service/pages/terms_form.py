@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from troth.campaigns.money import minor_unit
 from troth.core.errors import TrothError
 from troth.core.settings import parse_number
 from troth.mechanisms import DEFAULT_RULE, RULES, offered_rules
@@ -21,12 +22,19 @@ DEFAULT_FAMILY = next(
     name for name, each in FAMILIES.items() if isinstance(each, GuessesFromColumn) and not each.independent_rows
 )
 """The first family for a column whose providers may differ, as `troth init` proposes."""
+_PROVIDERS = 5  # that the preview expects, unless somebody says otherwise
 _whole = Whole("", 0).parse  # text as whole options have it
 
 
 def options_of(rule: str) -> dict[str, Option]:
     """Return the options that the form asks for, by the names of their fields."""
     return {f"option_{key}": option for key, option in settings_of(rule).items() if option.in_form}
+
+
+def _first_options(rule: str) -> dict[str, str]:
+    """Return what an untouched form says of a rule's options, by field: what `troth init` writes."""
+    first = RULES[rule].first_defaults(_PROVIDERS)
+    return {name: str(first.get(option.key, option.text)) for name, option in options_of(rule).items()}
 
 
 def parameters_of(family: str) -> dict[str, Parameter]:
@@ -36,12 +44,11 @@ def parameters_of(family: str) -> dict[str, Parameter]:
 
 def blank(family: str = DEFAULT_FAMILY, rule: str = DEFAULT_RULE) -> dict[str, str]:
     """Return what an untouched form says, by the names of its fields."""
-    empty = "name about days task price tasks intercept scales levels rows values_low values_high toml"
+    empty = "name about decimals days task price tasks intercept scales levels rows values_low values_high toml"
     typed = dict.fromkeys([*empty.split(), "publish_at_once", "share_ledger"], "")
-    typed |= {"budget": "1000.00", "currency": "EUR", "decimals": "2", "budget_per": "campaign"}
+    typed |= {"budget": "1000.00", "currency": "EUR", "budget_per": "day"}
     typed |= {"daily": "yes" if RULES[rule]().days > 1 else "", "family": family, "rule": rule}
-    typed |= {"providers": "5", "expected": "50", **_columns_of(family)}
-    typed |= {name: option.text for name, option in options_of(rule).items()}
+    typed |= {"providers": str(_PROVIDERS), "expected": "50", **_columns_of(family), **_first_options(rule)}
     return typed | {name: parameter.text for name, parameter in parameters_of(family).items()}
 
 
@@ -79,7 +86,8 @@ def terms_of(typed: dict[str, str]) -> dict[str, Any]:
         if not typed[key]:
             raise InvalidError.in_terms("campaign", key, "is missing")
     campaign: dict[str, Any] = {key: typed[key] for key in ("name", "about", "budget", "currency") if typed[key]}
-    campaign["decimals"] = _read("campaign", "decimals", _whole, typed["decimals"] or "2")
+    if typed["decimals"]:
+        campaign["decimals"] = _decimals(typed["decimals"], typed["currency"])
     terms = {"campaign": campaign, "model": _model(typed), "mechanism": _rule(typed)}
     if typed["daily"]:
         terms["data"] = {"day": "day"}
@@ -97,6 +105,15 @@ def terms_of(typed: dict[str, str]) -> dict[str, Any]:
     if limits:
         terms["limits"] = limits
     return terms
+
+
+def _decimals(text: str, currency: str) -> int:
+    """Return the decimals of a currency, which ISO 4217 says where it lists the currency."""
+    decimals: int = _read("campaign", "decimals", _whole, text)
+    if (listed := minor_unit(currency, otherwise=decimals)) != decimals:
+        problem = f"{currency} has {listed} by ISO 4217, not {decimals}; leave this empty"
+        raise InvalidError.in_terms("campaign", "decimals", problem)
+    return decimals
 
 
 def _model(typed: dict[str, str]) -> dict[str, Any]:
@@ -155,9 +172,10 @@ def _by_column(key: str, typed: dict[str, str], columns: list[str]) -> dict[str,
 
 def _rule(typed: dict[str, str]) -> dict[str, Any]:
     table: dict[str, Any] = {"rule": typed["rule"]}
+    first = _first_options(typed["rule"])
     for name, option in options_of(typed["rule"]).items():
         left_out = typed["task"] or option.kind == "flag"  # tasks have other defaults
-        if (typed[name] or option.kind == "flag") and not (left_out and typed[name] == option.text):
+        if (typed[name] or option.kind == "flag") and not (left_out and typed[name] == first[name]):
             table[option.key] = _read("mechanism", option.key, option.parse, typed[name])
     return table
 

@@ -22,7 +22,7 @@ from troth.campaigns.toml import to_toml
 from troth.cli.output import print_result
 from troth.core.errors import DataError
 from troth.data import Request, read_reports
-from troth.results.formats import printable
+from troth.core.formats import printable
 
 B = troth.models.Bernoulli(1, 1)
 C3 = troth.models.Categorical([1, 1, 1])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from troth.audits.simulate import audit
 from troth.audits.strategies import Lie, as_strategy
+from troth.core.formats import number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,7 +29,8 @@ class Comparison:
         head = " " * width + "".join(f"{_short(lie):>22}" for lie in self.lies)
         lines = ["gain of each lie in percent of the cap; * gains significantly", head]
         for name, audited in self.audits.items():
-            cells = (f"{100 * audited[lie].gain:+.1f}{'*' if audited[lie].low > 0 else ' '}" for lie in self.lies)
+            found = [audited[lie] for lie in self.lies]
+            cells = (f"{number(100 * f.gain, 1, sign=True)}{'*' if f.low > 0 else ' '}" for f in found)
             lines.append(f"{name:<{width}}" + "".join(f"{cell:>22}" for cell in cells))
         return "\n".join(lines)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from troth.core.formats import number
 from troth.core.notebook import html_table
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Audit:
         honest = self.findings[0].truth if self.findings else float("nan")
         return (
             f"{type(self.rule).__name__}: {self.simulations:,} simulations, in units of the cap; the honest earn "
-            f"{honest:.3f}, an empty report {self.empty_share:.3f}"
+            f"{number(honest, 3)}, an empty report {number(self.empty_share, 3)}"
         )
 
     def __str__(self) -> str:
@@ -87,8 +88,9 @@ class Audit:
         lines = [self.title, head, "-" * len(head)]
         for f in self.findings:
             refused = f", refused {f.refused:.0%}" if f.refused else ""
-            interval = f"[{f.low:+.4f}, {f.high:+.4f}]"
-            numbers = f"{f.earned:>7.3f} {f.gain:>+8.4f} {interval:>19} {f.detectable:>11.4f}"
+            gain, low, high = (number(each, sign=True) for each in (f.gain, f.low, f.high))
+            interval = f"[{low}, {high}]"
+            numbers = f"{number(f.earned, 3):>7} {gain:>8} {interval:>19} {f.detectable:>11.4f}"
             lines.append(f"{f.lie:<{wide}} {numbers}  {verdict_in_words(f.verdict)}{refused}")
         return "\n".join(lines)
 
@@ -97,8 +99,8 @@ class Audit:
         rows = [
             (
                 f.lie,
-                f"{f.earned:.3f}",
-                *(f"{x:+.4f}" for x in (f.gain, f.low, f.high)),
+                number(f.earned, 3),
+                *(number(x, sign=True) for x in (f.gain, f.low, f.high)),
                 f"{f.detectable:.4f}",
                 verdict_in_words(f.verdict),
             )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.audits.findings import verdict_in_words
+from troth.core.formats import number
 from troth.history.drift import shelf_life
 from troth.history.stretches import SPLITS
 
@@ -161,7 +162,7 @@ class Backtest:
 
     def log_score_text(self, digits: int) -> str:
         """Return the log score for a table, or that it is not comparable with others."""
-        return "not comparable" if self.measure is None else f"{self.log_score:.{digits}f}"
+        return "not comparable" if self.measure is None else number(self.log_score, digits)
 
     @property
     def incentive(self) -> float:
@@ -257,12 +258,12 @@ class Backtest:
         ]
         for f in self.overall:
             worst = self.worst(f.lie)
-            interval = f"[{100 * f.low:+.2f}, {100 * f.high:+.2f}]"
+            interval = f"[{_percent(f.low)}, {_percent(f.high)}]"
             mark = f" {verdict_in_words(worst.verdict)}" if worst.verdict == "gains" else ""
             who = worst.provider if np.ptp([each.gain for each in self.findings if each.lie == f.lie]) > 0 else "all"
             lines.append(
-                f"{f.lie:<34} {100 * f.gain:>+7.2f} {interval:>17} {100 * f.detectable:>9.2f}  "
-                f"{verdict_in_words(f.verdict):<16} {who} {100 * worst.gain:+.2f}{mark}"
+                f"{f.lie:<34} {_percent(f.gain):>7} {interval:>17} {100 * f.detectable:>9.2f}  "
+                f"{verdict_in_words(f.verdict):<16} {who} {_percent(worst.gain)}{mark}"
             )
         lines += ["", *self._drift_table(), *filter(None, [self.shelf_life]), *map(str, self.trends)]
         return "\n".join([*lines, *self.omissions, self.verdict, HONEST_PAST, INDEPENDENT_PAST])
@@ -290,9 +291,9 @@ class Backtest:
         lines = [f"{'stretch':<28} {'fitted on':>9} {'honest':>7} {columns}the lie that gained most"]
         for each in self.stretches:
             span = f"{each.first} to {each.last}"
-            scores = f"{each.log_score:>10.2f} {each.oldest_score:>10.2f}  " if scored else ""
+            scores = f"{number(each.log_score, 2):>10} {number(each.oldest_score, 2):>10}  " if scored else ""
             lines.append(
-                f"{span:<28} {each.fitted_days:>9} {100 * each.truth:>7.1f} {scores}{each.lie} {100 * each.gain:+.2f}"
+                f"{span:<28} {each.fitted_days:>9} {100 * each.truth:>7.1f} {scores}{each.lie} {_percent(each.gain)}"
             )
         return lines
 
@@ -332,6 +333,11 @@ class Backtest:
         from troth.history.plots import plot_backtest
 
         return plot_backtest(self, path)
+
+
+def _percent(share: float) -> str:
+    """Return a share of the cap in percent, with its sign."""
+    return number(100 * share, 2, sign=True)
 
 
 def _plain(finding: PastFinding | Stretch | Age | Trend) -> dict[str, Any]:

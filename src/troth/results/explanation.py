@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from troth.core.contract import HasReduction, explains_target
-from troth.core.reductions.reduction import FitsCoefficients, SaysSummary, few_digits
+from troth.core.formats import counted, few_digits, number, printable, share
+from troth.core.reductions.reduction import FitsCoefficients, SaysSummary
 from troth.data.request import level_names
-from troth.results.formats import counted, number, printable, share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -145,7 +145,7 @@ def _equation(campaign: Campaign, reduction: FitsCoefficients, summary: Array) -
         if name is not None:
             parts.append(f" {'−' if slope < 0 else '+'} {few_digits(abs(size * slope / scale), 3)} × {name}")
     terms = "".join(parts[:_FEATURES]) + " + …" * (len(parts) > _FEATURES)
-    return f"{reduction.predicts.format(label)} ≈ {few_digits(constant, 3)}{terms}".replace("≈ -", "≈ −")
+    return f"{reduction.predicts.format(label)} ≈ {few_digits(constant, 3)}{terms}"
 
 
 def strip(line: Line) -> str:

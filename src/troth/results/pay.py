@@ -19,12 +19,13 @@ from troth.campaigns.terms import Campaign, beside
 from troth.campaigns.verify import campaign_of, check_ledger, check_tasks
 from troth.core.contract import HasReduction, Model, check_is_model
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
+from troth.core.formats import counted
 from troth.core.reductions import Moments
 from troth.data import Report, read_reports
 from troth.data.files import find_files
 from troth.data.gather import gather_reports
 from troth.data.request import Request, listed
-from troth.results.formats import counted
+from troth.models import similar_family
 from troth.results.result import Result
 from troth.results.tasks import TaskResult, file_beside, recorded_file
 
@@ -135,6 +136,9 @@ def pay(
             needs = "a model, and for tasks a price or a budget"
             example = 'pay(frame, model, provider=…, task=…, price="0.05")'
         raise ParameterError(f"pay needs {needs}, such as {example}")
+    if isinstance(model, str):
+        named = f"troth.models.{similar_family(model)}(…)"
+        raise ParameterError(f"{model!r} is a name, not a model: give an object, such as {named}")
     check_is_model(model)
     if isinstance(rule, type):
         raise ParameterError(f"{rule.__name__} is a class, not a rule: give an object, {rule.__name__}(…)")

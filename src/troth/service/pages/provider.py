@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Row
 from starlette.responses import Response
 
 from troth.campaigns.toml import to_toml
+from troth.core.formats import money
 from troth.results.pictures import Bar, Picture, draw_bars
 from troth.service import campaigns, incoming, lanes, rounds, upload_queue, views
 from troth.service.errors import InvalidError
@@ -145,5 +146,5 @@ def _draw_rounds(lines: list[dict[str, Any]]) -> Picture:
     bars = []
     for line in reversed(lines[-_MOST_ROUNDS:]):
         label, payment = line["round"].day or f"round {line['round'].number}", line["payment"]
-        bars.append(Bar(str(label), str(payment.payment), payment.share, payment.empty_share, payment.cap.minor))
+        bars.append(Bar(str(label), money(payment.payment), payment.share, payment.empty_share, payment.cap.minor))
     return draw_bars("Your payments beside caps, the last round first", bars)

@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from troth.campaigns.describe import describe_campaign
+from troth.campaigns.describe import describe_campaign, with_first_defaults
 from troth.campaigns.ledger import Ledger, LedgerError, locked, read_ledger, sweep
 from troth.campaigns.rounds import pay_rounds, used_seeds
 from troth.campaigns.seed import Secret, load_secret, record_use, secret_path
@@ -70,7 +70,7 @@ def pay(
     model
         One of `troth.models`, or a custom model.
     rule
-        A rule or its name; by default the one of a campaign file that names none.
+        A rule or its name; by default the one that `troth init` writes, with the options for as many reports.
     provider, day
         The columns of providers' names and of days. Files without a provider column are named after their providers.
     budget
@@ -145,8 +145,11 @@ def pay(
     campaign = describe_campaign(data, **arguments | {"terms": terms or {}})
     if task is not None:
         return pay_task_campaign(campaign, data, public, **options)
-    ended = final if final is not None else ledger is None
-    return _pay(campaign, _read(campaign, data, watch), final=ended, watch=watch, **options)
+    ended, reports = final if final is not None else ledger is None, _read(campaign, data, watch)
+    if rule is None and not (terms or {}).get("mechanism"):
+        begun = {} if ledger is None else _begun_terms(Path(ledger))
+        campaign = with_first_defaults(campaign, len(reports), begun.get("mechanism"))
+    return _pay(campaign, reports, final=ended, watch=watch, **options)
 
 
 def _refuse_unfit(result: Result) -> bool:
@@ -355,13 +358,22 @@ def _refuse_paid_elsewhere(campaign: Campaign, path: Path, reports: TaskReports)
 
 def _is_of(campaign: Campaign, ledger: Path) -> bool:
     """Whether a ledger is one of tasks of a campaign with this name, about the same columns."""
-    with ledger.open("rb") as lines:
-        try:
-            terms = json.loads(lines.readline())["terms"]
-            there = terms["campaign"]["name"], terms["data"]["task"], terms["model"]["columns"]
-        except (ValueError, LookupError, TypeError):
-            return False
+    terms = _begun_terms(ledger)
+    try:
+        there = terms["campaign"]["name"], terms["data"]["task"], terms["model"]["columns"]
+    except (LookupError, TypeError):
+        return False
     return there == (campaign.name, campaign.task, campaign.terms["model"].get("columns"))
+
+
+def _begun_terms(ledger: Path) -> dict[str, Any]:
+    """Return the terms in the first line of a ledger; empty if there are none, or nothing is there yet."""
+    try:
+        with ledger.open("rb") as lines:
+            terms = json.loads(lines.readline())["terms"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return {}
+    return terms if isinstance(terms, dict) else {}
 
 
 def _read(campaign: Campaign, data: Any, watch: Watch | None, skip: Collection[Path] = ()) -> list[Report]:

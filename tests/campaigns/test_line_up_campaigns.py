@@ -75,9 +75,10 @@ def test_one_round_is_paid_explained_and_verified(rule: troth.Rule, tmp_path: Pa
 
 
 def test_without_a_rule_few_reports_have_as_many_decoys_as_init_writes(tmp_path: Path) -> None:
-    def decoys(days: int, *rule: Any, **options: Any) -> Any:
-        day: dict[str, Any] = {"provider": "clinic", "day": "day", "budget": "9.00", "seed": 1}
-        return troth.pay(table(days), troth.models.Bernoulli(2, 2), *rule, **day, **options).campaign.rule.decoys
+    def decoys(days: int, rule: Any = None, **options: Any) -> Any:
+        columns: dict[str, Any] = {"provider": "clinic", "day": "day", "budget": "9.00", "seed": 1}
+        paid: Any = troth.pay(table(days), troth.models.Bernoulli(2, 2), rule, **columns, **options)
+        return paid.campaign.rule.decoys
 
     assert (decoys(2), decoys(26)) == (4999, 999)
     assert decoys(2, "LineUp") == decoys(2, troth.LineUp()) == 999

@@ -21,8 +21,8 @@ from troth.campaigns.ledger import Ledger, LedgerError
 from troth.campaigns.toml import to_toml
 from troth.cli.output import print_result
 from troth.core.errors import DataError
+from troth.core.formats import printable
 from troth.data import Request, read_reports
-from troth.results.formats import printable
 
 B = troth.models.Bernoulli(1, 1)
 C3 = troth.models.Categorical([1, 1, 1])

@@ -532,6 +532,9 @@ def test_a_class_or_a_name_is_refused_in_a_sentence(wrong: Any) -> None:
     for call in calls:
         with pytest.raises(troth.ParameterError, match="Bernoulli.* is a (class|name), not a model: give"):
             call()
+    misspelt: Any = "varyingbernouli"
+    with pytest.raises(troth.ParameterError, match=r"such as troth\.models\.VaryingBernoulli\(…\)"):
+        troth.pay({"who": ["a", "b"], "x": [1, 0]}, misspelt, provider="who", budget="1")
     rule: Any = troth.LineUp
     with pytest.raises(troth.ParameterError, match="LineUp is a class, not a rule"):
         troth.pay({"who": ["a", "b"], "x": [1, 0]}, troth.models.Bernoulli(1, 1), rule, provider="who", budget="1")

@@ -72,3 +72,18 @@ def test_one_round_is_paid_explained_and_verified(rule: troth.Rule, tmp_path: Pa
     assert text.index("your data better") < text.index("log PMI")
     troth.verify(result.ledger)
     assert "fit best" in result.write_page(tmp_path / "page.html", simulations=2).read_text()
+
+
+def test_without_a_rule_few_reports_have_as_many_decoys_as_init_writes(tmp_path: Path) -> None:
+    def decoys(days: int, rule: Any = None, **options: Any) -> Any:
+        columns: dict[str, Any] = {"provider": "clinic", "day": "day", "budget": "9.00", "seed": 1}
+        paid: Any = troth.pay(table(days), troth.models.Bernoulli(2, 2), rule, **columns, **options)
+        return paid.campaign.rule.decoys
+
+    assert (decoys(2), decoys(26)) == (4999, 999)
+    assert decoys(2, "LineUp") == decoys(2, troth.LineUp()) == 999
+    assert decoys(2, terms={"mechanism": {"rivals": 2}}) == 999
+    ledger = tmp_path / "ledger.jsonl"
+    assert decoys(2, ledger=ledger, anyway=True) == 4999
+    assert decoys(26, ledger=ledger, anyway=True) == 4999
+    assert troth.verify(ledger).campaign.rule.decoys == 4999  # type: ignore[attr-defined]

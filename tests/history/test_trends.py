@@ -53,7 +53,7 @@ def test_few_days_missing_days_and_constant_gains() -> None:
 
 
 def test_in_words() -> None:
-    assert "double gains more as time goes on: -1.0% of the cap" in str(Trend("double", -0.01, 0.03, 0.05, 0.01))
+    assert "double gains more as time goes on: −1.0% of the cap" in str(Trend("double", -0.01, 0.03, 0.05, 0.01))
     assert "double costs less as time goes on" in str(Trend("double", -0.05, -0.01, 0.05, 0.01))
 
 

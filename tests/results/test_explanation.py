@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -115,3 +116,22 @@ def test_a_small_share_does_not_pass_for_nothing() -> None:
     terms = {"decoys": 999.0, "above": 807.0, "tied": 9.0}
     figures = Figures(log_pmi=-13.0, score=0.0, low=0.0, high=1.0, terms=terms, share=0.0012, empty_share=0.2)
     assert troth.LineUp().steps(figures)[1].meaning.endswith("with probability 0.12%: you are paid 0.12% of your cap.")
+
+
+def test_numbers_have_a_true_minus_and_amounts_have_separators() -> None:
+    table = {"clinic": CLINICS, "x": (generator(1).normal(-3, 1, 24)).tolist()}
+    model = models.Normal(mean=0, scale=5, noise=1)
+    result = troth.pay(table, model, RULE, provider="clinic", budget="1000000", seed=1)
+    text = str(result) + data_in_words(result, None, "a") + result.explain("a")
+    assert "Your mean is −" in text
+    for amount in result.totals.values():
+        assert f"{amount // 100:,}." in text
+        assert f",{amount // 100}." in result.to_csv()
+    shown = [
+        str(troth.audit(model, RULE, rows=[8] * 3, simulations=50)),
+        str(troth.check_fit(model, result.campaign.statistics_of(model, [r.summary for r in result.reports]))),
+        re.sub("<[^>]*>", " ", result.to_html()),
+    ]
+    for each in (text, *shown):
+        assert re.search(r"[ >\[(]-\d+\.\d", each) is None, each
+    assert "−" in shown[0]

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jinja2 import PackageLoader
 
 import troth
 from troth.core.reductions import Counts, Moments
 from troth.core.support import Support
 from troth.results.replays import LESS, _fewer, _last_scene, _Lie, replay_lies
+from troth.results.templating import make_environment
 
 EVEN = troth.models.Bernoulli(2, 2)
 NAMES = ("Ash", "Birch", "Elm", "Fir", "Oak")
@@ -111,6 +113,71 @@ def test_a_gain_in_one_round_is_said_to_be_chance() -> None:
     assert "often due to chance" in str(replace(verdict, better_with_less={"Ash": 0.1}))
     silent = replace(verdict, better_with_less={}, gain_of_less={"send half": -0.1})
     assert "often due to chance" not in str(silent)
+    one = str(replace(silent, better_with_less={"Ash": 0.1})).splitlines()
+    assert ["often due to chance" in line for line in one[-3:]] == [False, True, False]  # under Ash, not under a loss
+
+
+@pytest.mark.parametrize(("gain", "contradicted"), [(0.067, True), (0.019, False), (-0.1, False)])
+def test_a_verdict_does_not_contradict_what_less_would_have_paid(gain: float, contradicted: bool) -> None:
+    result = paid(20, EVEN)
+    verdict = replace(result.verdict, gain_of_less={"send a tenth": -0.3, "send half": gain})
+    object.__setattr__(result, "verdict", verdict)
+    assert verdict.word == "fits"
+    assert verdict.supports is not contradicted
+    assert ("but in this round sending less would have paid more on average" in str(verdict)) is contradicted
+    page = result.to_html()
+    assert ("so that telling the truth pays best" in page) is not contradicted
+    assert ("Sending less would have paid more" in page) is contradicted
+    assert ("or the model is wrong: if it is right, no lie gains in expectation" in page) is contradicted
+    assert "but on day 29 sending less" in replace(verdict, days=30, last_day=29).meaning or not contradicted
+
+
+@pytest.mark.parametrize(
+    ("model", "values", "advice"),
+    [
+        (troth.models.Bernoulli(1, 1), False, "choose a family whose providers may differ, as troth init does; "),
+        (troth.models.VaryingBernoulli(), False, ""),
+        (troth.models.Normal(mean=0, scale=1, noise=1), True, "choose a family whose providers may differ"),
+        (
+            troth.models.VaryingNormal(mean=0, scale=1, noise=1),
+            True,
+            "if a few values are extreme, declare [limits] ",
+        ),
+    ],
+)
+def test_a_remedy_is_not_what_the_model_does_already(model: Any, values: bool, advice: str) -> None:
+    table = rounds(20)
+    table["x"] = table["x"] + 0.5 if values else table["x"]
+    verdict = troth.pay(table, model, provider="who", columns="x", budget="50", seed=1).verdict
+    assert verdict.advice.startswith(advice)
+    assert bool(verdict.advice) == bool(advice)
+    assert verdict.remedy.endswith("or learn the model from past days with troth fit")
+
+
+@pytest.mark.parametrize(("p", "shown"), [(4 / 401, "0.00998"), (20 / 401, "0.0499"), (21 / 401, "0.052")])
+def test_p_is_on_its_own_side_of_a_limit(p: float, shown: str) -> None:
+    result = paid(20, EVEN)
+    fit = result.verdict.fit
+    assert fit is not None
+    verdict = replace(result.verdict, fit=replace(fit, p_value=p))
+    object.__setattr__(result, "verdict", verdict)
+    assert f"{verdict.word} (p = {shown})" in str(verdict)
+    assert f"p = {shown}:" in result.to_html()
+    plain = {**verdict.to_dict(), "meaning": verdict.meaning, "remedy": verdict.remedy, "notes": []}
+    template = make_environment(PackageLoader("troth.service")).from_string(
+        '{% import "parts.html" as parts %}{{ parts.verdict(verdict) }}'
+    )
+    assert f"p = {shown}." in template.render(verdict=plain)
+
+
+@pytest.mark.parametrize(("gain", "named", "said"), [(-0.1, {}, False), (0.01, {}, True), (-0.1, {"Ash": 0.1}, True)])
+def test_the_service_says_chance_where_something_gained(gain: float, named: dict[str, float], said: bool) -> None:
+    verdict = replace(paid(20, EVEN).verdict, gain_of_less={"send half": gain}, better_with_less=named)
+    template = make_environment(PackageLoader("troth.service")).from_string(
+        '{% import "parts.html" as parts %}{{ parts.verdict(verdict) }}'
+    )
+    shown = template.render(verdict={**verdict.to_dict(), "meaning": verdict.meaning, "notes": []})
+    assert ("often due to chance" in shown) is said is ("often due to chance" in str(verdict))
 
 
 @pytest.mark.parametrize(

@@ -303,7 +303,7 @@ def test_tasks_from_a_shell(analyst: Person, tmp_path: Path) -> None:
     for name, person in people.items():
         sent = person.json("submit", campaign, files[name], "--yes", "--receipt", tmp_path / f"{name}.json")
         assert sent["rows"] == 20
-    assert "model fits" in analyst.run("round", "close", campaign)
+    assert "fits (p = " in analyst.run("round", "close", campaign)
     assert "no round is published yet" in people["Kit"].run("why", campaign, code=1)
     analyst.run("round", "publish", campaign)
     why = people["Kit"].run("why", campaign)
@@ -317,6 +317,43 @@ def test_tasks_from_a_shell(analyst: Person, tmp_path: Path) -> None:
     written = analyst.json("export", campaign, tmp_path / "out")
     assert "ledger.tasks.parquet" in written
     assert ": valid. " in analyst.run("verify", tmp_path / "out" / "ledger.jsonl")
+
+
+def test_a_name_that_is_the_role_is_said_once(service: Running, tmp_path: Path) -> None:
+    words = ("login", service.url, "--name", "analyst", "--password-stdin")
+    assert "as analyst; the token" in Person(tmp_path).run(*words, say=PASSWORD + "\n")
+
+
+def test_a_campaign_of_init_is_created_and_stopped_as_pay_would(analyst: Person, tmp_path: Path) -> None:
+    made = Path(analyst.json("init", tmp_path / "odd", "--family", "Bernoulli")["campaign"])
+    made.write_text(
+        made.read_text().replace("Example: did the patient improve?", "odd one").replace('"1000', '"100000')
+    )
+    created = analyst.done("create", made)
+    assert "commitment is left out: the service makes its own secret" in created.stderr
+    campaign = created.stdout.strip()
+    people = {name: Person(tmp_path / name) for name in ("Alder", "Beech", "Cedar", "Larch", "Maple")}
+    for name, person in people.items():
+        link = analyst.run("invite", campaign, name, "--identity", "contract 7").strip()
+        person.run("join", link, "--password-stdin", say=PASSWORD)
+    analyst.run("round", "open", campaign)
+    for ones, (name, person) in zip((30, 28, 31, 29, 1), people.items(), strict=True):
+        person.run("submit", campaign, _rows(tmp_path / f"{name}.csv", ones, 40 - ones), "--yes")
+    dry = analyst.done("round", "close", "odd one", "--dry-run")
+    assert dry.returncode == 3
+    assert re.search(r"would pay \d\d,\d{3}\.\d\d EUR to 5 providers\n", dry.stdout)
+    assert re.search(r"does not fit \(p = 0\.00\d+\): ", dry.stdout)
+    assert "on average over providers  send a tenth: " in dry.stdout
+    assert "this was a dry run" in dry.stderr
+    assert "troth round close 'odd one' 1 --anyway pays regardless" in dry.stderr
+    assert analyst.done("round", "close", campaign, "--dry-run", "--anyway").returncode == 0
+    stopped = analyst.done("round", "close", campaign)
+    assert stopped.returncode == 3
+    assert "nothing was paid" in stopped.stderr
+    assert "troth round set-aside" in stopped.stderr
+    assert f"troth round close {campaign} 1 --anyway pays regardless" in stopped.stderr
+    assert "round 1: paid" in analyst.run("round", "close", campaign, "--anyway")
+    assert re.search(r"Alder +40 .* \d,\d{3}\.\d\d\n", analyst.run("payments", campaign))
 
 
 class Batches:

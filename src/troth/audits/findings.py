@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from troth.audits.plots import heat_map, plot_audit
+from troth.core.formats import number
 from troth.core.notebook import html_table
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class Audit:
         honest = self.findings[0].truth if self.findings else float("nan")
         return (
             f"{type(self.rule).__name__}: {self.simulations:,} simulations, in units of the cap; the honest earn "
-            f"{honest:.3f}, an empty report {self.empty_share:.3f}"
+            f"{number(honest, 3)}, an empty report {number(self.empty_share, 3)}"
         )
 
     def __str__(self) -> str:
@@ -82,8 +83,9 @@ class Audit:
         lines = [self.title, head, "-" * len(head)]
         for f in self.findings:
             refused = f", refused {f.refused:.0%}" if f.refused else ""
-            interval = f"[{f.low:+.4f}, {f.high:+.4f}]"
-            numbers = f"{f.earned:>7.3f} {f.gain:>+8.4f} {interval:>19} {f.detectable:>11.4f}"
+            gain, low, high = (number(each, sign=True) for each in (f.gain, f.low, f.high))
+            interval = f"[{low}, {high}]"
+            numbers = f"{number(f.earned, 3):>7} {gain:>8} {interval:>19} {f.detectable:>11.4f}"
             lines.append(f"{f.lie:<{wide}} {numbers}  {VERDICT_IN_WORDS[f.verdict]}{refused}")
         return "\n".join(lines)
 
@@ -92,8 +94,8 @@ class Audit:
         rows = [
             (
                 f.lie,
-                f"{f.earned:.3f}",
-                *(f"{x:+.4f}" for x in (f.gain, f.low, f.high)),
+                number(f.earned, 3),
+                *(number(x, sign=True) for x in (f.gain, f.low, f.high)),
                 f"{f.detectable:.4f}",
                 VERDICT_IN_WORDS[f.verdict],
             )
@@ -136,7 +138,8 @@ class Comparison:
         head = " " * width + "".join(f"{lie:>22}" for lie in short)
         lines = ["gain of each lie in percent of the cap; * gains significantly", head]
         for name, audited in self.audits.items():
-            cells = (f"{100 * audited[lie].gain:+.1f}{'*' if audited[lie].low > 0 else ' '}" for lie in self.lies)
+            findings = [audited[lie] for lie in self.lies]
+            cells = (f"{number(100 * f.gain, 1, sign=True)}{'*' if f.low > 0 else ' '}" for f in findings)
             lines.append(f"{name:<{width}}" + "".join(f"{cell:>22}" for cell in cells))
         return "\n".join(lines)
 

@@ -18,6 +18,7 @@ from troth.audits.label_frequencies import label_frequencies
 from troth.audits.tasks import draw_world, mean_over_tasks, some_tasks
 from troth.certificates.fit import Fit
 from troth.core.errors import MissingCapabilityError
+from troth.core.formats import probability, share
 from troth.mechanisms.task_lines import labels_of
 from troth.mechanisms.tasks import count_peers
 
@@ -73,13 +74,15 @@ class TaskFit(Fit):
         return f"{max(self.observed, key=self.observed.__getitem__)} would have earned more"
 
     def __str__(self) -> str:
-        lines = [f"the model {self.verdict}: p = {self.p_value:.4f} ({self.simulations:,} tasks)"]
+        lines = [
+            f"the model {self.verdict}: p = {probability(self.p_value, 4, self.level)} ({self.simulations:,} tasks)"
+        ]
         for each in self.frequencies:
-            share = f"{each.observed:8.1%} of the answers, expected {each.expected:.1%}"
-            lines.append(f"  {each.label:<38} {share}   p = {each.p_value:.4f}")
+            part = f"{each.observed:8.1%} of the answers, expected {each.expected:.1%}"
+            lines.append(f"  {each.label:<38} {part}   p = {each.p_value:.4f}")
         for name in sorted(self.observed, key=lambda each: -self.observed[each]):
-            gain, expected = self.observed[name], self.expected[name]
-            lines.append(f"  {name:<38} {gain:+8.1%} of the price, under the model {expected:+.1%}")
+            gain, expected = (share(each[name], 1, sign=True) for each in (self.observed, self.expected))
+            lines.append(f"  {name:<38} {gain:>8} of the price, under the model {expected}")
         return "\n".join(lines)
 
 

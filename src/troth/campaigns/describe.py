@@ -74,6 +74,19 @@ def describe_campaign(
     return campaign if public is None or task is not None else replace(campaign, known=campaign.read_public(public))
 
 
+def with_first_defaults(campaign: Campaign, reports: int, begun: Mapping[str, Any] | None = None) -> Campaign:
+    """Return a campaign whose rule, which nobody chose, has the options that `troth init` writes for so many reports.
+
+    ``begun`` is the table [mechanism] of a ledger that is continued: its options stay.
+    """
+    rule, mechanism = campaign.rule, campaign.plain["mechanism"]
+    options = type(rule).first_defaults(reports)
+    if begun is not None and begun.get("rule") == mechanism["rule"]:
+        options = {key: value for key, value in begun.items() if key != "rule"}
+    plain = {**campaign.plain, "mechanism": {**mechanism, **options}}
+    return replace(campaign, rule=type(rule)(**options), plain=plain)
+
+
 def _columns(
     data: Any,
     model: Model,

@@ -65,16 +65,16 @@ def to_price(amount: Any, decimals: int, what: str = "price") -> Fraction | None
     return price
 
 
-def to_text(minor: int, decimals: int, thousands: str = "") -> str:
-    """Return minor units as a decimal string, perhaps with a comma between thousands.
+def to_text(minor: int, decimals: int) -> str:
+    """Return minor units as a decimal string.
 
     Examples
     --------
-    >>> to_text(100050, 2), to_text(-7, 2), to_text(3, 0), to_text(-100050, 2, ",")
-    ('1000.50', '-0.07', '3', '-1,000.50')
+    >>> to_text(100050, 2), to_text(-7, 2), to_text(3, 0)
+    ('1000.50', '-0.07', '3')
     """
     whole, rest = divmod(abs(minor), 10**decimals)
-    text = f"{whole:{thousands}}" + (f".{rest:0{decimals}}" if decimals else "")
+    text = str(whole) + (f".{rest:0{decimals}}" if decimals else "")
     return f"-{text}" if minor < 0 else text
 
 

@@ -36,6 +36,7 @@ from troth.campaigns.tables import (
 )
 from troth.core.contract import DrawsAnswers, HasReduction, HasSummary, Model, combine
 from troth.core.errors import DataError, IncompatibleModelsError, MissingCapabilityError
+from troth.core.formats import money
 from troth.core.posterior import posterior
 from troth.core.reductions import Moments
 from troth.core.settings import CampaignError, Section, plain_copy
@@ -314,7 +315,7 @@ class Campaign:
 
     def show(self, minor: int) -> str:
         """Return minor units as people write them, with the currency."""
-        return to_text(minor, self.decimals, ",") + (f" {self.currency}" if self.currency else "")
+        return f"{money(self.text(minor))} {self.currency}".rstrip()
 
     @cached_property
     def terms(self) -> dict[str, Any]:

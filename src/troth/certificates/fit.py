@@ -19,6 +19,7 @@ from troth.core.contract import (
     shared_evidence,
 )
 from troth.core.errors import MissingCapabilityError, ParameterError
+from troth.core.formats import few_digits, probability
 from troth.core.information import leave_one_out, log_pmi
 from troth.core.notebook import html_table
 
@@ -69,18 +70,18 @@ class Fit:
         verdict = "THE MODEL DOES NOT FIT these reports"
         if self.plausible:
             verdict = f"the model is plausible for these reports{doubt}"
-        return f"{verdict}: p = {self.p_value:.4f} ({self.simulations:,} simulations)"
+        return f"{verdict}: p = {probability(self.p_value, 4, self.level)} ({self.simulations:,} simulations)"
 
     def __str__(self) -> str:
         lines = [self.title]
         for name, p in self.p_values.items():
-            numbers = f"{self.observed[name]:>10.4g}, expected {self.expected[name]:>9.4g}"
+            numbers = f"{few_digits(self.observed[name]):>10}, expected {few_digits(self.expected[name]):>9}"
             lines.append(f"  {name:<38} {numbers}   p = {p:.4f}")
         return "\n".join([*lines, *([f"  {self.doubt}"] if self.doubt else []), f"  {BOUND}"])
 
     def _repr_html_(self) -> str:
         rows = [
-            (name, f"{self.observed[name]:.4g}", f"{self.expected[name]:.4g}", f"{p:.4f}")
+            (name, few_digits(self.observed[name]), few_digits(self.expected[name]), f"{p:.4f}")
             for name, p in self.p_values.items()
         ]
         return html_table(self.title, ("check", "observed", "expected", "p"), rows, BOUND)

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from troth.cli.options import AsJson, CampaignFile
-from troth.cli.output import print_result, progress, show, warn
+from troth.cli.output import STOPPED, print_result, progress, say_unfit, show, warn
 from troth.core.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
     from troth.cli.output import Watch
     from troth.results.result import Result
-
-STOPPED = 3  # the exit code if the model does not fit
 
 
 def demo(
@@ -289,10 +287,7 @@ def _say_unpaid(result: Result, campaign: Path, *, stopped: bool) -> None:
     """Say that nothing was paid, and what to do if the model is why."""
     typer.echo("nothing was paid, written or revealed" + ("" if stopped else ": this was a dry run"), err=True)
     if result.verdict.stops:
-        problem = "error: the model does not fit these reports"
-        if not stopped:
-            problem = f"warning: the model does not fit these reports, and payment would stop with exit code {STOPPED}"
-        typer.echo(f"{problem}: {result.verdict.remedy}; troth pay {campaign} --anyway pays regardless", err=True)
+        say_unfit(result.verdict.remedy, f"troth pay {campaign} --anyway", stopped=stopped)
 
 
 def statistics(

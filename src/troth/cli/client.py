@@ -16,8 +16,8 @@ from troth.cli.service_connection import Server, TheCampaign, compare_head, find
 from troth.cli.service_lines import as_read, receipt_lines, show_lines
 from troth.cli.service_rounds import export, payments, payouts, why
 from troth.core.errors import DataError
+from troth.core.formats import money, printable
 from troth.operations import SCOPES
-from troth.results.formats import printable
 from troth.results.tables import table_lines
 
 if TYPE_CHECKING:
@@ -120,7 +120,10 @@ def campaigns(server: Server = None, as_json: AsJson = False) -> None:
     for each in mine:
         if each.get("head") is not None:
             compare_head(client, each)
-    rows = [[each["id"], each["name"], each["state"], f"{each['budget']} {each['currency']}".strip()] for each in mine]
+    rows = [
+        [each["id"], each["name"], each["state"], f"{money(each['budget'])} {each['currency']}".strip()]
+        for each in mine
+    ]
     show_lines(mine, as_json, table_lines(["id", "name", "state", "budget"], rows) if mine else ["no campaigns yet"])
 
 
@@ -144,6 +147,7 @@ def create(
     terms = Campaign.load(campaign)  # mistakes are reported before anything is sent
     tables = tomllib.loads(campaign.read_text(encoding="utf-8"))
     tables["model"] = terms.plain["model"]  # with the parameters from a file that it names
+    committed = tables.get("mechanism", {}).pop("commitment", None) is not None
     if terms.public_source is not None:
         if terms.public_by_day:
             raise DataError(
@@ -155,6 +159,11 @@ def create(
     created = open_client(server).create_campaign(
         terms=tables, publish_at_once=publish_at_once, share_ledger=share_ledger
     )
+    if committed:
+        typer.echo(
+            "note: commitment is left out: the service makes its own secret, and yours is not used",
+            err=True,
+        )
     if terms.source is not None:
         typer.echo("note: files that the campaign file names are not sent; providers send their own", err=True)
     show_lines(created, as_json, [created["id"]])
@@ -165,7 +174,11 @@ def invite(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The provider's name.", show_default=False)],
     identity: Annotated[
         str | None,
-        typer.Option("--identity", help="How you verified who it is: an address, a contract.", show_default=False),
+        typer.Option(
+            "--identity",
+            help="How you verified who it is: an address, a contract. Required for a new provider.",
+            show_default=False,
+        ),
     ] = None,
     group: Annotated[str | None, typer.Option("--group", help="A label that related providers share.")] = None,
     server: Server = None,
@@ -271,9 +284,8 @@ def _remember(client: Client, insecure: bool, as_json: bool, **token: Any) -> No
     me = client.me()
     path = store(client.server, name=me["name"], insecure=insecure, **token)
     signed_in = {"server": client.server, **me, "expires": token.get("expires"), "stored": str(path)}
-    show_lines(
-        signed_in, as_json, [f"signed in to {client.server} as {me['name']}, {me['role']}; the token is in {path}"]
-    )
+    who = ", ".join(dict.fromkeys((me["name"], me["role"])))
+    show_lines(signed_in, as_json, [f"signed in to {client.server} as {who}; the token is in {path}"])
 
 
 def _password(prompt: str, from_stdin: bool, *, twice: bool = False) -> str:

@@ -1,7 +1,7 @@
 """The command line: every command calls one function that Python has too.
 
 Results go to standard output, as text or with ``--json``; progress and complaints go to standard error. Exit codes: 0
-for done, 1 for a failure that was handled, 2 for a command that was not understood.
+for done, 1 for a failure that was handled, 2 for a command that was not understood, 3 for a model that does not fit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from troth.cli.output import afterwards
 from troth.cli.service import serve, service
 from troth.cli.service_rounds import rounds
 from troth.core.errors import TrothError
-from troth.results.formats import printable
+from troth.core.formats import printable
 
 
 class Sections(TyperGroup):

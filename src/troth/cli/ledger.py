@@ -12,7 +12,7 @@ from troth.cli.campaign import page_beside, refuse_same
 from troth.cli.options import AsJson, DayColumn, LedgerFile, ProviderColumn
 from troth.cli.output import progress, show
 from troth.core.errors import DataError, TrothError
-from troth.results.formats import counted, printable
+from troth.core.formats import counted, printable
 
 _MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from troth.results.formats import printable
+from troth.core.formats import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     Watch = Callable[[str, int, int], None]
 
 
+STOPPED = 3  # the exit code if the model does not fit
 afterwards = ExitStack()  # what is done once the command has ended, whether or not it failed
 
 
@@ -44,6 +45,14 @@ def print_result(result: Result) -> None:
     headline, table = as_text(result, get_terminal_size().columns if for_people else 0).split("\n", 1)
     typer.secho(headline, bold=True)
     typer.echo(table)
+
+
+def say_unfit(remedy: str, again: str, *, stopped: bool) -> None:
+    """Say on standard error that the model does not fit, what to do, and the command that pays regardless."""
+    problem = "error: the model does not fit these reports"
+    if not stopped:
+        problem = f"warning: the model does not fit these reports, and payment would stop with exit code {STOPPED}"
+    typer.echo(printable(f"{problem}: {remedy}; {again} pays regardless"), err=True)
 
 
 def warn(message: str) -> None:

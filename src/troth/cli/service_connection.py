@@ -8,7 +8,7 @@ import typer
 
 from troth.cli.output import afterwards, warn
 from troth.core.errors import DataError, TrothError
-from troth.results.formats import printable
+from troth.core.formats import printable
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
-from troth.cli.output import show
+import typer
+
+from troth.cli.output import STOPPED, say_unfit, show
 from troth.core.errors import DataError
-from troth.results.formats import counted, printable
+from troth.core.formats import brief, counted, money, number, printable, share
 from troth.results.tables import table_lines
+from troth.results.verdict_lines import lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,41 +23,46 @@ def task_lines(pay: dict[str, Any]) -> list[str]:
     return [pay["meaning"], *(f"  {line}" for line in table_lines(["task", "answer", "share", "why"], rows))]
 
 
-def refuse_unpaid(closed: dict[str, Any]) -> None:
-    """Stop if a round that was closed could not be paid."""
-    if closed["problem"] is not None:
-        raise DataError(
-            f"round {closed['number']} is closed and could not be paid: {closed['problem']}. "
-            "Reopen it with troth round reopen, or end it unpaid with troth round set-aside"
-        )
+def refuse_unpaid(campaign: str, closed: dict[str, Any], *, anyway: bool = False) -> None:
+    """Stop if a round that was closed could not be paid; with exit code 3 if the model does not fit."""
+    if closed["problem"] is None:
+        return
+    number, verdict = closed["number"], closed["verdict"]
+    otherwise = "Reopen it with troth round reopen, or end it unpaid with troth round set-aside"
+    if anyway or verdict is None or verdict["model"] != "does not fit":
+        raise DataError(f"round {number} is closed and could not be paid: {closed['problem']}. {otherwise}")
+    again = f"troth round close {shlex.quote(campaign)} {number} --anyway"
+    typer.echo(f"round {number} is closed, and nothing was paid. {otherwise}", err=True)
+    say_unfit(verdict["remedy"], again, stopped=True)
+    raise typer.Exit(STOPPED)
 
 
-def would_be_paid(would: dict[str, Any]) -> list[str]:
-    """Return what closing a round would pay, and the verdict on it."""
-    lines = [
-        f"{printable(each['provider']):<24}{day_text(each)} {each['share']:>8.2%} of the cap {each['payment']:>12}"
-        for each in would["payments"]
+def would_be_paid(campaign: dict[str, Any], would: dict[str, Any]) -> list[str]:
+    """Return what closing a round of a campaign would pay, and the verdict on it."""
+    currency, rows = campaign["currency"], "rows" if campaign["task"] is None else "tasks"
+    daily = any(each["day"] is not None for each in would["payments"])
+    head = ["day"] * daily + ["provider", rows, "share of cap", f"payment {currency}".strip()]
+    lines = [[str(each["day"])] * daily + payment_cells(each) for each in would["payments"]]
+    providers = len({each["provider"] for each in would["payments"]})
+    return [
+        f"would pay {money(would['total'])} {currency}".rstrip() + f" to {counted(providers, 'provider')}",
+        *(f"  {line}" for line in table_lines(head, lines, right=1 + daily)),
+        "",
+        *verdict_lines(would["verdict"], providers),
     ]
-    return [*lines, f"{would['total']} would be paid in all", *verdict_lines(would["verdict"])]
 
 
-def verdict_lines(verdict: dict[str, Any] | None) -> list[str]:
-    """Return a verdict, and who would have been better off otherwise."""
-    if verdict is None:
-        return []
-    lines = [f"model {verdict['model']}: {verdict['meaning']}", *map(printable, verdict.get("notes", []))]
-    if verdict["below_empty_report"] is None:
-        return [*lines, "nor is it known who would have earned more with an empty or a smaller report"]
-    over_days = on_day = ""
-    if verdict["days"] > 1:
-        over_days, on_day = f", on average over {verdict['days']} days", f", on day {verdict['last_day']} alone"
-    better = {f"nothing{over_days}": verdict["below_empty_report"]}
-    if verdict["gain_of_less"]:
-        better[f"less{on_day}"] = verdict["better_with_less"]
-    for what, gains in better.items():
-        listed = ", ".join(f"{printable(name)} ({gain:.1%} of the cap)" for name, gain in gains.items())
-        lines.append(f"better off with {what}: {listed or 'nobody'}")
-    return lines
+def payment_cells(payment: dict[str, Any]) -> list[str]:
+    """Return who is paid what, as cells of a table: with its score, if the service says one."""
+    scored = "score" in payment
+    score = float(payment["score"]) if scored and payment["score"] is not None else None
+    cells = [payment["provider"], f"{payment['rows']:,}"] + [number(score)] * scored
+    return [*cells, share(payment["share"]), money(payment["payment"])]
+
+
+def verdict_lines(verdict: dict[str, Any] | None, providers: int | None = None) -> list[str]:
+    """Return a verdict, who would have been better off otherwise, and what to look at in the data."""
+    return [] if verdict is None else [*lines_of(verdict, providers), *verdict.get("notes", [])]
 
 
 def about_round(shown: dict[str, Any]) -> str:
@@ -68,7 +77,7 @@ def about_round(shown: dict[str, Any]) -> str:
     if shown["state"] == "closed" and shown.get("problem", "") is None:
         parts.append("paid once the next day is closed, or with troth round finish")
     if shown.get("amount") is not None:
-        parts.append(f"{shown['amount']} paid")
+        parts.append(f"{money(shown['amount'])} paid")
     if shown.get("unchecked") is not None:
         parts.append(f"the model is not checked ({printable(shown['unchecked'])})")
     if shown.get("head") is not None:
@@ -89,7 +98,7 @@ def as_read(submission: dict[str, Any]) -> list[str]:
         if column["labels"]:
             summary = ", ".join(f"{label} {count:,}×" for label, count in column["labels"])
         elif column["mean"] is not None:
-            summary = f"from {column['least']:g} to {column['greatest']:g}, mean {column['mean']:.6g}"
+            summary = f"from {brief(column['least'])} to {brief(column['greatest'])}, mean {brief(column['mean'])}"
         else:
             continue
         lines.append(f"  {column['name']}: {summary}")

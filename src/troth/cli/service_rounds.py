@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from troth.cli.options import AsJson
-from troth.cli.output import warn
+from troth.cli.output import STOPPED, say_unfit, warn
 from troth.cli.service_connection import Server, TheCampaign, TheRound, find_campaign, find_round, open_client
 from troth.cli.service_lines import (
     about_round,
     day_text,
+    payment_cells,
     refuse_unpaid,
     show_lines,
     task_lines,
@@ -20,7 +22,7 @@ from troth.cli.service_lines import (
     would_be_paid,
 )
 from troth.core.errors import DataError
-from troth.results.formats import counted, printable
+from troth.core.formats import counted, money, printable
 from troth.results.tables import table_lines
 
 DeadlineTime = Annotated[
@@ -64,17 +66,22 @@ def close_round(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Close a round and pay what has become payable, unless the model does not fit."""
+    """Close a round and pay what has become payable. If the model does not fit, exit with code 3 instead."""
     states = ("open", "closed") if anyway else ("open",) if beacon is None else ("closed",)
     client, chosen = find_campaign(server, campaign)
     number = find_round(client, chosen, number, states, f"no round is {states[0]}")
     if dry_run:
         would = client.dry_run(chosen["id"], number, final=final)
-        show_lines(would, as_json, would_be_paid(would))
+        show_lines(would, as_json, would_be_paid(chosen, would))
+        typer.echo("nothing was closed, paid or revealed: this was a dry run", err=True)
+        if would["verdict"] is not None and would["verdict"]["model"] == "does not fit":
+            again = f"troth round close {shlex.quote(campaign)} {number} --anyway"
+            say_unfit(would["verdict"]["remedy"], again, stopped=False)
+            raise typer.Exit(0 if anyway else STOPPED)
         return
     closed = client.close_round(chosen["id"], number, final=final, beacon=beacon, anyway=anyway)
-    show_lines(closed, as_json, [about_round(closed), *verdict_lines(closed["verdict"])])
-    refuse_unpaid(closed)
+    show_lines(closed, as_json, [about_round(closed), *verdict_lines(closed["verdict"], closed["reports"])])
+    refuse_unpaid(campaign, closed, anyway=anyway)
 
 
 @rounds.command("finish")
@@ -84,9 +91,11 @@ def finish(campaign: TheCampaign, server: Server = None, as_json: AsJson = False
     ended = client.finish_campaign(chosen["id"])
     last = client.list_rounds(ended["id"])[-1]
     show_lines(
-        ended, as_json, [f"{printable(ended['name'])}: {ended['state']}, {ended['paid']} {ended['currency']} paid"]
+        ended,
+        as_json,
+        [f"{printable(ended['name'])}: {ended['state']}, {money(ended['paid'])} {ended['currency']} paid"],
     )
-    refuse_unpaid(last)
+    refuse_unpaid(campaign, last)
 
 
 @rounds.command("publish")
@@ -137,10 +146,7 @@ def show_rounds(campaign: TheCampaign, number: TheRound = None, server: Server =
 def payments(campaign: TheCampaign, number: TheRound = None, server: Server = None, as_json: AsJson = False) -> None:
     """Show what a round pays: to everybody, or to you once it is published."""
     chosen, paid = _payments(server, campaign, number)
-    rows = []
-    for each in paid["payments"]:
-        score = "–" if each["score"] is None else f"{float(each['score']):.4f}"
-        rows.append([each["provider"], f"{each['rows']:,}", score, f"{each['share']:.2%}", each["payment"]])
+    rows = [payment_cells(each) for each in paid["payments"]]
     what = "rows" if chosen["task"] is None else "tasks"
     heads = ["provider", what, "score", "share of cap", f"payment {chosen['currency']}".strip()]
     show_lines(paid, as_json, [f"round {paid['round']}{day_text(paid)}", *table_lines(heads, rows, right=1)])

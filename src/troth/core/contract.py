@@ -514,7 +514,7 @@ def check_is_model(models: Any) -> None:
             f"{models.__name__} is a class, not a model: give its parameters, {models.__name__}({given})"
         )
     if isinstance(models, str):
-        raise ParameterError(f"{models!r} is a name, not a model: give an object, such as troth.models.{models}(…)")
+        raise ParameterError(f"{models!r} is a name, not a model: give an object, such as one of troth.models")
     if models is None or isinstance(models, int | float):
         raise ParameterError(f"{models!r} is not a model: give an object, such as one of troth.models")
 

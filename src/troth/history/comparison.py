@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from troth.audits.plots import heat_map
 from troth.core.errors import ParameterError, TrothError, first_line
+from troth.core.formats import number
 from troth.history.backtest import Candidate, Payer, backtest
 from troth.history.findings import HONEST_PAST, INDEPENDENT_PAST, Backtest
 from troth.history.intervals import over_days
@@ -157,9 +158,9 @@ def compare_models(
     watch = options.pop("watch", None)
     backtests = {}
     failed: dict[str, str] = {}
-    for number, (name, model) in enumerate(candidates.items()):
+    for place, (name, model) in enumerate(candidates.items()):
 
-        def progress(done: int, total: int, before: int = number) -> None:
+        def progress(done: int, total: int, before: int = place) -> None:
             if watch is not None:
                 watch(before * total + done, len(candidates) * total)
 
@@ -176,7 +177,7 @@ def compare_models(
 
 
 def _percent(finding: PastFinding) -> str:
-    return f"{100 * finding.gain:+.1f}{'*' if finding.verdict == 'gains' else ''}"
+    return f"{number(100 * finding.gain, 1, sign=True)}{'*' if finding.verdict == 'gains' else ''}"
 
 
 def _table(rows: Sequence[tuple[str, Sequence[str]]]) -> list[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import stdtr
 
+from troth.core.formats import share
 from troth.history.intervals import MOST_ALIKE, joint_level, over_days
 
 if TYPE_CHECKING:
@@ -130,9 +131,9 @@ class Trend:
 
     def __str__(self) -> str:
         what = "gains more" if self.last > 0 else "costs less"
+        first, last = (share(gain, 1, sign=True) for gain in (self.first, self.last))
         return (
-            f"{self.lie} {what} as time goes on: {100 * self.first:+.1f}% of the cap in the first third of the days, "
-            f"{100 * self.last:+.1f}% in the last."
+            f"{self.lie} {what} as time goes on: {first} of the cap in the first third of the days, {last} in the last."
         )
 
 

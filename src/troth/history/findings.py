@@ -9,6 +9,7 @@ import numpy as np
 
 from troth.audits.findings import VERDICT_IN_WORDS, Finding
 from troth.audits.plots import heat_map
+from troth.core.formats import number
 from troth.history.drift import shelf_life
 from troth.history.stretches import SPLITS
 
@@ -143,7 +144,7 @@ class Backtest:
 
     def log_score_text(self, digits: int) -> str:
         """Return the log score for a table, or that it is not comparable with others."""
-        return "not comparable" if self.measure is None else f"{self.log_score:.{digits}f}"
+        return "not comparable" if self.measure is None else number(self.log_score, digits)
 
     @property
     def incentive(self) -> float:
@@ -239,12 +240,12 @@ class Backtest:
         ]
         for f in self.overall:
             worst = self.worst(f.lie)
-            interval = f"[{100 * f.low:+.2f}, {100 * f.high:+.2f}]"
+            interval = f"[{_percent(f.low)}, {_percent(f.high)}]"
             mark = f" {VERDICT_IN_WORDS[worst.verdict]}" if worst.verdict == "gains" else ""
             who = worst.provider if np.ptp([each.gain for each in self.findings if each.lie == f.lie]) > 0 else "all"
             lines.append(
-                f"{f.lie:<34} {100 * f.gain:>+7.2f} {interval:>17} {100 * f.detectable:>9.2f}  "
-                f"{VERDICT_IN_WORDS[f.verdict]:<16} {who} {100 * worst.gain:+.2f}{mark}"
+                f"{f.lie:<34} {_percent(f.gain):>7} {interval:>17} {100 * f.detectable:>9.2f}  "
+                f"{VERDICT_IN_WORDS[f.verdict]:<16} {who} {_percent(worst.gain)}{mark}"
             )
         lines += ["", *self._drift_table(), *filter(None, [self.shelf_life]), *map(str, self.trends)]
         return "\n".join([*lines, *self.omissions, self.verdict, HONEST_PAST, INDEPENDENT_PAST])
@@ -272,9 +273,9 @@ class Backtest:
         lines = [f"{'stretch':<28} {'fitted on':>9} {'honest':>7} {columns}the lie that gained most"]
         for each in self.stretches:
             span = f"{each.first} to {each.last}"
-            scores = f"{each.log_score:>10.2f} {each.oldest_score:>10.2f}  " if scored else ""
+            scores = f"{number(each.log_score, 2):>10} {number(each.oldest_score, 2):>10}  " if scored else ""
             lines.append(
-                f"{span:<28} {each.fitted_days:>9} {100 * each.truth:>7.1f} {scores}{each.lie} {100 * each.gain:+.2f}"
+                f"{span:<28} {each.fitted_days:>9} {100 * each.truth:>7.1f} {scores}{each.lie} {_percent(each.gain)}"
             )
         return lines
 
@@ -317,6 +318,11 @@ class Backtest:
         rows = {name: [(f.gain, f.verdict == "gains") for f in of_name] for name, of_name in findings.items()}
         title = f"{self.name}, {type(self.rule).__name__}: what a lie would have gained on {self.days} past days"
         return heat_map(rows, self.lies, title, path)
+
+
+def _percent(share: float) -> str:
+    """Return a share of the cap in percent, with its sign."""
+    return number(100 * share, 2, sign=True)
 
 
 def _plain(finding: PastFinding | Stretch | Age | Trend) -> dict[str, Any]:

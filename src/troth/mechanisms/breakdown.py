@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.errors import ScoreOutOfRangeError
+from troth.core.formats import number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,15 +92,17 @@ class Breakdown:
         --------
         >>> shares = Breakdown(np.array([0.25]), np.array([-6.0]), np.array([-6.0]), low=-8.0, high=0.0)
         >>> print(shares.explain(0))
-        log PMI with peers: -6.0000 nats
-        score: -6.0000 on a scale from -8.0000 to 0.0000
+        log PMI with peers: −6.0000 nats
+        score: −6.0000 on a scale from −8.0000 to 0.0000
         share of the cap: 25.00%
         """
         figures = self.at(*index)
-        lines = [] if figures.log_pmi is None else [f"log PMI with peers: {figures.log_pmi:.4f} nats"]
-        lines += [f"{self.labels.get(key, key)}: {value:.4f}" for key, value in figures.terms.items()]
+        lines = [] if figures.log_pmi is None else [f"log PMI with peers: {number(figures.log_pmi)} nats"]
+        lines += [f"{self.labels.get(key, key)}: {number(value)}" for key, value in figures.terms.items()]
         if figures.score is not None and np.isfinite(figures.score):
-            lines.append(f"score: {figures.score:.4f} on a scale from {figures.low:.4f} to {figures.high:.4f}")
+            lines.append(
+                f"score: {number(figures.score)} on a scale from {number(figures.low)} to {number(figures.high)}"
+            )
         lines.append(f"share of the cap: {figures.share:.2%}")
         return "\n".join([*lines, figures.note] if figures.note else lines)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from difflib import SequenceMatcher
 from typing import Any, TypeVar
 
 from troth.core.errors import ParameterError
@@ -121,6 +122,17 @@ def named_family(name: str) -> type[Family]:
     if known is None:
         raise _no_family(name)
     return FAMILIES[known]
+
+
+def similar_family(name: str) -> str:
+    """Return the name of the family that is spelled most like another name.
+
+    Examples
+    --------
+    >>> similar_family("varyingbernouli")
+    'VaryingBernoulli'
+    """
+    return max(FAMILIES, key=lambda each: SequenceMatcher(None, each.lower(), name.lower()).ratio())
 
 
 def _no_family(name: object) -> ParameterError:

@@ -12,7 +12,7 @@ import numpy as np
 
 from troth.core.contract import Array
 from troth.core.errors import DataError
-from troth.core.reductions.reduction import few_digits
+from troth.core.formats import few_digits
 
 _MOST_LABELS = 50
 _LEAST_DISPERSION, _MOST_DISPERSION = 0.8, 2.5  # variance over mean of what is taken for counts

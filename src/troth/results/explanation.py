@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from troth.core.contract import HasReduction, explains_target
-from troth.core.reductions.reduction import FitsCoefficients, SaysSummary, few_digits
+from troth.core.formats import counted, few_digits, number, printable, share
+from troth.core.reductions.reduction import FitsCoefficients, SaysSummary
 from troth.data.request import level_names
-from troth.results.formats import counted, number, printable, share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,10 +13,10 @@ from troth.campaigns.past import backtest_campaign, campaign_history, read_histo
 from troth.campaigns.settle import with_features
 from troth.certificates import Certificate, Fit, check_fit, find_near_duplicates
 from troth.core.errors import TrothError, first_line
+from troth.core.formats import counted, printable
 from troth.data.read import reports_by_day
 from troth.history import History
 from troth.results.beliefs import Belief, beliefs_of
-from troth.results.formats import counted, printable
 from troth.results.replays import Replay, replay_lies
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from troth.campaigns.describe import describe_campaign
+from troth.campaigns.describe import describe_campaign, with_first_defaults
 from troth.campaigns.ledger import Ledger, LedgerError, locked, read_ledger, sweep
 from troth.campaigns.rounds import pay_rounds, used_seeds
 from troth.campaigns.seed import Secret, load_secret, record_use, secret_path
@@ -19,12 +19,13 @@ from troth.campaigns.terms import Campaign, beside
 from troth.campaigns.verify import campaign_of, check_ledger, check_tasks
 from troth.core.contract import HasReduction, Model, check_is_model
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
+from troth.core.formats import counted
 from troth.core.reductions import Moments
 from troth.data import Report, read_reports
 from troth.data.files import find_files
 from troth.data.gather import gather_reports
 from troth.data.request import Request, listed
-from troth.results.formats import counted
+from troth.models import similar_family
 from troth.results.result import Result
 from troth.results.tasks import TaskResult, file_beside, recorded_file
 
@@ -69,7 +70,7 @@ def pay(
     model
         One of `troth.models`, or a custom model.
     rule
-        A rule or its name; by default the one of a campaign file that names none.
+        A rule or its name; by default the one that `troth init` writes, with the options for as many reports.
     provider, day
         The columns of providers' names and of days. Files without a provider column are named after their providers.
     budget
@@ -135,14 +136,20 @@ def pay(
             needs = "a model, and for tasks a price or a budget"
             example = 'pay(frame, model, provider=…, task=…, price="0.05")'
         raise ParameterError(f"pay needs {needs}, such as {example}")
+    if isinstance(model, str):
+        named = f"troth.models.{similar_family(model)}(…)"
+        raise ParameterError(f"{model!r} is a name, not a model: give an object, such as {named}")
     check_is_model(model)
     if isinstance(rule, type):
         raise ParameterError(f"{rule.__name__} is a class, not a rule: give an object, {rule.__name__}(…)")
     campaign = describe_campaign(data, **arguments | {"terms": terms or {}})
     if task is not None:
         return pay_task_campaign(campaign, data, public, **options)
-    ended = final if final is not None else ledger is None
-    return _pay(campaign, _read(campaign, data, watch), final=ended, watch=watch, **options)
+    ended, reports = final if final is not None else ledger is None, _read(campaign, data, watch)
+    if rule is None and not (terms or {}).get("mechanism"):
+        begun = {} if ledger is None else _begun_terms(Path(ledger))
+        campaign = with_first_defaults(campaign, len(reports), begun.get("mechanism"))
+    return _pay(campaign, reports, final=ended, watch=watch, **options)
 
 
 def _refuse_unfit(result: Result) -> bool:
@@ -351,13 +358,22 @@ def _refuse_paid_elsewhere(campaign: Campaign, path: Path, reports: TaskReports)
 
 def _is_of(campaign: Campaign, ledger: Path) -> bool:
     """Whether a ledger is one of tasks of a campaign with this name, about the same columns."""
-    with ledger.open("rb") as lines:
-        try:
-            terms = json.loads(lines.readline())["terms"]
-            there = terms["campaign"]["name"], terms["data"]["task"], terms["model"]["columns"]
-        except (ValueError, LookupError, TypeError):
-            return False
+    terms = _begun_terms(ledger)
+    try:
+        there = terms["campaign"]["name"], terms["data"]["task"], terms["model"]["columns"]
+    except (LookupError, TypeError):
+        return False
     return there == (campaign.name, campaign.task, campaign.terms["model"].get("columns"))
+
+
+def _begun_terms(ledger: Path) -> dict[str, Any]:
+    """Return the terms in the first line of a ledger; empty if there are none, or nothing is there yet."""
+    try:
+        with ledger.open("rb") as lines:
+            terms = json.loads(lines.readline())["terms"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return {}
+    return terms if isinstance(terms, dict) else {}
 
 
 def _read(campaign: Campaign, data: Any, watch: Watch | None, skip: Collection[Path] = ()) -> list[Report]:

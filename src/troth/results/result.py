@@ -18,7 +18,7 @@ from troth.campaigns.verify import check_ledger
 from troth.certificates.fit import doubt_of
 from troth.core.contract import DoubtsReports, LeavesCandidates, one_each
 from troth.core.errors import DataError, MissingCapabilityError
-from troth.results.formats import printable
+from troth.core.formats import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -17,12 +17,12 @@ from troth.campaigns.task_data import read_file, read_shares
 from troth.campaigns.tasks import has_tasks
 from troth.campaigns.verify import check_tasks
 from troth.core.errors import TrothError
+from troth.core.formats import counted, printable
 from troth.core.reductions.reduction import SaysSummary, counted_labels
 from troth.data.public import PUBLIC
 from troth.data.read import names_alike
 from troth.data.task_files import summaries_of
 from troth.results.explanation import explain
-from troth.results.formats import counted, printable
 from troth.results.result import Result, csv_text, harmless
 from troth.results.verdict import TaskVerdict
 

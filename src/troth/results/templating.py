@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, PrefixLoader, StrictUndefined
 
-from troth.results import formats, pictures
+from troth.core import formats
+from troth.results import pictures
 
 if TYPE_CHECKING:
     from jinja2 import BaseLoader
@@ -22,6 +23,7 @@ def make_environment(*loaders: BaseLoader) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {name: getattr(formats, name) for name in ("number", "counted", "brief", "share", "short")}
+    filters = ("number", "counted", "brief", "share", "short", "probability", "money")
+    environment.filters |= {name: getattr(formats, name) for name in filters}
     environment.globals |= {"pictures": pictures}
     return environment

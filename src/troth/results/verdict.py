@@ -12,10 +12,12 @@ from troth.audits.task_fit import FEWEST, MOST_LABELS, TaskFit
 from troth.campaigns.check import setting_of, truthful_claim
 from troth.certificates.fit import why_unchecked
 from troth.core.contract import HasReduction
+from troth.core.declarations import declared
 from troth.core.errors import first_line
 from troth.core.reductions.reduction import counted_labels
 from troth.results.findings import FAILURES, check_campaign_fit
 from troth.results.replays import LESS, last_scored, replay_lies
+from troth.results.verdict_lines import lines_of, listed, model_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,9 +30,8 @@ if TYPE_CHECKING:
 
 _DECOYS = 499  # of a replay: they change no expected payment
 _CLEARLY = 0.02  # of the cap, by which less must have paid more
-_SHOWN = 6
+_SHOWN = 6  # labels
 _MOST_ODD, _FEWEST_LEFT = 2, 3  # reports
-CHANCE = "one round alone: such gains are often due to chance, even under the right model"
 _MEANING = {
     "fits": "the reports are plausible under the model; {truthful}",
     "doubtful": "under the right model one round in 25 is called doubtful: see the page before you rely on it",
@@ -42,6 +43,9 @@ _MEANING = {
 @dataclass(frozen=True)
 class Verdict:
     """What a buyer should know before paying.
+
+    ``print`` shows it, ``word`` is the verdict on the model ("fits", …), and ``to_dict`` has everything as the JSON of
+    ``troth pay --json`` does, the word under ``"model"``.
 
     Attributes
     ----------
@@ -69,6 +73,8 @@ class Verdict:
         truth pays best. None if nothing is proved about the rule in this campaign.
     limit
         The limit in which telling the truth is proved to pay best, in words, where it is proved there alone.
+    advice
+        What else to try if a model of this kind does not fit.
     """
 
     fit: Fit | None
@@ -85,6 +91,7 @@ class Verdict:
     last_day: Day = None
     most_gained: float | None = 0.0
     limit: str = ""
+    advice: str = ""
 
     @property
     def doubt(self) -> str:
@@ -113,7 +120,19 @@ class Verdict:
             return "this rule is not proved truthful here: measure lies with troth audit"
         if self.most_gained > 0:
             return f"if it is right, a lie may gain up to {100 * self.most_gained:.2g}% of the cap in expectation"
-        return "if it is right, telling the truth pays best"
+        truthful = "if it is right, telling the truth pays best"
+        if not self.less_pays_more:
+            return truthful
+        when = f"on day {self.last_day}" if self.days > 1 else "in this round"
+        return (
+            f"{truthful} in expectation, but {when} sending less would have paid more on average: chance, or a sign "
+            "that the model is wrong"
+        )
+
+    @property
+    def less_pays_more(self) -> bool:
+        """Whether a tenth or half would have paid more by over 2% of the cap in the last round, on average."""
+        return max(self.gain_of_less.values(), default=0.0) > _CLEARLY
 
     @property
     def remedy(self) -> str:
@@ -121,15 +140,12 @@ class Verdict:
         look = "look at the reports, some of which may be wrong"
         if self.odd:
             look = f"without the data of {' and '.join(self.odd)} it fits, so look at these first"
-        return (
-            f"{look}; choose a family whose providers may differ, as troth init does; or learn the model from past "
-            "days with troth fit"
-        )
+        return f"{look}; {self.advice}or learn the model from past days with troth fit"
 
     @property
     def supports(self) -> bool:
-        """Whether the fit, and what is proved about the rule, support that telling the truth pays best."""
-        return self.word == "fits" and self.most_gained == 0 and not self.doubt
+        """Whether the fit, what is proved about the rule, and this round support that telling the truth pays best."""
+        return self.word == "fits" and self.most_gained == 0 and not self.doubt and not self.less_pays_more
 
     @property
     def stops(self) -> bool:
@@ -155,51 +171,16 @@ class Verdict:
         }
 
     @property
-    def _model_line(self) -> str:
-        p = "" if self.fit is None else f" (p = {self.fit.p_value:.3f})"
-        return f"model                      {self.word}{p}: {self.meaning}"
+    def _plain(self) -> dict[str, Any]:
+        return {**self.to_dict(), "meaning": self.meaning}
 
     def __str__(self) -> str:
-        lines = [self._model_line]
-        if self.checked and self.days:
-            lines.append(f"checked on                 {self.checked}")
-        if self.odd:
-            lines.append(f"it fits without            {', '.join(self.odd)}")
-        if self.doubt:
-            lines.append(f"but                        {self.doubt}")
-        lines.append(f"better off with nothing    {self._listed(self.below_empty)}{self.over_days}")
-        if not self.gain_of_less:
-            return "\n".join([*lines, f"better off with less       {self.untried}"] if self.untried else lines)
-        lines.append(f"better off with less       {self._listed(self.better_with_less)}{self.on_last_day}")
-        gains = ", ".join(
-            f"{lie}: {gain:+.1%} of the cap{self._of_providers(lie)}" for lie, gain in self.gain_of_less.items()
-        ).replace("-", "−")
-        lines.append(f"on average over providers  {gains}{self.on_last_day}")
-        if max(self.gain_of_less.values()) > 0 or self.better_with_less:
-            lines.append(f"                           {CHANCE}")
-        return "\n".join(lines)
-
-    @property
-    def over_days(self) -> str:
-        """Over how many days the comparison with nothing is a mean; nothing without days."""
-        return f", on average over {self.days:,} days" if self.days > 1 else ""
+        return "\n".join(lines_of(self._plain, self.providers, self.checked, self.untried))
 
     @property
     def on_last_day(self) -> str:
         """On which day alone less was tried; nothing without days."""
         return f", on day {self.last_day} alone" if self.days > 1 else ""
-
-    def _of_providers(self, lie: str) -> str:
-        tried = self.tried.get(lie, self.providers)
-        return f" ({tried} of {self.providers} have enough rows)" if tried < self.providers else ""
-
-    def _listed(self, names: Mapping[str, float]) -> str:
-        if not names:
-            return "nobody"
-        most = sorted(names.items(), key=lambda item: -item[1])
-        listed = ", ".join(f"{name} (by {share:.1%} of the cap)" for name, share in most[:_SHOWN])
-        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        return f"{len(names)} of {self.providers}: {listed}{more}"
 
 
 @dataclass(frozen=True)
@@ -261,16 +242,16 @@ class TaskVerdict(Verdict):
         if self.tested is None or not self.tested.not_replayed:
             return ""
         names = self.tested.not_replayed
-        listed = ", ".join(repr(name) for name in names[:_SHOWN])
+        some = ", ".join(repr(name) for name in names[:_SHOWN])
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         many = len(self.tested.frequencies) > MOST_LABELS
         why = f"there are more than {MOST_LABELS} labels" if many else f"answered fewer than {FEWEST} times"
-        return f". Not checked: what other labels would have earned in place of {listed}{more}, {why}"
+        return f". Not checked: what other labels would have earned in place of {some}{more}, {why}"
 
     def __str__(self) -> str:
         return "\n".join(
             [
-                self._model_line,
+                model_line(self._plain),
                 f"on average                 {self.mean:.1%} of the price, and {self.empty:.1%} for an empty answer",
                 f"below the empty share      {self._below}",
             ]
@@ -284,7 +265,7 @@ class TaskVerdict(Verdict):
             return f"{self.below} of {self.providers}, none of them by two standard errors on 10 tasks or more"
         by_chance = self.below - len(self.below_empty)
         more = f"; and {by_chance} perhaps by chance" if by_chance else ""
-        return f"clearly {self._listed(self.below_empty)}{more}"
+        return f"clearly {listed(self.below_empty, self.providers)}{more}"
 
 
 @lru_cache(maxsize=64)
@@ -341,7 +322,17 @@ def judge(result: Result) -> Verdict:
         last_day=last_scored(result)["day"] if days else None,
         most_gained=claim.margin if claim is not None and claim.verdict == "proved" else None,
         limit="" if claim is None else claim.limit,
+        advice=_advice(result.campaign),
     )
+
+
+def _advice(campaign: Campaign) -> str:
+    """Say what helps if the model does not fit: providers that may differ, or values that are not extreme."""
+    if all(declared(model).independent_rows for model in (campaign.model, *campaign.provider_models.values())):
+        return "choose a family whose providers may differ, as troth init does; "
+    if not isinstance(campaign.model, HasReduction) or counted_labels(campaign.model.reduction) is not None:
+        return ""
+    return "if a few values are extreme, declare [limits] values or pay for logarithms; "
 
 
 def _truthful_claim(result: Result) -> Claim | None:

@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from troth.campaigns.money import to_text
+from troth.core.formats import money
 from troth.mechanisms import DEFAULT_RULE
 from troth.models import FAMILIES
 from troth.operations import Scope
@@ -41,7 +42,7 @@ class Amount:
     decimals: int
 
     def __str__(self) -> str:
-        return to_text(self.minor, self.decimals, ",")
+        return money(self.plain)
 
     @property
     def plain(self) -> str:

@@ -15,8 +15,8 @@ from troth.campaigns.settle import rehearse
 from troth.campaigns.task_reports import MOST_REHEARSED, TaskReport, pay_task_reports, rehearse_tasks
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, TrothError
+from troth.core.formats import counted
 from troth.data.request import Day, Report
-from troth.results.formats import counted
 from troth.results.tasks import result_of
 from troth.results.verdict import Verdict
 from troth.service.errors import UnavailableError

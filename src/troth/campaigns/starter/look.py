@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.errors import DataError
-from troth.core.reductions.reduction import few_digits
+from troth.core.formats import few_digits
 from troth.data.read import canonical_name, task_name
 from troth.data.request import NO_VALUE, shown
 from troth.models import FAMILIES, Family

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.errors import DataError
-from troth.core.reductions.reduction import SummaryWords, few_digits
+from troth.core.formats import few_digits
+from troth.core.reductions.reduction import SummaryWords
 from troth.core.reductions.sorted_columns import sorted_blocks
 from troth.core.reductions.sums import SLACK, check_products, checked_rows, solved, within_limits
 from troth.core.support import Array, Bounds, Support

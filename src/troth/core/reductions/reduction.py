@@ -75,17 +75,6 @@ class AddsInParts(Protocol):
         """Yield codes that have rows, and the summaries that `Reduction.add` has for them."""
 
 
-def few_digits(value: float, digits: int = 4) -> str:
-    """Return a number with a few digits, without an exponent unless it is very large or small.
-
-    Examples
-    --------
-    >>> few_digits(53124.7), few_digits(-2213.4, 3), few_digits(0.1234567), few_digits(3e20)
-    ('53,120', '−2,210', '0.1235', '3e+20')
-    """
-    return f"{float(f'{value:.{digits}g}'):,.12g}".replace("-", "−")
-
-
 class SummaryWords(NamedTuple):
     """What a summary is called and how large it is, such as "rate" and "57%"; ``plural`` says that it takes "are"."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from troth.core.contract import Array
+from troth.core.formats import number
 from troth.core.notebook import html_table
 from troth.core.past import History
 
@@ -90,13 +91,12 @@ class FittedPrior(Fitted):
         return self.model.to_dict()
 
     def __str__(self) -> str:
-        lines = [
-            f"{type(self.model).__name__} from {self.days} {self.rounds}, log-likelihood {self.log_likelihood:.3f}"
-        ]
+        likelihood = number(self.log_likelihood, 3)
+        lines = [f"{type(self.model).__name__} from {self.days} {self.rounds}, log-likelihood {likelihood}"]
         for name, error in self.errors.items():
             value = np.array2string(np.asarray(getattr(self.model, name)), precision=4, separator=", ")
             spread = np.array2string(np.asarray(error), precision=2, separator=", ")
-            lines.append(f"  {name} = {value} ± {spread}".replace("\n", " "))
+            lines.append(f"  {name} = {value} ± {spread}".replace("\n", " ").replace("-", "−"))
         if self.at_bound:
             unbounded = ", ".join(self.at_bound)
             lines.append(f"  the history does not bound {unbounded}: {self.rounds} hardly differ, or too much")

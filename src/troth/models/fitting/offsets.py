@@ -10,6 +10,7 @@ import numpy as np
 
 from troth.core.contract import Array
 from troth.core.errors import DataError, ParameterError
+from troth.core.formats import few_digits
 from troth.core.past import History
 from troth.core.reductions import Moments
 from troth.models.fitting.day_types.fit import FEWEST_DAYS, Watch, usable_providers
@@ -52,8 +53,13 @@ class FittedOffsets(FittedProviders["ProviderNormal"]):
 
     def __str__(self) -> str:
         p = self.population
-        lines = [f"a day's mean is {p.mean:.4g} ± {p.scale:.4g}; {len(self.models)} offsets ± {self.offsets:.4g}"]
-        lines += [f"  {name}: offset {m.offset:+.4g}, dispersion {m.dispersion:.4g}" for name, m in self.models.items()]
+        lines = [
+            f"a day's mean is {few_digits(p.mean)} ± {p.scale:.4g}; {len(self.models)} offsets ± {self.offsets:.4g}"
+        ]
+        lines += [
+            f"  {name}: offset {few_digits(m.offset, sign=True)}, dispersion {m.dispersion:.4g}"
+            for name, m in self.models.items()
+        ]
         return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
 
     def draw(self, axes: Sequence[Any], history: History) -> None:

@@ -24,6 +24,7 @@ from scipy.special import digamma, logsumexp
 
 from troth.core.contract import Array, Indexes, Mask
 from troth.core.errors import DataError
+from troth.core.formats import number
 from troth.models.finite import Finite
 from troth.models.fitting.fitted import FittedProviders
 
@@ -78,7 +79,7 @@ class FittedWorkers(FittedProviders[Finite]):
         diagonal = ", ".join(f"{p:.3f}" for p in np.diag(np.array(self.population.likelihood)))
         return (
             f"confusion matrices of {len(self.models):,} workers from {self.tasks:,} tasks{gold}, "
-            f"{self.log_likelihood:.4f} nats per task\n  classes: {prior}\n"
+            f"{number(self.log_likelihood)} nats per task\n  classes: {prior}\n"
             f"  an unknown worker is right with probability {diagonal}, by class\n"
             f"  which is worth {self.pooling:.3g} tasks of a class to each worker"
         )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from troth.results.formats import short
+from troth.core.formats import short
 from troth.results.pictures.svg import Picture, percent
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from troth.audits.findings import VERDICT_IN_WORDS
-from troth.results.formats import share, short
+from troth.core.formats import share, short
 from troth.results.pictures.svg import Picture, percent
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from troth.results.formats import number
+from troth.core.formats import number
 from troth.results.pictures.svg import Picture, percent
 
 if TYPE_CHECKING:

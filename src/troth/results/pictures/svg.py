@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 
 from troth.campaigns.ledger import write_whole
 from troth.core.errors import ParameterError
-from troth.results.formats import printable
+from troth.core.formats import printable
 
 _WIDTH = 640  # of a picture outside a page, in pixels
 

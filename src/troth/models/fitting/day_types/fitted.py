@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.contract import Array, combine
+from troth.core.formats import number
 from troth.core.information import leave_one_out
 from troth.core.past import History, statistics_of
 from troth.models.fitting.day_types.standard_errors import Errors
@@ -60,7 +61,7 @@ class FittedDayTypes(FittedProviders["LatentClass"]):
         return [f"one day type explains these days best: {alike}"] if self.types == 1 else []
 
     def __str__(self) -> str:
-        lines = [f"{self.types} day types of {len(self.models)} providers, {self.log_likelihood:.4f} nats per day"]
+        lines = [f"{self.types} day types of {len(self.models)} providers, {number(self.log_likelihood)} nats per day"]
         lines += [f"  {name}: {model.dispersion:.4g} dispersion" for name, model in self.models.items()]
         return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
 

@@ -1,0 +1,123 @@
+"""How numbers, shares, amounts and names look to people: on a terminal, on the page and in the service."""
+
+from __future__ import annotations
+
+import unicodedata
+from decimal import Decimal
+from math import isfinite, isnan
+from typing import Any
+
+
+def _signed(value: Any, spec: str, *, sign: bool = False) -> str:
+    """Return a number with a true minus, or a plus where it is asked for; what is rounded to 0 has neither."""
+    shown = f"{value:{'+' if sign else ''}{spec}}"
+    return shown.replace("-", "−") if any(digit in shown for digit in "123456789") else shown.lstrip("+-")
+
+
+def number(value: Any, digits: int = 4, *, sign: bool = False) -> str:
+    """Return a number with thousands apart and a fixed number of digits, with a plus where it is asked for.
+
+    Examples
+    --------
+    >>> number(1234.5), number(-0.5, 2), number(-0.001, 2), number(float("-inf")), number(None)
+    ('1,234.5000', '−0.50', '0.00', '−∞', '–')
+    """
+    if value is None or isnan(value):
+        return "–"
+    if not isfinite(value):
+        return "−∞" if value < 0 else "∞"
+    return _signed(value, "," if isinstance(value, int) else f",.{digits}f", sign=sign)
+
+
+def probability(value: float, digits: int = 3, level: float = 0.01) -> str:
+    """Return a p-value, with more digits where rounding would move it across the level or five times the level.
+
+    These are the limits of the verdicts "does not fit" and "doubtful".
+
+    Examples
+    --------
+    >>> probability(0.3217), probability(0.00998), probability(0.0499)
+    ('0.322', '0.00998', '0.0499')
+    """
+    while digits < 12 and any((round(value, digits) < limit) != (value < limit) for limit in (level, 5 * level)):
+        digits += 1
+    return f"{value:.{digits}f}"
+
+
+def money(amount: Any) -> str:
+    """Return an amount, a decimal string, with thousands apart.
+
+    Examples
+    --------
+    >>> money("1215.40"), money("-0.07")
+    ('1,215.40', '−0.07')
+    """
+    return _signed(Decimal(str(amount)), ",f")
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number of things.
+
+    Examples
+    --------
+    >>> counted(1, "row"), counted(1200, "row")
+    ('1 row', '1,200 rows')
+    """
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def brief(value: Any) -> str:
+    """Return a number with few digits.
+
+    Examples
+    --------
+    >>> brief(-1234.56789), brief("north"), brief(None)
+    ('−1234.57', 'north', '–')
+    """
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return "–" if value is None else str(value)
+    return number(value) if not isfinite(value) else _signed(value, ".6g")
+
+
+def few_digits(value: float, digits: int = 4, *, sign: bool = False) -> str:
+    """Return a number with a few digits, without an exponent unless it is very large or small.
+
+    Examples
+    --------
+    >>> few_digits(53124.7), few_digits(-2213.4, 3), few_digits(0.1234567), few_digits(3e20)
+    ('53,120', '−2,210', '0.1235', '3e+20')
+    """
+    return _signed(float(f"{value:.{digits}g}"), ",.12g", sign=sign)
+
+
+def share(value: float, digits: int = 2, *, sign: bool = False) -> str:
+    """Return a share as percent, with a plus where it is asked for.
+
+    Examples
+    --------
+    >>> share(0.5), share(-0.031, 1), share(0.031, 1, sign=True)
+    ('50.00%', '−3.1%', '+3.1%')
+    """
+    return _signed(value, f".{digits}%", sign=sign)
+
+
+def printable(text: str) -> str:
+    r"""Return text without what would move a terminal's cursor, change its colours or turn its lines around.
+
+    Examples
+    --------
+    >>> printable("a\x1b[2Jb")
+    'a�[2Jb'
+    """
+    return "".join("\ufffd" if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c for c in text)
+
+
+def short(text: str, most: int = 40) -> str:
+    """Return a name that is not too long to show.
+
+    Examples
+    --------
+    >>> short("a very long name", 8)
+    'a very …'
+    """
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -318,7 +318,7 @@ class Family(Declarations):
         >>> ones = rng.binomial(20, rng.beta(2, 6, size=(400, 1)), size=(400, 3))
         >>> past = troth.history.from_summaries(Counts(2), np.stack([20 - ones, ones], axis=-1))
         >>> print(troth.models.Bernoulli.fit(past))
-        Bernoulli from 400 days, log-likelihood -12286.824
+        Bernoulli from 400 days, log-likelihood −12,286.824
           alpha = 1.9959 ± 0.16
           beta = 6.3735 ± 0.54
         """

@@ -14,7 +14,7 @@ from troth.core.reductions import Moments, Reduction
 from troth.core.support import Support
 from troth.models.count_and_sum import CountAndSum, draw_poisson
 from troth.models.family import Example, scalar_parameters
-from troth.models.first_guess import Column, FirstGuess, looks_like_counts, rough
+from troth.models.first_guess import Column, FirstGuess, is_whole, rough, unlike_counts
 from troth.models.fitting.free_parameters import FreeParameters, Positive
 from troth.models.fitting.moments import day_moments
 from troth.models.numerics.predictive import LARGEST_SUM, log_gamma_excess
@@ -44,7 +44,7 @@ class Poisson(CountAndSum):
     @classmethod
     def suits(cls, column: Column, /) -> bool:
         """Return whether values are whole numbers from 0, whose variance within reports is about their mean."""
-        return looks_like_counts(column)
+        return is_whole(column) and not unlike_counts(column)
 
     @classmethod
     def first_guess(cls, column: Column, /) -> FirstGuess:

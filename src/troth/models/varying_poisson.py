@@ -16,7 +16,7 @@ from troth.core.sensitivity import Peers
 from troth.core.support import Support
 from troth.models.count_and_sum import draw_poisson
 from troth.models.family import CompleteEvidence, Example
-from troth.models.first_guess import Column, FirstGuess, rough
+from troth.models.first_guess import Column, FirstGuess, looks_like_counts, rough
 from troth.models.fitting.free_parameters import FreeParameters, Positive
 from troth.models.fitting.moments import day_moments
 from troth.models.numerics.extremes import count_ladder
@@ -24,7 +24,6 @@ from troth.models.numerics.gamma_poisson import draw_mean, log_evidence, summari
 from troth.models.numerics.possible import none_negative
 from troth.models.numerics.spread_grid import ALIKE
 from troth.models.parameters import parameter, positive
-from troth.models.poisson import Poisson
 from troth.models.spread import VaryingProviders, how_far
 
 _MARGIN = 0.01  # nats that the greatest log PMI may exceed what was found on a ladder of counts
@@ -68,7 +67,10 @@ class VaryingPoisson(CompleteEvidence, VaryingProviders):
     smallest_spread: ClassVar[float] = 0.02
     largest_spread: ClassVar[float] = 2.0
 
-    suits = Poisson.suits
+    @classmethod
+    def suits(cls, column: Column, /) -> bool:
+        """Return whether values are counts with a mean below 10; larger ones are nearly normal."""
+        return looks_like_counts(column)
 
     @classmethod
     def first_guess(cls, column: Column, /) -> FirstGuess:

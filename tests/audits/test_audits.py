@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from math import log
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import troth
 from registry import EXAMPLES, SOAK, generator
 from troth import baselines, models, strategies
+from troth.audits.findings import finding_of
 from troth.audits.strategies import lies_for_model
 
 MODEL = models.Bernoulli(1, 1)
@@ -420,3 +422,10 @@ def test_bad_arguments_are_typed_errors(options: dict[str, Any]) -> None:
         troth.audit(MODEL, given.pop("rule"), given.pop("lies"), given.pop("rows"), **given)
     with pytest.raises(troth.ParameterError, match="5 members"):
         troth.audit(MODEL, troth.MultiDay(), [strategies.Collude(5)], [4, 4, 4], simulations=100)
+
+
+def test_the_margin_knows_how_far_a_gain_by_several_accounts_reaches() -> None:
+    one, three = (
+        finding_of("lie", np.array([40.0, 50.0, 5.0, 0.0]), 1000, troth.LineUp(), 0.05, accounts) for accounts in (1, 3)
+    )
+    assert three.detectable - one.detectable == pytest.approx(2 * 3 * 2 * log(3 / 0.05) / 1000)

@@ -61,6 +61,7 @@ CASES: dict[str, tuple[str, Files | None, str]] = {
     "empty": ("", None, r"\[campaign\] is missing.*troth init"),
     "no model": (GOOD[: GOOD.index("[model]")], None, r"\[model\] is missing"),
     "unknown table": (GOOD + "\n[modle]\n", None, "modle.*did you mean 'model'"),
+    "currency that clears a terminal": (change('"EUR"', '"\\u001b[2J"'), None, r"\[campaign\] currency.*cannot be printed"),
     "unknown key": (change("currency", "curency"), None, r"\[campaign\] curency.*did you mean 'currency'"),
     "table is no table": (GOOD.replace("[limits]\nrows = 50", "") .replace("[campaign]", "limits = 3\n[campaign]"), None, r"\[limits\].*table"),
     # money

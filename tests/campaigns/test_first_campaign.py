@@ -481,7 +481,7 @@ def test_a_fitted_campaign_is_paid(tmp_path: Path, monkeypatch: Any) -> None:
     assert run(monkeypatch, "fit", path, path.parent / "data", "--family", "Bernoulli") == 0
     assert run(monkeypatch, "fit", path, path.parent / "data", "--family", "Bernoulli") == 0
     fitted = path.with_name("fitted.toml")
-    assert troth.Campaign.load(fitted).commitment != troth.Campaign.load(path).commitment
+    assert troth.Campaign.load(fitted).commitment not in (None, troth.Campaign.load(path).commitment)
     assert len(troth.pay(fitted).rounds) == 5
 
 

@@ -7,6 +7,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,7 +20,7 @@ from troth.campaigns.starter.task_campaign import init_tasks, start_tasks
 from troth.cli.commands import app
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import CampaignError
-from troth.results.task_page import answers_of, worst_tasks
+from troth.results.task_page import answers_of, worker_agreement, worst_tasks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -541,3 +542,21 @@ def test_the_public_guess_is_learnt_as_a_worker_of_the_past() -> None:
     campaign = troth.pay(frame, model, provider="worker", task="item", price="1", columns="label").campaign
     learned: Any = fit_tasks(campaign, past).fitted
     assert learned.accuracy()["public data"] == pytest.approx(0.7, abs=0.06)
+
+
+def test_the_first_row_of_a_later_file_is_named_there(tmp_path: Any) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    write(folder / "a.csv", "item,worker,label\n1,x,0\n1,y,1\n")
+    write(folder / "b.csv", "item,worker,label\n2,x,7\n2,y,0\n")
+    with pytest.raises(DataError, match=r"row 1 of b\.csv: 7"):
+        paid(folder)
+
+
+def test_workers_agree_on_the_tasks_that_both_answered() -> None:
+    rows = [(1, "x", 0), (1, "y", 0), (2, "x", 1), (2, "y", 0), (3, "x", 1), (3, "z", 1), (4, "z", 0), (4, "w", 0)]
+    result = paid(pd.DataFrame(rows, columns=["item", "worker", "label"]))
+    names, rates = worker_agreement(result, answers_of(result))
+    found = {(one, two): rates[i][j] for i, one in enumerate(names) for j, two in enumerate(names)}
+    assert (found["x", "y"], found["y", "x"], found["x", "z"], found["z", "w"]) == (0.5, 0.5, 1.0, 1.0)
+    assert found["y", "z"] is found["x", "x"] is None

@@ -320,3 +320,20 @@ def test_a_fit_is_as_wary_of_low_as_of_high_values() -> None:
     values = generator(12).standard_normal(400) ** 3
     assert _distance(values) == pytest.approx(_distance(-values))
     assert _distance(values)[values.argmin()] > 1
+
+
+def test_a_price_is_proved_only_where_every_provider_has_one() -> None:
+    known = models.Finite([0.5, 0.5], [[0.7, 0.1, 0.2], [0.1, 0.7, 0.2]])
+    up_to_a_factor = models.Finite.from_posteriors([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9], [0.5, 0.5]])
+    for each in ([known] * 3, [up_to_a_factor] * 3, [known, known, up_to_a_factor]):
+        claim = troth.certify(each, [2, 2, 2], troth.LogPmiRule())["price of lying"]
+        assert claim.verdict == ("proved" if up_to_a_factor not in each else "undecided")
+
+
+def test_a_small_dataset_within_a_large_one_is_flagged() -> None:
+    rng, normal = generator(11), models.Normal(0, 1, 1)
+    large = rng.normal(size=60)
+    data = [large, large[:20], rng.normal(size=20)]
+    t = np.stack([normal.statistics(x) for x in data])
+    found = troth.find_near_duplicates(normal, t, data)
+    assert [(pair.providers, pair.why) for pair in found] == [((0, 1), "20 rows in common")]

@@ -14,7 +14,8 @@ import troth
 from registry import EXAMPLES, MISSING, SOAK, VARYING, generator
 from troth import models
 from troth.core.contract import Array, HasLogPMI
-from troth.core.information import peer_log_pmi, second_difference
+from troth.core.errors import DataError
+from troth.core.information import leave_one_out, peer_log_pmi, second_difference
 
 FLOATS = st.floats(-1e12, 1e12, allow_nan=False)
 REPORTS = st.integers(1, 9).flatmap(lambda n: arrays(np.float64, (n, 3), elements=FLOATS))
@@ -317,3 +318,13 @@ def test_an_empty_regression_says_exactly_nothing(known: bool) -> None:
     t = model.statistics(model.draw_data(rng, model.draw_parameters(rng, (500,)), 7))
     assert not troth.log_pmi(model, t, np.zeros_like(t[0])).any()
     assert not troth.log_pmi(model, np.zeros_like(t[0]), t).any()
+
+
+def test_sums_that_would_overflow_are_refused() -> None:
+    leave_one_out(np.full((2, 1), 2.0**1018))
+    for exponent in (1019, 1020, 1021, 1022, 1023):
+        try:
+            sums = leave_one_out(np.full((2, 1), 2.0**exponent))
+        except DataError:
+            continue
+        assert np.isfinite(sums).all()

@@ -116,3 +116,11 @@ def test_many_rows_of_one_code_are_added_up_in_blocks(answer: Answer, point: tup
     np.testing.assert_allclose(
         products[5], Moments((0.5, 0.0, 0.0), squares=True).of_rows(np.column_stack([z, y])[codes == 5]), rtol=1e-10
     )
+
+
+def test_a_share_of_labels_is_shifted_by_that_share_on_average() -> None:
+    summaries = np.tile([6.0, 4.0], (4000, 1))
+    for by in (0.05, -0.05):
+        moved = Counts(2).shifted(summaries, np.array([-by, by]), generator(55))
+        assert (moved == np.floor(moved)).all()
+        assert moved[:, 1].mean() - 4 == pytest.approx(10 * by, abs=4 * 0.5 / np.sqrt(4000))

@@ -10,14 +10,17 @@ from scipy.stats import chi2, multivariate_normal
 
 import troth
 from history.drawn import day_types, normals
+from history.worlds import binary_days
 from registry import SOAK, generator
 from troth import models
 from troth.core.reductions import Counts, Moments
 from troth.core.support import Support
 from troth.history import History
+from troth.models.fitting.day_types import fit as choice
 from troth.models.fitting.day_types.em import State, day_log_likelihoods, maximise, objective
 from troth.models.fitting.day_types.fitted import FittedDayTypes
 from troth.models.fitting.day_types.outcomes import outcome_data
+from troth.models.fitting.workers import _PRIOR_TASKS, fit_workers
 
 OUTCOMES = ["binary", "categorical", "count", "real"]
 SEEDS = 12 if SOAK else 2
@@ -348,3 +351,35 @@ def test_short_histories_are_fitted_too(days: int) -> None:
             reports.append((day, name, [20.0 - ones, float(ones)]))
     fit = models.LatentClass.fit(History.from_reports(reports, Counts(2)), "binary")
     assert 1 <= fit.types <= 8
+
+
+def test_an_unknown_provider_of_a_normal_fit_differs_as_much_as_the_known_ones() -> None:
+    history, _ = normals(3, providers=8)
+    fit = models.ProviderNormal.fit(history)
+    own = np.exp(np.mean([np.log(m.dispersion**2) for m in fit.models.values()]))
+    assert fit.offsets > 0.5
+    assert fit.population.dispersion**2 == pytest.approx(own + fit.offsets**2, rel=0.05)
+
+
+def test_fewer_types_are_taken_within_one_standard_error_of_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    past = binary_days(1, 100)
+    wave = np.where(np.arange(100) % 2, 1.0, -1.0)
+    place = {day: k for k, day in enumerate(past.days)}
+    for errors, types in ((0.8, 1), (1.5, 2)):
+        short = {1: 0.1 * errors + wave, 2: 0 * wave, 3: 1 + wave, 4: 1 + wave}
+        monkeypatch.setattr(choice, "outcome_data", lambda history, *_: history)
+        monkeypatch.setattr(choice, "climb", lambda data, types, *_: types)
+        monkeypatch.setattr(
+            choice,
+            "day_log_likelihoods",
+            lambda days, k, short=short: (-short[k][[place[d] for d in days.days]],),
+        )
+        assert choice.choose_types(past, "binary", 4, 0, None, lambda *_: None)[0] == types
+
+
+def test_classes_are_as_frequent_as_gold_answers_say() -> None:
+    gold = np.repeat(np.arange(4), [1, 2, 3, 6])
+    task, worker = np.divmod(np.arange(24), 2)
+    learned = fit_workers(task, worker, np.eye(4)[gold[task]], ["a", "b"], gold, pooling=1.0)
+    expected = (np.bincount(gold) + _PRIOR_TASKS) / (12 + 4 * _PRIOR_TASKS)
+    assert learned.population.prior == pytest.approx(expected, abs=1e-8)

@@ -10,6 +10,7 @@ from scipy import stats
 
 from registry import SOAK, generator
 from troth.history.intervals import joint_level, over_days
+from troth.history.judged import findings_of
 
 RUNS = 3000 if SOAK else 400
 
@@ -85,3 +86,13 @@ def test_missing_and_constant_comparisons_count_for_nothing() -> None:
     padded = np.column_stack([noise, np.zeros((80, 5)), np.full((80, 5), np.nan)])
     assert joint_level(padded, 0.05) == pytest.approx(joint_level(noise, 0.05))
     assert joint_level(np.zeros((9, 4)), 0.05) == 0.05 / 4
+
+
+def test_false_alarms_of_all_comparisons_are_fewer_than_stated() -> None:
+    rng, runs, alarm, found = generator(27), 100, 0.2, 0
+    truth = np.full((60, 4), 0.5)
+    for _ in range(runs):
+        gains = 0.1 * rng.standard_normal((60, 4, 3))
+        overall, single = findings_of("abc", "wxyz", truth, gains, np.zeros_like(gains), alarm, 0.0)
+        found += any(each.verdict in ("gains", "loses") for each in (*overall, *single))
+    assert found <= alarm * runs + 2 * np.sqrt(alarm * (1 - alarm) * runs)

@@ -11,7 +11,7 @@ import troth
 from registry import generator
 from troth import models
 from troth.mechanisms import Round
-from troth.mechanisms.drawn_peers import SeparatePeers, _peer_designs, design_ranks
+from troth.mechanisms.drawn_peers import SeparatePeers, _peer_designs, design_ranks, distinct_designs
 
 REGRESSION = models.LinearRegression([0, 0], [[1e18, 0], [0, 1]], 1.0)
 
@@ -89,3 +89,9 @@ def test_equal_designs_have_one_rank_and_a_last_column_that_differs_is_seen() ->
 def _ranks_of_sorted(rows: Any) -> list[int]:
     distinct = sorted({tuple(row) for row in rows.tolist()})
     return [distinct.index(tuple(row)) for row in rows.tolist()]
+
+
+def test_designs_have_no_negative_zero() -> None:
+    designs, which = distinct_designs(np.array([[0.0], [-0.0], [1.0]]))
+    assert which.tolist() == [0, 0, 1]
+    assert not np.signbit(designs).any()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,13 @@ import pytest
 from jinja2 import PackageLoader
 
 import troth
+from registry import generator
+from troth import models
+from troth.core.errors import DataError
 from troth.core.reductions import Counts, Moments
 from troth.core.support import Support
-from troth.results.replays import LESS, _fewer, _last_scene, _Lie, replay_lies
+from troth.data.request import Report
+from troth.results.replays import LESS, _fewer, _last_scene, _Lie, _some_rows, replay_lies
 from troth.results.templating import make_environment
 
 EVEN = troth.models.Bernoulli(2, 2)
@@ -198,3 +203,24 @@ def test_that_the_truth_pays_best_is_said_where_it_is_proved(rule: Any, most: fl
     assert words in str(verdict)
     assert (verdict.most_gained is None) == (most is None)
     assert (verdict.most_gained or 0) >= (most or 0)
+
+
+def test_a_payment_is_that_of_its_day() -> None:
+    result = paid(5, models.Bernoulli(2, 2), days=3)
+    assert len({each.payments[0].share for each in result.rounds}) == 3
+    for each in result.rounds:
+        for payment in each.payments:
+            assert result.payment(payment.provider, each.day) == payment
+            amount = result.campaign.text(payment.payment)
+            assert f"paid {amount}" in result.explain(payment.provider, each.day)
+    with pytest.raises(DataError, match="nothing was paid to 'Ash'"):
+        result.payment("Ash")
+    with pytest.raises(DataError, match="nothing was paid to 'Ash' on day 7"):
+        result.payment("Ash", 7)
+
+
+def test_fewer_rows_have_sums_in_proportion() -> None:
+    sums: Any = SimpleNamespace(columns=2, check=lambda summary: None)  # a reduction that cannot take fewer rows
+    report = Report("Ash", None, 10, np.array([10.0, 4.0]))
+    assert np.asarray(_some_rows(sums, report, 5, generator(60))).tolist() == [5.0, 2.0]
+    assert _some_rows(sums, report, 0, generator(60)) is None

@@ -15,7 +15,7 @@ from sqlalchemy import update
 from registry import SOAK
 from service.databases import Databases, opened
 from service.world import TERMS, World, make_world, one_app, statistics
-from troth.operations import SCOPES
+from troth.operations import OPERATIONS, SCOPES
 from troth.service import accounts, campaigns
 from troth.service.access import API, COOKIE, check_table, routes_of
 from troth.service.pages import ACCESS as PAGES
@@ -342,3 +342,13 @@ def test_who_is_invited_later_sees_nothing_before_joining(database: str) -> None
         with store.write() as tx:
             tx.execute(update(members).where(members.c.id == world.members["Fir"]).values(account=account))
         assert world.client().get(world.base, headers=world.headers("Fir")).status_code == 200
+
+
+def test_what_a_token_that_only_reads_may_send() -> None:
+    by_scope: dict[Any, set[str]] = {}
+    for each in OPERATIONS:
+        if each.method != "GET":
+            by_scope.setdefault(each.access.scope, set()).add(each.name)
+    assert by_scope["read"] == {"verify_ledger"}
+    assert by_scope["submit"] == {"submit_file", "submit_statistics", "confirm_submission"}
+    assert by_scope[None] == {"create_token", "accept_invitation", "choose_password"}

@@ -33,6 +33,8 @@ from troth.campaigns.statements import (
 from troth.campaigns.terms import Campaign
 from troth.client.heads import check_lines, watch_head
 from troth.client.http import RefusedError
+from troth.client.submission import check_signed
+from troth.core.errors import DataError
 from troth.data.request import Report
 from troth.service import heads
 from troth.service.campaigns import secret_of
@@ -574,3 +576,39 @@ def test_a_named_beacon_is_waited_for(database: str) -> None:
         paid = get(world, "Ana", "/rounds/1/payments")
         assert paid["seed"] == derive_seed(paid["link"], [paid["root"]], "3 14 15 92")
         assert post(world, "Ana", "/verify")["valid"] is True
+
+
+def test_a_receipt_of_something_else_is_refused(world: World) -> None:
+    submission = world.submit("Ash", 5, 2)
+    shown = get(world, "Ash", f"/rounds/1/submissions/{submission}")
+    answer = post(world, "Ash", f"/rounds/1/submissions/{submission}/confirm", {"nonce": "dice"})
+    assert check_signed(shown, answer, "dice") == answer["receipt"]
+    other = {"campaign": "0" * 16, "round": 2, "provider": "Elm", "sha256": "0" * 64, "summary": [7.0, 0.0]}
+    other |= {"tasks": "sha256:" + "0" * 64, "nonce": "0" * 64}
+    for name, value in other.items():
+        with pytest.raises(DataError, match="does not match what you sent"):
+            check_signed({**shown, name: value}, answer, "dice")
+    with pytest.raises(DataError, match="does not match what you sent"):
+        check_signed(shown, answer, "other dice")
+
+
+def test_a_head_that_is_hidden_later_is_missed(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("troth.client.heads.heads_path", lambda: tmp_path / "heads.json")
+    world.report_all(COUNTS)
+    world.close()
+
+    class Client:
+        server, hides = "https://troth.example.org", True
+
+        def show_head(self, campaign: str, *, since: int) -> Any:
+            if self.hides:
+                raise RefusedError(409, "nothing is published yet")
+            return get(world, "Ana", f"/head?since={since}")
+
+    client: Any = Client()
+    campaign = {"id": world.campaign}
+    assert watch_head(client, campaign) is None  # there may be none yet
+    client.hides = False
+    assert watch_head(client, campaign) is None
+    client.hides = True
+    assert watch_head(client, campaign) == "the service shows no head any more, and you have seen one"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import os
 from pathlib import Path
 from typing import Any
 
@@ -256,3 +257,47 @@ def test_unused_columns_are_never_decoded(tmp_path: Path, monkeypatch: pytest.Mo
     assert set(decoded) == {1}
     refused = parse(request, str(tmp_path), "wide.csv.bz2", "csv", "Ash", None, 10**6, 10**5, None)
     assert refused["status"] == 413
+
+
+def test_a_file_is_on_the_disk_before_it_is_acknowledged(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    fsync, rename = os.fsync, Path.rename
+
+    def synced(handle: int) -> None:
+        done.append("folder" if Path(os.readlink(f"/proc/self/fd/{handle}")).is_dir() else "file")
+        fsync(handle)
+
+    def renamed(self: Path, target: Path) -> Path:
+        done.append("renamed")
+        return rename(self, target)
+
+    with opened(database) as store:
+        world = make_world(store)
+        monkeypatch.setattr(os, "fsync", synced)
+        monkeypatch.setattr(Path, "rename", renamed)
+        send(world, "Ash")
+    assert done[:3] == ["file", "renamed", "folder"]
+
+
+def test_a_commit_is_on_the_disk_once_it_is_answered(database: str) -> None:
+    wanted = {"PRAGMA synchronous": 2, "PRAGMA foreign_keys": 1, "PRAGMA journal_mode": "wal"}
+    if database.startswith("postgresql"):
+        wanted = {"SHOW synchronous_commit": "on"}
+    with opened(database) as store:
+        for engine in (store.engine, store.probe):
+            with engine.connect() as tx:
+                assert {setting: tx.exec_driver_sql(setting).scalar() for setting in wanted} == wanted
+
+
+
+def test_a_file_that_was_read_late_is_not_confirmed_once_the_round_is_paid(database: str) -> None:
+    with opened(database) as store:
+        world = make_world(store)
+        world.report_all({"Birch": (3, 1), "Elm": (1, 3)})
+        waiting = send(world, "Ash")
+        world.close()
+        read(store)
+        with store.write() as tx:
+            tx.execute(update(round_table).values(state="paid", settled=now()))
+        with store.write() as tx, pytest.raises(ConflictError, match="closed"):
+            rounds.confirm(tx, world.providers["Ash"], world.campaign, 1, waiting)

@@ -58,6 +58,8 @@ def read_toml(path: Path) -> dict[str, Any]:
 def take_money(section: Section) -> dict[str, Any]:
     """Read [campaign]: the name, the budget or price, and the currency."""
     currency = section.text("currency", "")
+    if not currency.isprintable():
+        raise section.fail("currency", f"has characters that cannot be printed: {currency!r}")
     settings = {
         "name": section.text("name", needed=True),
         "about": section.text("about", ""),

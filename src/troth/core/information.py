@@ -386,6 +386,7 @@ def _exact_block(t: Array, labels: Indexes | None, axis: int) -> tuple[Array, Ar
     for cut in _cuts(t, axis):
         total = cut.sum(axis=axis, keepdims=True)
         parts.append((total - (cut if labels is None else _sum_of_group(cut, labels, axis)), total))
+        del cut  # its memory serves the next one
     if not parts:
         return np.zeros_like(t), np.zeros_like(t.take([0], axis=axis))
     peers, everyone = parts.pop()
@@ -411,8 +412,8 @@ def _cuts(rest: Array, axis: int) -> Iterator[Array]:
         sigma = np.ldexp(1.0, exponent)
         cut = rest + sigma
         cut -= sigma
-        yield cut
         rest = rest - cut
+        yield cut
 
 
 def _sum_of_group(t: Array, labels: Indexes, axis: int) -> Array:

@@ -289,7 +289,6 @@ def test_a_commit_is_on_the_disk_once_it_is_answered(database: str) -> None:
                 assert {setting: tx.exec_driver_sql(setting).scalar() for setting in wanted} == wanted
 
 
-
 def test_a_file_that_was_read_late_is_not_confirmed_once_the_round_is_paid(database: str) -> None:
     with opened(database) as store:
         world = make_world(store)

@@ -212,10 +212,9 @@ def add_exactly(statistics: Array, add: Callable[[Array], Array]) -> Array:
     """
     excluded = np.isneginf(statistics)
     finite = np.where(excluded, 0.0, statistics)
-    parts = [add(np.zeros_like(finite)), *(add(cut) for cut in _cuts(finite, axis=-2))]
-    total = parts.pop()
-    while parts:
-        total = total + parts.pop()
+    total = add(np.zeros_like(finite))
+    for cut in _cuts(finite, axis=-2):
+        total = total + add(cut)
     return np.where(add(excluded.astype(np.float64)) > 0, -np.inf, total) if excluded.any() else total
 
 
@@ -381,18 +380,16 @@ def _exact_sums(t: Array, labels: Indexes | None) -> tuple[Array, Array]:
 
 
 def _exact_block(t: Array, labels: Indexes | None, axis: int) -> tuple[Array, Array]:
-    """Sum a block along an axis, without each provider's group, and in all."""
-    parts: list[tuple[Array, Array]] = []
+    """Sum a block along an axis, without each provider's group, and in all.
+
+    The leading parts are added first: where they cancel, their sum is exact, and the later ones keep their digits.
+    """
+    peers, everyone = np.zeros_like(t), np.zeros_like(t.take([0], axis=axis))
     for cut in _cuts(t, axis):
         total = cut.sum(axis=axis, keepdims=True)
-        parts.append((total - (cut if labels is None else _sum_of_group(cut, labels, axis)), total))
+        peers += total - (cut if labels is None else _sum_of_group(cut, labels, axis))
+        everyone += total
         del cut  # its memory serves the next one
-    if not parts:
-        return np.zeros_like(t), np.zeros_like(t.take([0], axis=axis))
-    peers, everyone = parts.pop()
-    for part_of_peers, part_of_everyone in reversed(parts):
-        peers += part_of_peers
-        everyone += part_of_everyone
     return peers, everyone
 
 

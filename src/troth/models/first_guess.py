@@ -159,7 +159,7 @@ def answers_of(column: Column) -> str:
 
 
 def looks_like_counts(column: Column) -> bool:
-    """Whether values are whole numbers from 0 with a small mean, about which their variance within reports is.
+    """Whether values are whole numbers from 0 with a small mean, and a variance within reports of about that mean.
 
     A variance clearly below the mean, and no zero where counts would have had some, as on a scale from 1 to 5, are not
     those of counts. Hourly wages of 22 ± 5 vary as counts do and are none, and counts with a mean of 10 or more are

@@ -378,9 +378,8 @@ def shares_of_panels(stage: Scene, reports: list[Array | None], panels: int) -> 
             order = rng.permutation([other for other in range(n) if other != provider])
             lines += [members[:, order[panel::count]].sum(axis=1) for panel in range(count)]
         line, who = np.stack(lines, axis=1), np.repeat(np.arange(n), count)
-        of_line = np.asarray(model.log_evidence(line))
         for report, own in enumerate(reports):
-            v = on_grid(second_difference(model, (truth if own is None else own)[who], line, of_peers=of_line))
+            v = on_grid(second_difference(model, (truth if own is None else own)[who], line))
             share = rank_share((v[1:] > v[0]).sum(axis=0), (v[1:] == v[0]).sum(axis=0), decoys, rule.rivals)
             total[report] += np.bincount(who, share, n) / (count * splits)
     return total

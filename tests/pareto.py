@@ -16,8 +16,7 @@ from troth.core.errors import DataError
 from troth.core.reductions import Reduction
 from troth.core.support import Bounds, Support
 from troth.models.first_guess import Column, FirstGuess
-from troth.models.fitting.free_parameters import FreeParameters, Positive
-from troth.models.fitting.moments import gamma_moments
+from troth.models.fitting.initial_parameters import FreeParameters, Positive, gamma_moments
 from troth.models.parameters import parameter, positive
 
 

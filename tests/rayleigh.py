@@ -15,8 +15,7 @@ from troth.core.contract import Array, Generator
 from troth.core.reductions import Moments, Reduction
 from troth.core.support import Support
 from troth.models.first_guess import Column, FirstGuess
-from troth.models.fitting.free_parameters import FreeParameters, Positive
-from troth.models.fitting.moments import gamma_moments
+from troth.models.fitting.initial_parameters import FreeParameters, Positive, gamma_moments
 from troth.models.parameters import Word, parameter, positive
 
 

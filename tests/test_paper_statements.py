@@ -13,7 +13,7 @@ import troth
 from mechanisms.exact import World, bernoulli_world, finite_world, one_model
 from registry import SOAK, generator
 from troth import divergences, models
-from troth.models.numerics.rank import kruskal_rank
+from troth.models.numerics.identification import kruskal_rank
 
 SEEDS = range(200 if SOAK else 10)
 FINITE = [finite_world(seed, zeros=seed % 2 == 1, different=True) for seed in SEEDS]

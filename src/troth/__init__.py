@@ -1,7 +1,7 @@
 """Troth pays for data so that telling the truth pays best.
 
-A model is two functions, ``statistics`` and ``log_evidence``; how much a provider's data and its peers' data say
-about each other is the second difference of the latter; and a payment is made of that.
+A model is two functions, ``statistics`` and ``log_evidence``. The second difference of ``log_evidence`` is how much a
+provider's data and its peers' data say about each other. Payments are computed from it.
 """
 
 from __future__ import annotations

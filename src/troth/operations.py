@@ -20,6 +20,11 @@ Size = Literal["small", "large", "upload"]
 """How large a body may be; an upload is counted while it is stored."""
 
 
+def names_in(path: str) -> tuple[str, ...]:
+    """Return the names of the parameters in a path, in order."""
+    return tuple(name for _, name, _, _ in Formatter().parse(path) if name is not None)
+
+
 class Access(NamedTuple):
     """Who may use a route: the roles, none for everybody, and the scope that a token needs."""
 
@@ -92,7 +97,7 @@ class Operation:
     @property
     def path_parameters(self) -> tuple[str, ...]:
         """The names in the path, in order."""
-        return tuple(name for _, name, _, _ in Formatter().parse(self.path) if name is not None)
+        return names_in(self.path)
 
     @property
     def repeatable(self) -> bool:
@@ -105,10 +110,11 @@ _ANALYST, _PROVIDER, _BOTH = ("analyst",), ("provider",), ("analyst", "provider"
 _READ, _ANALYST_READS, _PROVIDER_READS = Access(_BOTH, "read"), Access(_ANALYST, "read"), Access(_PROVIDER, "read")
 _SUBMIT, _MANAGE = Access(_PROVIDER, "submit"), Access(_ANALYST, "manage")
 
-_CAMPAIGN = "/campaigns/{campaign}"
-_MEMBER = _CAMPAIGN + "/providers/{member}"
-_ROUND = _CAMPAIGN + "/rounds/{number}"
-_SUBMISSION = _ROUND + "/submissions/{submission}"
+CAMPAIGN = "/campaigns/{campaign}"
+MEMBER = CAMPAIGN + "/providers/{member}"
+ROUND = CAMPAIGN + "/rounds/{number}"
+SUBMISSION = ROUND + "/submissions/{submission}"
+"""Where things are: below `PREFIX` for programs, and for people."""
 
 _ACCOUNTS = (
     Operation("health", "GET", "/health", ANYONE, "Report that the service and its database respond.", output="Health",
@@ -133,104 +139,104 @@ _CAMPAIGNS = (
     Operation("create_campaign", "POST", "/campaigns", _MANAGE,
         "Create a campaign from the tables of a campaign file; the seed is drawn and committed to.",
         input="NewCampaign", output="OwnCampaign", status=201, refusals=(409,), keyed=True, size="large"),
-    Operation("show_campaign", "GET", _CAMPAIGN, _READ, "Show a campaign.", output="Campaign"),
-    Operation("change_terms", "PUT", f"{_CAMPAIGN}/terms", _MANAGE, "Replace the terms, until the first round opens.",
+    Operation("show_campaign", "GET", CAMPAIGN, _READ, "Show a campaign.", output="Campaign"),
+    Operation("change_terms", "PUT", f"{CAMPAIGN}/terms", _MANAGE, "Replace the terms, until the first round opens.",
         input="Terms", output="OwnCampaign", refusals=(409,), size="large"),
-    Operation("campaign_file", "GET", f"{_CAMPAIGN}/campaign.toml", _READ,
+    Operation("campaign_file", "GET", f"{CAMPAIGN}/campaign.toml", _READ,
         "Return the terms as a campaign file; providers get it without the names of others.",
         output=Content("application/toml", "campaign.toml")),
-    Operation("list_providers", "GET", f"{_CAMPAIGN}/providers", _ANALYST_READS, "List the providers.",
+    Operation("list_providers", "GET", f"{CAMPAIGN}/providers", _ANALYST_READS, "List the providers.",
         output="Providers"),
-    Operation("add_provider", "POST", f"{_CAMPAIGN}/providers", _MANAGE,
+    Operation("add_provider", "POST", f"{CAMPAIGN}/providers", _MANAGE,
         "Add a provider whose identity you verified, and return a one-time invitation for it.",
         input="NewProvider", output="Invited", status=201, refusals=(409,)),
-    Operation("change_group", "PUT", f"{_MEMBER}/group", _MANAGE,
+    Operation("change_group", "PUT", f"{MEMBER}/group", _MANAGE,
         "Put a provider into a group of related ones, or take it out, until the first round opens.",
         input="Group", output="Provider", refusals=(409,)),
-    Operation("invite_again", "POST", f"{_MEMBER}/invitation", _MANAGE,
+    Operation("invite_again", "POST", f"{MEMBER}/invitation", _MANAGE,
         "Return a new one-time invitation for a provider who has not joined; any earlier link stops working.",
         output="Invited", status=201, refusals=(409,)),
-    Operation("revoke_provider", "DELETE", _MEMBER, _MANAGE,
+    Operation("revoke_provider", "DELETE", MEMBER, _MANAGE,
         "Let a provider send no more data; its reports to closed rounds stay.", status=204),
 )  # fmt: skip
 _ROUNDS = (
-    Operation("list_rounds", "GET", f"{_CAMPAIGN}/rounds", _READ, "List the rounds.", output="Rounds"),
-    Operation("open_round", "POST", f"{_CAMPAIGN}/rounds", _MANAGE,
+    Operation("list_rounds", "GET", f"{CAMPAIGN}/rounds", _READ, "List the rounds.", output="Rounds"),
+    Operation("open_round", "POST", f"{CAMPAIGN}/rounds", _MANAGE,
         "Open the next round; the first one fixes providers and terms.",
         input="NewRound", output="OwnRound", status=201, refusals=(409,), keyed=True, slow="work"),
-    Operation("show_round", "GET", _ROUND, _READ, "Show a round.", output="Round"),
-    Operation("close_round", "POST", f"{_ROUND}/close", _MANAGE,
+    Operation("show_round", "GET", ROUND, _READ, "Show a round.", output="Round"),
+    Operation("close_round", "POST", f"{ROUND}/close", _MANAGE,
         "Close a round and pay what has become payable; closing a closed round changes nothing.",
         input="Closing", output="OwnRound", refusals=(409,), keyed=True, slow="work"),
-    Operation("dry_run", "POST", f"{_ROUND}/dry-run", _MANAGE,
+    Operation("dry_run", "POST", f"{ROUND}/dry-run", _MANAGE,
         "Return what closing a round now would pay, and whether the model fits; nothing is closed, paid or revealed.",
         input="DryClosing", output="DryRun", refusals=(409,), slow="work"),
-    Operation("reopen_round", "POST", f"{_ROUND}/reopen", _MANAGE,
+    Operation("reopen_round", "POST", f"{ROUND}/reopen", _MANAGE,
         "Reopen a round that was closed and could not be paid.",
         input="Deadline", output="OwnRound", refusals=(409,), keyed=True),
-    Operation("set_round_aside", "POST", f"{_ROUND}/set-aside", _MANAGE,
-        "End a round that was closed and could not be paid: nobody is paid, and later days go on.",
+    Operation("set_round_aside", "POST", f"{ROUND}/set-aside", _MANAGE,
+        "End a round that was closed and could not be paid: nobody is paid, and later days continue.",
         output="OwnRound", refusals=(409,), keyed=True, slow="work"),
-    Operation("publish_round", "POST", f"{_ROUND}/publish", _MANAGE, "Show providers what they were paid, and why.",
+    Operation("publish_round", "POST", f"{ROUND}/publish", _MANAGE, "Show providers what they were paid, and why.",
         output="OwnRound", refusals=(409,), keyed=True),
-    Operation("finish_campaign", "POST", f"{_CAMPAIGN}/finish", _MANAGE,
+    Operation("finish_campaign", "POST", f"{CAMPAIGN}/finish", _MANAGE,
         "End a daily campaign: its last day is paid by its rule.",
         output="OwnCampaign", refusals=(409,), keyed=True, slow="work"),
-    Operation("list_reports", "GET", f"{_ROUND}/reports", _ANALYST_READS, "List who has reported.", output="Reports"),
+    Operation("list_reports", "GET", f"{ROUND}/reports", _ANALYST_READS, "List who has reported.", output="Reports"),
 )  # fmt: skip
 _SUBMISSIONS = (
-    Operation("list_submissions", "GET", f"{_ROUND}/submissions", _PROVIDER_READS,
+    Operation("list_submissions", "GET", f"{ROUND}/submissions", _PROVIDER_READS,
         "List your submissions to a round, the latest first.", output="Submissions"),
-    Operation("show_submission", "GET", _SUBMISSION, _PROVIDER_READS,
+    Operation("show_submission", "GET", SUBMISSION, _PROVIDER_READS,
         "Show one of your submissions: the receipt, once it is confirmed.", output="Submission"),
-    Operation("submit_file", "POST", f"{_ROUND}/submissions/file", _SUBMIT,
+    Operation("submit_file", "POST", f"{ROUND}/submissions/file", _SUBMIT,
         "Send a file of rows or statistics; it counts once you confirm it.",
         input=Content("application/octet-stream"), output="Submission", query=("name",), status=201,
         refusals=(409, 415, 429), keyed=True, size="upload"),
-    Operation("submit_statistics", "POST", f"{_ROUND}/submissions/statistics", _SUBMIT,
+    Operation("submit_statistics", "POST", f"{ROUND}/submissions/statistics", _SUBMIT,
         "Send statistics instead of rows, as `troth statistics` writes them; they count once you confirm them.",
         input=Content("application/json"), output="Submission", status=201, refusals=(409, 429), keyed=True,
         size="large"),
-    Operation("confirm_submission", "POST", f"{_SUBMISSION}/confirm", _SUBMIT,
+    Operation("confirm_submission", "POST", f"{SUBMISSION}/confirm", _SUBMIT,
         "Make a submission your report, and return the receipt.",
         input="Confirmation", output="Submission", refusals=(409,), keyed=True),
 )  # fmt: skip
 _LEDGERS = (
-    Operation("list_payments", "GET", f"{_ROUND}/payments", _READ,
+    Operation("list_payments", "GET", f"{ROUND}/payments", _READ,
         "Show payments and the reasons for them: all, or your own once the round is published.",
         output="Payments", refusals=(409,)),
-    Operation("show_tasks", "GET", f"{_ROUND}/tasks", _PROVIDER_READS,
+    Operation("show_tasks", "GET", f"{ROUND}/tasks", _PROVIDER_READS,
         "Show what your reports on tasks earned, and why on some of them, once the round is published.",
         output="TaskPay", refusals=(409,)),
-    Operation("show_payment", "GET", _ROUND + "/payments/{member}", _ANALYST_READS,
+    Operation("show_payment", "GET", ROUND + "/payments/{member}", _ANALYST_READS,
         "Show one provider's payment and the reasons for it.", output="Payments", refusals=(409,)),
-    Operation("ledger_file", "GET", f"{_CAMPAIGN}/ledger", _READ,
+    Operation("ledger_file", "GET", f"{CAMPAIGN}/ledger", _READ,
         "Return the ledger as a file that `troth verify` reads.",
         output=Content("application/jsonl", "ledger.jsonl"), refusals=(409,)),
-    Operation("shares_file", "GET", f"{_CAMPAIGN}/ledger.tasks.parquet", _READ,
+    Operation("shares_file", "GET", f"{CAMPAIGN}/ledger.tasks.parquet", _READ,
         "Return the file of shares of tasks; `troth verify` reads it beside the ledger.",
         output=Content("application/vnd.apache.parquet", "ledger.tasks.parquet"), refusals=(409,)),
-    Operation("payments_file", "GET", f"{_CAMPAIGN}/payments.csv", _ANALYST_READS, "Return all payments as CSV.",
+    Operation("payments_file", "GET", f"{CAMPAIGN}/payments.csv", _ANALYST_READS, "Return all payments as CSV.",
         output=Content("text/csv", "payments.csv"), refusals=(409,)),
-    Operation("page_file", "GET", f"{_CAMPAIGN}/report", _ANALYST_READS,
+    Operation("page_file", "GET", f"{CAMPAIGN}/report", _ANALYST_READS,
         "Return what was paid and why as one HTML page that needs no network.",
         output=Content("text/html", "report.html"), refusals=(409,), slow="work"),
-    Operation("show_head", "GET", f"{_CAMPAIGN}/head", _READ,
+    Operation("show_head", "GET", f"{CAMPAIGN}/head", _READ,
         "Show the signed head of the ledger, with the proof that it continues the ledger's first lines.",
         output="Head", query=("since",), refusals=(409,)),
-    Operation("list_payouts", "GET", f"{_CAMPAIGN}/payouts", _ANALYST_READS,
+    Operation("list_payouts", "GET", f"{CAMPAIGN}/payouts", _ANALYST_READS,
         "List what is to be paid out, and whether it was.", output="Payouts", refusals=(409,)),
-    Operation("export_payouts", "POST", f"{_CAMPAIGN}/payouts", _MANAGE,
+    Operation("export_payouts", "POST", f"{CAMPAIGN}/payouts", _MANAGE,
         "Make a batch of all payments that are in no batch yet; whoever pays out every batch pays everybody once.",
         output="Batch", status=201, refusals=(409,), keyed=True),
-    Operation("show_payouts", "GET", f"{_CAMPAIGN}/payouts/{{number}}", _ANALYST_READS,
+    Operation("show_payouts", "GET", f"{CAMPAIGN}/payouts/{{number}}", _ANALYST_READS,
         "Show a batch of payouts; it never changes.", output="Batch"),
-    Operation("payouts_file", "GET", f"{_CAMPAIGN}/payouts/{{number}}/payouts.csv", _ANALYST_READS,
+    Operation("payouts_file", "GET", f"{CAMPAIGN}/payouts/{{number}}/payouts.csv", _ANALYST_READS,
         "Return a batch of payouts as CSV; it never changes.", output=Content("text/csv", "payouts.csv")),
-    Operation("void_payout", "POST", f"{_CAMPAIGN}/payouts/{{payout}}/void", _MANAGE,
+    Operation("void_payout", "POST", f"{CAMPAIGN}/payouts/{{payout}}/void", _MANAGE,
         "Note that a payment is not paid out, and why.",
         input="Voiding", output="Payouts", refusals=(409,), keyed=True),
-    Operation("verify_ledger", "POST", f"{_CAMPAIGN}/verify", _ANALYST_READS,
+    Operation("verify_ledger", "POST", f"{CAMPAIGN}/verify", _ANALYST_READS,
         "Check every byte of the ledger and recompute every payment.", output="Verified", refusals=(409,), slow="work"),
 )  # fmt: skip
 GROUPS = {

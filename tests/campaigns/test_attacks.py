@@ -289,7 +289,7 @@ def test_days_are_the_same_in_every_format(tmp_path: Path) -> None:
     [
         (("rows = 50", f"rows = {'9' * 5000}"), "cannot be read|too large"),
         (("rows = 50", "rows = 50\nvalues = [0, " + "9" * 400 + "]"), "values"),
-        (('range = "clipped"', "range = {low = -9, high = 9, source = 2020-01-01}"), "source must be a text"),
+        (('range = "clipped"', "range = {low = -9, high = 9, source = 2020-01-01}"), "source must be text"),
         (('range = "clipped"', "range = {low = -9, high = 9, lower = 3}"), "no 'lower'"),
         (('columns = ["improved"]', 'columns = ["improved"]\ncolumn = 5'), "column or columns, not both"),
         (('"1000.00"', '"1_000"'), "not an amount"),

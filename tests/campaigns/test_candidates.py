@@ -29,7 +29,7 @@ from troth.campaigns.verify import check_ledger
 from troth.core.errors import DataError, MissingCapabilityError, UnboundedRangeError
 from troth.core.settings import CampaignError
 from troth.data import read_reports
-from troth.history.arrange import from_summaries
+from troth.history import from_summaries
 
 HOSPITALS = [f"hospital {k}" for k in range(8)]
 CAMPAIGN = """[campaign]
@@ -195,7 +195,7 @@ def test_everybody_sees_how_many_candidates_are_left(
     assert left.near_one
     page = result.write_page(campaign.parent / "report.html", simulations=50).read_text()
     assert "Few candidates are left" in page
-    assert "Of 12 candidates a report alone leaves" in page
+    assert "Of 12 candidates, one report alone leaves" in page
     assert "candidate 1" in page
 
 

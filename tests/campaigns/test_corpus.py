@@ -140,7 +140,7 @@ CASES: dict[str, tuple[str, Files | None, str]] = {
     "day is no day": (DAILY, {"clinics.csv": "clinic,day,improved\nAsh,Monday,1\nBirch,Monday,0\n"}, "column 'day'.*not a date.*Monday"),
     "stranger": (change('provider = "clinic"', 'provider = "clinic"\nproviders = ["Ash", "Birch"]'), None, "'Elm' is not among"),
     "group of strangers": (GOOD + '\n[groups]\n"owner" = ["Ash", "Oak"]\n', None, r"\[groups\] names 'Oak'"),
-    "two groups": (GOOD + '\n[groups]\n"a" = ["Ash"]\n"b" = ["Ash"]\n', None, "'Ash' is in group"),
+    "two groups": (GOOD + '\n[groups]\n"a" = ["Ash"]\n"b" = ["Ash"]\n', None, "'Ash' is already in group"),
     "weights above one": (GOOD + "\n[weights]\nAsh = 0.5\nBirch = 0.4\nElm = 0.2\n", None, "add up to 1.1"),
     "weight missing": (GOOD + "\n[weights]\nAsh = 0.5\nBirch = 0.4\n", None, "no weight for provider 'Elm'"),
     "weight is words": (GOOD + '\n[weights]\nAsh = "half"\n', None, "must be a number from 0 to 1"),

@@ -112,7 +112,7 @@ def test_a_family_whose_providers_differ_is_proposed(column: str, family: str, t
         ("percent", "percent signs, such as '0%'; remove the signs, and divide by 100"),
         ("money", "currency signs, such as '€1,000.50'; remove the signs"),
         ("thousands", "numbers with commas, such as '1,000'; write them with a decimal point"),
-        ("minus", "a minus sign that is no hyphen, such as '−0'; write - instead"),
+        ("minus", "a minus sign that is not a hyphen, such as '−0'; write - instead"),
         ("weight", "numbers with a unit, such as '0 kg'; remove it"),
         ("kroner", "currency signs, such as '0 kr'; remove the signs"),
         ("arabic", "1 value is not a number .first: row 120 of own.csv: '٥١'"),
@@ -124,13 +124,16 @@ def test_a_family_whose_providers_differ_is_proposed(column: str, family: str, t
             "greetings",
             r"3 of 120 values are not numbers \(first: row 1 of own.csv: 'hello'\); correct them, or remove their rows;",
         ),
-        ("partly", "24 of 120 values .* 'yes'.; yes or no and 1 or 0 seem to be mixed: write them all in one way$"),
+        (
+            "partly",
+            "24 of 120 values .* 'yes'.; yes or no and 1 or 0 seem to be mixed: write them all in the same way$",
+        ),
         ("three", "column 'three' has 3 in all 120 rows"),
         (
             "dates",
             "column 'dates' has 120 different dates, such as '1.1.2026', too many for labels: write each as a nu",
         ),
-        ("blanks", "numbers with something between their digits, such as '1 000'; write them with nothing between"),
+        ("blanks", "numbers with something between their digits, such as '1 000'; write them without thousands"),
     ],
 )
 def test_what_is_no_number_is_named_with_the_remedy(column: str, message: str, table: Path) -> None:
@@ -244,7 +247,7 @@ def test_a_file_without_column_names_or_with_two_of_one_name_is_said(tmp_path: P
     with pytest.raises(troth.DataError, match=r"is the first line, with '0.5', a row\? Put a line of column names"):
         guess(tmp_path / "own.csv", provider="office")
     (tmp_path / "two.csv").write_text("office,price,price\n" + rows)
-    with pytest.raises(troth.DataError, match="2 columns are called 'price'; give each a name of its own"):
+    with pytest.raises(troth.DataError, match="2 columns are called 'price'; give each its own name"):
         guess(tmp_path / "two.csv", provider="office", column="price")
     (tmp_path / "blank.csv").write_text("office,price,\n" + rows)
     assert guess(tmp_path / "blank.csv", provider="office", column="price").columns == ("price",)
@@ -255,7 +258,7 @@ def test_names_that_are_one_are_said_before_payment_refuses_them(tmp_path: Path)
     prices = [None if name == "Fir" else 1.0 + row for row, name in enumerate(names)]
     pd.DataFrame({"office": names, "price": prices}).to_csv(tmp_path / "own.csv", index=False)
     notes = guess(tmp_path / "own.csv", provider="office", column="price").notes
-    assert "providers '7', '7.0' differ by how a number is written" in notes[1]
+    assert "providers '7', '7.0' differ only in how a number is written" in notes[1]
     assert "as it is payment is refused: 'Zoe\u0308', 'Zoë' are one name apart from spaces" in notes[2]
     assert "20 rows have no value" in notes[-1]
     assert "provider 'Fir' has no value in any row, and payment is refused" in notes[0]
@@ -283,7 +286,7 @@ def test_heavy_tails_and_similar_names_are_said(tmp_path: Path) -> None:
     names = ["Ash", "ash ", "Elm"] * (ROWS // 3)
     pd.DataFrame({**TABLE, "office": names}).to_csv(tmp_path / "own.csv", index=False)
     notes = " ".join(guess(tmp_path / "own.csv", provider="office", column="tail").notes)
-    assert "providers 'Ash', 'ash ' differ by capitals or blanks alone" in notes
+    assert "providers 'Ash', 'ash ' differ only in capitals or spaces" in notes
     assert "'tail' has heavy tails: 1,000 is" in notes
 
 

@@ -25,7 +25,7 @@ from troth.campaigns.starter.examples import init
 from troth.campaigns.statistics_file import make_statistics
 from troth.cli import app, commands
 from troth.models import FAMILIES
-from troth.models.spread import VaryingProviders
+from troth.models.varying_providers import VaryingProviders
 
 BERNOULLI = troth.models.Bernoulli(1, 1)
 FRAME: dict[str, Any] = {"who": ["a"] * 9 + ["b"] * 9 + ["c"] * 9, "x": [1, 1, 0] * 6 + [0, 0, 1] * 3}
@@ -223,7 +223,7 @@ def test_a_commitment_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     first = troth.verify(tmp_path / "ledger.jsonl")
     assert troth.pay(path).totals == first.totals
     (tmp_path / "campaign.secret").write_text('{"secret": "' + "0" * 64 + '", "rounds": 1}')
-    with pytest.raises(troth.DataError, match="not the one that the campaign's commitment"):
+    with pytest.raises(troth.DataError, match="the secret does not match the campaign's commitment"):
         troth.pay(path)
 
 
@@ -474,8 +474,8 @@ def test_files_named_for_providers_need_no_column(tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize(
     ("chosen", "message"),
     [
-        ({}, "which column names the provider with --provider; there are 'who'"),
-        ({"provider": "who"}, "which column is paid for with --column; there are 'when', 'improved'"),
+        ({}, "with --provider which column names the provider; there are 'who'"),
+        ({"provider": "who"}, "with --column which column you pay for; there are 'when', 'improved'"),
         ({"provider": "shop"}, r"no column 'shop' \(--provider\)"),
         ({"provider": "who", "column": "who"}, "is already the provider, day or target column; choose another"),
         ({"provider": "improved", "column": "many"}, "90 different labels"),
@@ -526,7 +526,7 @@ def test_one_column_is_paid_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     pd.DataFrame(own_table()).to_csv(tmp_path / "own.csv", index=False)
     chosen = ["--data", tmp_path / "own.csv", "--provider", "who", "--column", "price", "--column", "cars"]
     assert run(monkeypatch, "init", tmp_path / "x", *chosen) == 1
-    assert "explained by the others with --target" in capsys.readouterr().err
+    assert "with --target which of them the others explain" in capsys.readouterr().err
 
 
 def test_one_row_each_leaves_the_noise_as_large_as_the_spread(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_features_that_were_changed_are_not_verified() -> None:
     values = np.frombuffer(b64decode(report["features"]["values"]), dtype="<f8").copy()
     values[1] += 0.5
     report["features"]["values"] = b64encode(values.tobytes()).decode()
-    with pytest.raises(LedgerError, match="the features are not those of the rows"):
+    with pytest.raises(LedgerError, match="the features do not belong to the rows"):
         troth.verify(Ledger(entries))
     del report["features"]
     with pytest.raises(LedgerError):
@@ -107,7 +107,7 @@ def test_a_report_with_features_that_it_cannot_have_is_refused() -> None:
     report = result.reports[0]
     with pytest.raises(DataError, match="features of 41 rows, and 40 rows"):
         check_possible(result.campaign, replace(report, features=np.ones((41, 3))))
-    with pytest.raises(DataError, match="features are not those"):
+    with pytest.raises(DataError, match="features do not belong"):
         check_possible(result.campaign, replace(report, features=np.ones((40, 3))))
 
 

@@ -241,10 +241,10 @@ def test_columns_may_stand_in_the_terms_and_lists_are_refused_with_the_remedy(tm
     in_terms = troth.pay(wide, model, terms={"model": {"target": "y", "columns": ["p", "q"]}}, **options)
     assert named.totals == in_terms.totals
     pd.DataFrame({"who": who, "e": list(x), "y": y}).to_parquet(tmp_path / "lists.parquet")
-    with pytest.raises(CampaignError, match="needs a column of its own, also those of lists"):
+    with pytest.raises(CampaignError, match="needs its own column, also each number of a list"):
         troth.pay(str(tmp_path / "lists.parquet"), model, columns=["e"], terms={"model": {"target": "y"}}, **options)
     one = troth.models.LogisticRegression(mean=[0], precision=1)
-    with pytest.raises(DataError, match="every entry of a list to a column of its own"):
+    with pytest.raises(DataError, match="every entry of a list to its own column"):
         troth.pay(str(tmp_path / "lists.parquet"), one, columns=["e"], terms={"model": {"target": "y"}}, **options)
 
 

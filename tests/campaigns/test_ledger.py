@@ -268,7 +268,7 @@ def test_what_was_paid_for_stands(tmp_path: Path) -> None:
         troth.pay(tmp_path / "campaign.toml", ledger=path)
     data.write_text(original)
     (tmp_path / "campaign.toml").write_text(DRAWING.replace("1000.00", "2000.00"))
-    with pytest.raises(LedgerError, match="other terms"):
+    with pytest.raises(LedgerError, match="terms differ"):
         troth.pay(tmp_path / "campaign.toml", ledger=path)
 
 
@@ -348,7 +348,7 @@ def test_a_day_of_one_report_is_paid_where_days_are_compared_and_everybody_invit
     assert lonely.cap == paid.rounds[0].payments[0].cap
     assert "Ash" in paid.to_html(simulations=200)
     path = write_campaign(tmp_path / "whoever", DAILY, {"clinics.csv": "\n".join(rows) + "\n"})
-    with pytest.raises(DataError, match=r"day 2026-05-02: a round needs .* name everybody who is invited as \[data\]"):
+    with pytest.raises(DataError, match=r"day 2026-05-02: a round needs .* list everybody who is invited in \[data\]"):
         troth.pay(path, final=True)
 
 

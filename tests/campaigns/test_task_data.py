@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import troth
 from troth.campaigns.ledger import Ledger
-from troth.campaigns.past_tasks import fit_tasks
+from troth.campaigns.past import fit_tasks
 from troth.campaigns.starter.task_campaign import init_tasks, start_tasks
 from troth.cli.commands import app
 from troth.core.errors import DataError, ParameterError
@@ -301,7 +301,7 @@ def test_labels_that_the_prior_does_not_expect_stop_payment(tmp_path: Path) -> N
 def test_an_audit_says_its_prior_and_whether_the_labels_contradict_it(tmp_path: Path) -> None:
     done = run("audit", campaign(tmp_path, skewed()), "--simulations", 500)
     assert "drawn from [model]: no 50%, yes 50%" in done.said
-    assert "labels contradict this model, and lies may earn otherwise" in done.said
+    assert "labels contradict this model, so lies may earn more or less" in done.said
     assert "are 'yes', and the prior and the confusion matrices expect 50%" in done.said
     (tmp_path / "even").mkdir()
     plain = json.loads(run("audit", campaign(tmp_path / "even", labels()), "--simulations", 500, "--json").stdout)
@@ -499,7 +499,7 @@ def test_made_up_items_that_share_a_budget_are_pointed_out() -> None:
 def test_a_table_with_one_label_or_without_peers_is_said_to_be_so(tmp_path: Path) -> None:
     table = tmp_path / "labels.csv"
     table.write_text("item,worker,label\n1,ann,yes\n1,bo,yes\n")
-    with pytest.raises(DataError, match="has no other label than 'yes'"):
+    with pytest.raises(DataError, match="has only the label 'yes'"):
         init_tasks(tmp_path / "c", table, provider="worker", task="item", column="label")
     alone = {"item": list(range(40)), "worker": [f"w{k % 4}" for k in range(40)], "label": [k % 2 for k in range(40)]}
     model = troth.models.Finite([0.5, 0.5], [[0.8, 0.2], [0.2, 0.8]])

@@ -89,7 +89,7 @@ def test_prior_and_noise_of_ratings_are_near_those_that_made_them(table: Path, t
     assert model["prior"]["mean"] in (50.0, 60.0, 70.0)
     assert model["prior"]["scale"] in (10.0, 20.0)
     assert model["noise"] in (4.0, 5.0, 6.0)
-    assert "replace it by what you knew before" in started.notes[0]
+    assert "replace it with what you knew before" in started.notes[0]
 
 
 def test_few_whole_numbers_are_labels_unless_another_family_is_named(table: Path, tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_columns_of_labels_are_a_campaign_each(table: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("column", "family", "message"),
     [
-        ("rating", "VaryingNormal", "with one row on a task, how far a provider is off and the noise of its row"),
+        ("rating", "VaryingNormal", "with one row on a task, a provider's own offset and the noise of its row"),
         ("rating", "LinearRegression", "can be written for .*Normal"),
         ("rating", "Gaussian", "there is no family 'Gaussian'"),
         ("rating", "Finite", "different labels, and there must be 2 to 50"),

@@ -466,7 +466,7 @@ def test_a_seed_that_was_committed_to_is_checked(tmp_path: Path) -> None:
     terms = {"mechanism": {"commitment": secret.commitment}}
     drawn = paid(crowd(tasks=20), rule=troth.LineUp(decoys=19), seed=secret, terms=terms, ledger=tmp_path / "l.jsonl")
     assert troth.verify(tmp_path / "l.jsonl").paid == drawn.paid
-    with pytest.raises(DataError, match="not the one that the campaign's commitment"):
+    with pytest.raises(DataError, match="the secret does not match the campaign's commitment"):
         paid(crowd(tasks=20), rule=troth.LineUp(decoys=19), seed=troth.Secret("cd" * 32, rounds=4), terms=terms)
     with pytest.raises(troth.LedgerError, match="file of shares beside it"):
         troth.verify(drawn.ledger)

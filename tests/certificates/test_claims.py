@@ -16,7 +16,7 @@ from troth import models
 from troth.certificates.fit import _distance
 from troth.mechanisms.score_range import situations
 from troth.models.numerics.extremes import unordered_datasets
-from troth.models.numerics.rank import exact_linear_price, squared_singular_value
+from troth.models.numerics.identification import exact_linear_price, squared_singular_value
 
 WORLDS = 1500 if SOAK else 120
 

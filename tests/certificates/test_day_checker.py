@@ -15,7 +15,7 @@ from troth.core.contract import ComparedDesign
 from troth.core.information import log_pmi
 from troth.mechanisms import RULES
 from troth.models.numerics.designs import compare_rows_alone
-from troth.models.random_effects import RandomEffects
+from troth.models.varying_providers import RandomEffects
 
 DAYS: dict[str, troth.Rule] = {
     "MultiDay": troth.MultiDay(),

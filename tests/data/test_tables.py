@@ -247,7 +247,7 @@ def test_text_among_numbers_is_found(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("who,x\na,1\na,2\nb,oops\nb,3\nb,worse\n")
     with pytest.raises(DataError, match="provider 'b', column 'x': 2 values not a number .*row 3 of t.csv: 'oops'"):
         read_reports(tmp_path / "t.csv", Request(EXAMPLES["normal"].reduction, ("x",), "who"))
-    with pytest.raises(DataError, match="of another type than the rest .*row 2.*'oops'"):
+    with pytest.raises(DataError, match="differ in type from the rest .*row 2.*'oops'"):
         read_reports(
             pd.DataFrame({"who": ["a", "b"], "x": [1.0, "oops"]}), Request(EXAMPLES["normal"].reduction, ("x",), "who")
         )

@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from troth.core.errors import DataError
-from troth.data.own_tasks import OwnTasks
-from troth.data.task_files import read_table, summaries_of, summary_columns, write_table
+from troth.data.task_files import OwnTasks, read_table, summaries_of, summary_columns, write_table
 
 SUMMARIES = np.arange(22.0).reshape(2, 11)
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from pages import modules
 from troth.cli.commands import app
-from troth.core import contract, declarations, information, limits, sensitivity
+from troth.core import contract, declarations, information, sensitivity
 from troth.core.reductions import reduction
 from troth.models.family import Family
 from troth.results.findings import find
@@ -147,7 +147,7 @@ def protocols_of(*homes: Any) -> set[str]:
 
 
 def test_every_capability_is_in_the_table() -> None:
-    protocols = protocols_of(contract, information, limits, sensitivity)
+    protocols = protocols_of(contract, information, sensitivity)
     assert protocols - {"Model"} == first_column("Capabilities") - {"troth"}
 
 

@@ -23,7 +23,7 @@ from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.core.information import log_pmi
 from troth.core.past import History
 from troth.core.reductions import Counts
-from troth.history.arrange import from_summaries
+from troth.history import from_summaries
 from troth.history.backtest import backtest
 from troth.history.comparison import compare_models
 from troth.history.findings import HONEST_PAST, INDEPENDENT_PAST

@@ -17,7 +17,7 @@ from troth.core.reductions import Counts, Moments
 from troth.history import backtest, from_summaries
 from troth.history.learn import Learner, candidates_for, fit
 from troth.history.stretches import first_days, split_days
-from troth.models.fitting.walking_offsets import walk_of
+from troth.models.fitting.offsets import walk_of
 
 RULE = troth.SyntheticPeers(draws=8)
 

@@ -12,7 +12,7 @@ from troth import models
 from troth.core.errors import DataError
 from troth.core.past import statistics_of
 from troth.core.reductions import Counts, Moments
-from troth.history.arrange import from_rows, from_summaries
+from troth.history import from_rows, from_summaries
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -20,7 +20,7 @@ from troth import models
 from troth.core.errors import DataError, ParameterError
 from troth.core.past import History
 from troth.core.reductions import Counts, Moments
-from troth.history.arrange import from_summaries
+from troth.history import from_summaries
 from troth.history.learn import candidates_for
 from troth.history.likelihood import log_marginal
 

@@ -9,8 +9,7 @@ import pytest
 
 import troth
 from troth.core.reductions import Counts
-from troth.history import History
-from troth.history.arrange import from_summaries
+from troth.history import History, from_summaries
 
 REPORTS: list[tuple[Any, str, Any]] = [
     ("2026-05-02", "b", [1, 3]),

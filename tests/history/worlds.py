@@ -10,7 +10,7 @@ from registry import generator
 from troth import models
 from troth.core.past import History
 from troth.core.reductions import Counts, Moments
-from troth.history.arrange import from_summaries
+from troth.history import from_summaries
 
 PRIOR = np.array([0.5, 0.3, 0.2])
 RATES = np.array([0.15, 0.35, 0.65])

@@ -17,8 +17,8 @@ from mechanisms.exact import World
 from registry import EXAMPLES, SOAK, generator
 from troth import models
 from troth.models.numerics.collisions import log_same_dispersed
+from troth.models.numerics.count_recovery import log_orders
 from troth.models.numerics.extremes import unordered_datasets
-from troth.models.numerics.row_orders import log_orders
 
 PROBABILITY, COLLISION = "probability", "collision_probability"
 

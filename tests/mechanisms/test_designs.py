@@ -11,7 +11,7 @@ import troth
 from registry import generator
 from troth import models
 from troth.mechanisms import Round
-from troth.mechanisms.drawn_peers import SeparatePeers, _peer_designs, design_ranks, distinct_designs
+from troth.mechanisms.drawn_peers import SeparatePeers, design_ranks, distinct_designs, draw_peers
 
 REGRESSION = models.LinearRegression([0, 0], [[1e18, 0], [0, 1]], 1.0)
 
@@ -28,11 +28,11 @@ def regression_round(rng: Any, providers: int = 6) -> Round:
 @pytest.mark.parametrize("groups", [None, list("aabbcd")])
 def test_everybody_faces_the_design_of_its_own_peers(groups: Any) -> None:
     this_round = regression_round(generator(1))
-    this_round = Round(REGRESSION, this_round.statistics, groups)
-    ((_, designs, which),) = _peer_designs(this_round, {REGRESSION: list(range(6))})
+    this_round = Round(REGRESSION, this_round.statistics, groups, rng=generator(2))
+    (drawn,) = next(draw_peers(this_round, 1))
     peers = troth.leave_one_out(REGRESSION.design(this_round.statistics), groups)
-    assert np.array_equal(designs[which], peers)
-    assert len(designs) == len(np.unique(peers, axis=0))
+    assert np.array_equal(REGRESSION.design(drawn), peers)
+    assert len(np.unique(drawn, axis=0)) == len(np.unique(peers, axis=0))
 
 
 def test_draws_for_a_provider_do_not_contain_its_own_features() -> None:
@@ -42,9 +42,9 @@ def test_draws_for_a_provider_do_not_contain_its_own_features() -> None:
     other[0] = REGRESSION.statistics(([[1e9, 5.0], [1e9, -5.0], [1e9, 0.0]], [0.1, 0.2, 0.3]))
     facing = []
     for t in (this_round.statistics, other):
-        ((_, designs, which),) = _peer_designs(Round(REGRESSION, t), {REGRESSION: [0, 1]})
-        facing.append(designs[which[0]])
-    assert np.array_equal(*facing)
+        (drawn,) = next(draw_peers(Round(REGRESSION, t, rng=generator(3)), 1))
+        facing.append(REGRESSION.design(drawn[0]))
+    assert np.array_equal(facing[0], facing[1])
 
 
 def test_draws_keep_the_noise_of_a_small_column_beside_a_large_one() -> None:

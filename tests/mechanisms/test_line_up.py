@@ -174,7 +174,7 @@ def test_what_cannot_be_enumerated_says_so() -> None:
         ({"source": "past"}, 'source must be "model" or "days"'),
         ({"panels": 0}, "panels must be a whole number of at least 1"),
         ({"decoys": "many"}, 'decoys must be "all" or a whole number'),
-        ({"decoys": inf, "source": "days"}, "decoys must be a number where later days are decoys"),
+        ({"decoys": inf, "source": "days"}, "decoys must be a number if later days are decoys"),
     ],
 )
 def test_options_are_checked(options: dict[str, Any], problem: str) -> None:

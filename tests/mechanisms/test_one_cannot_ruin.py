@@ -14,7 +14,7 @@ from certificates.day_checker import FAMILIES, draw_days
 from registry import EXAMPLES, generator
 from troth import models
 from troth.core.errors import ReportError
-from troth.core.limits import MOST_ROWS, most_rows
+from troth.core.limits import MOST_ROWS
 from troth.mechanisms.registry import RULES
 
 DRAWN = troth.SyntheticPeers(draws=8)
@@ -86,7 +86,7 @@ def test_the_limit_itself_is_payable() -> None:
         t: Any = honest(model)
         t[0] *= MOST_ROWS / 12
         assert np.isfinite(DRAWN.pay(model, t, budget=1.0, rng=generator(2))).all()
-    assert most_rows(EXAMPLES["multivariate normal, unknown covariance"]) == 10**7
+    assert EXAMPLES["multivariate normal, unknown covariance"].most_rows == 10**7
 
 
 @pytest.mark.parametrize(

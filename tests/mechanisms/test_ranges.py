@@ -207,7 +207,7 @@ def test_impossible_requests_are_refused() -> None:
         troth.exact_range(model, [3])
     with pytest.raises(troth.DataError, match="whole numbers"):
         troth.exact_range(model, [3, -1])
-    with pytest.raises(troth.DataError, match="2 models for 3 row limits"):
+    with pytest.raises(troth.DataError, match="2 models for 3 providers"):
         troth.exact_range([model, model], [1, 1, 1])
     with pytest.raises(troth.ParameterError, match="below 0"):
         troth.clipped_range(model, [3, 3], low=0.5)

@@ -20,7 +20,7 @@ from registry import EXAMPLES, SOAK, generator
 from troth import models
 from troth.models.candidate_states import CandidateStates
 from troth.models.generalised_regression import ExpandedRegression
-from troth.models.spread import VaryingProviders
+from troth.models.varying_providers import VaryingProviders
 
 
 def finite(model: models.Finite, past: Any, x: Any) -> float:

@@ -19,7 +19,7 @@ from troth import models
 from troth.core.errors import DataError, LawBrokenError, ParameterError
 from troth.data import read_reports
 from troth.data.request import Request
-from troth.history.arrange import from_summaries
+from troth.history import from_summaries
 
 FAMILIES: dict[str, Any] = {
     "logistic": models.LogisticRegression([0.3, -0.2], [1, 2], point=[0.5, 0.1]),

@@ -131,3 +131,10 @@ def test_a_custom_model() -> None:
 def test_statistics_of_one_dataset() -> None:
     with pytest.raises(troth.DataError, match="one vector"):
         troth.posterior(troth.models.Bernoulli(1, 1), np.zeros((3, 2)))
+
+
+def test_limits_and_costs_stay() -> None:
+    model = troth.models.VaryingPoisson(mean=3, scale=2)
+    given: Any = troth.posterior(model, model.statistics([2, 4]))
+    assert given.most_rows == model.most_rows < troth.models.Poisson(1, 1).most_rows
+    assert given.evidence_cost == model.evidence_cost > 1

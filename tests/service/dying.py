@@ -113,7 +113,7 @@ def _warm(app: Any, order: dict[str, Any]) -> None:
 
 def main() -> None:
     from troth.campaigns.rounds import pay_rounds
-    from troth.campaigns.task_reports import pay_task_reports
+    from troth.campaigns.tasks import pay_task_reports
     from troth.service import settlement, uploads
     from troth.service.app import Settings, create_app
     from troth.service.settling import Paid, _judge

@@ -178,7 +178,7 @@ def expected(who: str, route: str) -> set[int]:
     if who.startswith("other"):
         return {404}
     if "/payouts/{" in route:
-        return {404}  # nothing was paid yet
+        return {404}  # nothing has been paid yet
     if who == "removed provider":
         sends = route.startswith("POST") and "submissions" in route
         return {403} if sends and "{submission}" not in route else {403, 404} if "{submission}" in route else fine

@@ -17,18 +17,17 @@ import pytest
 from registry import SOAK
 from service.databases import chiefly, opened
 from service.world import make_world, payments_of
-from troth.campaigns import task_reports
+from troth.campaigns import tasks as task_campaigns
 from troth.campaigns.ledger import Ledger
 from troth.campaigns.rounds import pay_rounds
 from troth.campaigns.starter.examples import Terms, _draw, example_text
 from troth.campaigns.task_data import read_task_reports
-from troth.campaigns.task_reports import check_own_tasks, pay_task_reports
-from troth.campaigns.tasks import pay_tasks
+from troth.campaigns.tasks import check_own_tasks, pay_task_reports, pay_tasks
 from troth.campaigns.terms import Campaign
 from troth.campaigns.verify import check_tasks
 from troth.core.errors import DataError
-from troth.data.own_tasks import OwnTasks, join_tasks
 from troth.data.read import read_reports
+from troth.data.task_files import OwnTasks, join_tasks
 from troth.data.tasks import TaskReports
 from troth.mechanisms import DEFAULT_RULE
 from troth.models import FAMILIES
@@ -274,10 +273,10 @@ def test_of_many_tasks_the_largest_are_tried(tmp_path: Path, monkeypatch: pytest
     campaign = Campaign.from_dict(tasks_of("Normal", tasks)[0])
     prices = np.round(np.random.default_rng(1).normal(20, 5, tasks), 2)
     tried: list[TaskReports] = []
-    monkeypatch.setattr(task_reports, "settle_tasks", lambda _, reports, *rest: tried.append(reports))
+    monkeypatch.setattr(task_campaigns, "settle_tasks", lambda _, reports, *rest: tried.append(reports))
     own = OwnTasks(tuple(sorted(map(str, range(tasks)))), np.column_stack([np.ones(tasks), prices - 20]))
-    task_reports.rehearse_tasks(campaign, NAMES, own.to_bytes())
-    assert len(tried[0]) == 2 * task_reports.MOST_REHEARSED
+    task_campaigns.rehearse_tasks(campaign, NAMES, own.to_bytes())
+    assert len(tried[0]) == 2 * task_campaigns.MOST_REHEARSED
     assert np.abs(tried[0].summaries).max() == np.abs(own.summaries).max()
     if SOAK:
         table = {"item": list(range(tasks)), "price": prices.tolist()}
@@ -310,6 +309,6 @@ def test_a_file_with_labels_and_levels_arrives_through_the_api_and_is_shown(data
         where = f"/campaigns/{world.campaign}/rounds/1/submissions/"
         mine = client.get(f"{world.base}/rounds/1/submissions", headers=world.headers("Ash")).json()
         page = client.get(where + mine[0]["id"]).text
-        assert page.index("Most common labels") < page.index("Greatest")
+        assert page.index("Most common labels") < page.index("Largest")
         world.close()
         assert len(payments_of(store, world.campaign)) == len(NAMES)

@@ -206,7 +206,7 @@ def test_the_whole_story(service: Running, analyst: Person, tmp_path: Path) -> N
     with pytest.MonkeyPatch.context() as patch:  # as if the file had changed on its way
         other = sha256(b"other bytes")
         patch.setattr("troth.client.submission.file_digest", lambda *_: other)
-        assert "other bytes" in people["Ash"].run("submit", campaign, tmp_path / "a.csv", "--yes", code=1)
+        assert "different bytes" in people["Ash"].run("submit", campaign, tmp_path / "a.csv", "--yes", code=1)
     assert people["Ash"].json("round", "show", campaign, "1")["submission"] is None
 
     signed = tmp_path / "ash.receipt.json"
@@ -363,7 +363,7 @@ class Batches:
         self.batches = batches
 
     def export_payouts(self, _campaign: str) -> None:
-        raise RefusedError(409, "every payment is in a batch already")
+        raise RefusedError(409, "every payment is already in a batch")
 
     def list_payouts(self, _campaign: str) -> Any:
         return {"payouts": [{"batch": number} for number in range(1, 1 + len(self.batches))]}
@@ -390,11 +390,11 @@ def test_a_service_that_was_set_back_pays_nobody_out_twice(monkeypatch: pytest.M
         == [f"payouts-c-000{n}.{end}" for n in (1, 2) for end in ("csv", "json")]
     )
     assert (tmp_path / "payouts-c-0002.json").stat().st_mode & 0o777 == 0o600
-    for batches, why in ((("ab", "cde"), "other payments than batch 2"), (("ab", "e", "cd"), "2 of the service")):
+    for batches, why in ((("ab", "cde"), "differ from batch 2"), (("ab", "e", "cd"), "2 of the service")):
         with pytest.raises(DataError, match=why):
             export(*batches)
     (tmp_path / "payouts-c-0001.json").rename(tmp_path / "payouts-c-0003.json")
-    with pytest.raises(DataError, match="payment a of batch 1 is in .*0003.json already"):
+    with pytest.raises(DataError, match="payment a of batch 1 is already in .*0003.json"):
         export("ab")
 
 
@@ -563,7 +563,7 @@ def flaky(losses: int) -> Iterator[tuple[str, list[tuple[str | None, bytes]]]]:
 
 def _quick(url: str) -> Client:
     client = Client(url)
-    client.transport.waits = (0.0, 0.0, 0.0)
+    client.waits = (0.0, 0.0, 0.0)
     return client
 
 

@@ -23,7 +23,7 @@ from troth.service import accounts, views
 from troth.service.access import API
 from troth.service.api import mounted
 from troth.service.app import Settings, create_app
-from troth.service.openapi import describe
+from troth.service.openapi import document_of
 from troth.service.uploads import Limits
 
 TERMS: dict[str, Any] = {
@@ -128,8 +128,7 @@ class Door:
 def _document() -> Any:
     app = FastAPI(title="Troth", version="0", description="Pays for data.")
     app.include_router(mounted())
-    describe(app)
-    return app.openapi()
+    return document_of(app)
 
 
 def _contract(door: Door, who: str | None) -> Any:

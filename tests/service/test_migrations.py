@@ -156,26 +156,6 @@ def test_every_released_schema_becomes_that_of_this_version(empty: str, kind: st
             tx.execute(sql.text("DELETE FROM ledger_lines"))
 
 
-def test_the_process_that_attempts_to_pay_is_known_after_an_upgrade(empty: str, kind: str) -> None:
-    with opened(empty) as store:
-        create(store, kind, "0006")
-        with store.write() as tx:
-            for statement in (
-                "INSERT INTO accounts (id, name, handle, role, created) VALUES ('a', 'Ana', 'ana', 'analyst', 'now')",
-                "INSERT INTO campaigns (id, owner, plain, state, publish_at_once, share_ledger, created) "
-                "VALUES ('c', 'a', '{}', 'running', false, false, 'now')",
-                "INSERT INTO rounds (id, campaign, number, state, final, opened, attempts, attempted) VALUES "
-                "('r', 'c', 1, 'closed', false, 'now', 1, '2026-05-04T10:00:00Z 4711 12345 a host'), "
-                "('s', 'c', 2, 'closed', false, 'now', 0, NULL)",
-            ):
-                tx.exec_driver_sql(statement)
-        migrate(store)
-        columns = "attempted, attempt_process, attempt_started, attempt_host"
-        with store.read() as tx:
-            rows = [tuple(row) for row in tx.execute(sql.text(f"SELECT {columns} FROM rounds ORDER BY id"))]
-        assert rows == [("2026-05-04T10:00:00Z", 4711, "12345", "a host"), (None, None, None, None)]
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_change_of_the_tables_is_a_new_revision(kind: str) -> None:
     """After adding a revision, write `statements(kind)` to its file; earlier files stay."""

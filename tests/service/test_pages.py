@@ -284,7 +284,7 @@ def test_a_refused_form_is_shown_again_as_it_was_sent(tmp_path: Path) -> None:
     again = browser.post(f"{there}/providers", {"name": "ash", "identity": "a contract", "group": "trees"})
     assert again.status_code == 409
     check_page(again.text)
-    for text in ("in this campaign already", 'value="ash"', 'value="a contract"', 'value="trees"'):
+    for text in ("there is already a provider", 'value="ash"', 'value="a contract"', 'value="trees"'):
         assert text in again.text
     again = browser.post(f"{there}/terms", {"toml": "[campaign"})
     assert again.status_code == 422

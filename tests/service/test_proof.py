@@ -40,6 +40,7 @@ from troth.service import heads
 from troth.service.campaigns import secret_of
 from troth.service.ledgers import load_ledger
 from troth.service.schema import campaigns, payouts, rounds, uploads
+from troth.service.schema import reports as report_table
 from troth.service.serve import begin_epoch
 from troth.service.settlement import close_round
 
@@ -294,18 +295,21 @@ def test_a_round_is_not_paid_under_other_terms_than_those_on_receipts(world: Wor
     assert "the terms are not those under which 'Ash' reported" in str(world.round().problem)
 
 
-def test_receipts_from_before_they_named_terms_stay_right(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr("troth.service.campaigns.digest_of_terms", lambda *_: None)
-        receipts = {name: confirmed(world, name, *counts) for name, counts in COUNTS.items()}
-    assert "terms" not in receipts["Ash"]
-    check_signature(receipts["Ash"], RECEIPT, world.store.keys.public)
+def test_a_report_whose_receipt_was_erased_is_not_paid(world: World) -> None:
+    for name, counts in COUNTS.items():
+        confirmed(world, name, *counts)
+    with world.store.write() as tx:
+        tx.execute(update(report_table).values(receipt=None, nonce=None))
+        tx.execute(update(uploads).where(uploads.c.summary == "[2.0, 5.0]").values(summary="[0.0, 7.0]"))
     world.close()
-    post(world, "Ana", "/rounds/1/publish")
-    paid = {**get(world, "Ash", "/rounds/1/payments"), "terms": get(world, "Ash", "")["terms"]}
-    checked = check_paid_round(receipts["Ash"], paid)
+    assert world.round().state == "closed"
+    assert "does not match its signed receipt" in str(world.round().problem)
+
+
+def test_a_receipt_that_does_not_name_the_terms_is_not_proof_of_them(ash: Any) -> None:
+    receipt, paid = ash
+    checked = check_paid_round({name: value for name, value in receipt.items() if name != "terms"}, paid)
     assert any("the receipt does not say" in line for line in checked.believed)
-    assert post(world, "Ana", "/verify")["valid"] is True
 
 
 def test_a_forged_history_is_found(world: World) -> None:
@@ -590,6 +594,8 @@ def test_a_receipt_of_something_else_is_refused(world: World) -> None:
             check_signed({**shown, name: value}, answer, "dice")
     with pytest.raises(DataError, match="does not match what you sent"):
         check_signed(shown, answer, "other dice")
+    with pytest.raises(StatementError, match="not a troth receipt"):
+        check_signed(shown, {**answer, "receipt": None}, "dice")
 
 
 def test_a_head_that_is_hidden_later_is_missed(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -611,4 +617,4 @@ def test_a_head_that_is_hidden_later_is_missed(world: World, tmp_path: Path, mon
     client.hides = False
     assert watch_head(client, campaign) is None
     client.hides = True
-    assert watch_head(client, campaign) == "the service shows no head any more, and you have seen one"
+    assert watch_head(client, campaign) == "the service no longer shows a head, but you have seen one"

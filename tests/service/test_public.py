@@ -104,7 +104,7 @@ def test_what_is_no_public_data_is_refused(stage: Stage, content: bytes, message
 def test_no_file_of_the_server_is_read(stage: Stage, tmp_path: Path) -> None:
     (tmp_path / "secret.csv").write_bytes(REGISTER)
     terms = {**TERMS, "data": {"public": str(tmp_path / "secret.csv")}}
-    with pytest.raises(InvalidError, match="reads no files"), stage.app.state.store.write() as tx:
+    with pytest.raises(InvalidError, match="cannot read your files"), stage.app.state.store.write() as tx:
         campaigns.create_campaign(tx, stage.ana, terms)
 
 

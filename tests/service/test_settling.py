@@ -117,7 +117,7 @@ def test_attempts_that_killed_the_service_count(database: str, monkeypatch: pyte
         monkeypatch.setattr(settlement, "pay_rounds", lambda *_, **__: pytest.fail("it was tried again"))
         monkeypatch.setattr(settlement, "find_suspect", lambda *_: None)
         settlement.settle(store, world.campaign)
-        assert "whoever tried was killed; no single report is the cause" in world.round().problem
+        assert "the process that tried was killed; no single report is the cause" in world.round().problem
 
 
 @pytest.mark.parametrize(

@@ -25,12 +25,11 @@ from service.world import World, make_world
 from troth.campaigns.paid_round import PaymentError, check_paid_round, check_payment
 from troth.campaigns.statements import RECEIPT, check_signature
 from troth.campaigns.task_data import read_file, task_request
-from troth.campaigns.task_reports import FILE_NAME
-from troth.campaigns.tasks import payments_of, settle_tasks
+from troth.campaigns.tasks import FILE_NAME, payments_of, settle_tasks
 from troth.campaigns.terms import Campaign
 from troth.campaigns.toml import to_toml
 from troth.campaigns.verify import check_tasks
-from troth.data.own_tasks import OwnTasks, join_tasks
+from troth.data.task_files import OwnTasks, join_tasks
 from troth.data.tasks import read_tasks
 from troth.service import campaigns, rounds, settlement
 from troth.service.access import COOKIE
@@ -452,7 +451,7 @@ def test_files_that_are_no_reports_on_tasks_are_refused_with_row_and_remedy(
         ("campaign", {"name": "pets", "budget": "20.00"}, "[campaign] price: is missing"),
         ("limits", {}, "[limits] tasks: is missing; say on how many tasks one worker may report"),
         ("limits", {"tasks": 10**8}, "[limits] tasks: is 100,000,000; say"),
-        ("data", {**TERMS["data"], "public": "g.csv"}, "the service reads no files of yours"),
+        ("data", {**TERMS["data"], "public": "g.csv"}, "the service cannot read your files"),
         ("public", {"tasks": {}}, "[public] tasks: must have a list of numbers under the name of each task"),
         ("public", {"tasks": {"i1\x07": [1, 0]}}, "[public] tasks: must have a list of numbers under the name of each"),
         ("public", {"tasks": {"i1": [1, 0, 0]}}, "[public] tasks: each summary has 3 numbers; Finite needs 2"),

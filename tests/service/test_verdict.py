@@ -99,7 +99,7 @@ def test_names_differ_by_more_than_capitals_and_the_revoked_are_not_joined(world
     with world.store.write() as tx:
         campaign = campaigns.create_campaign(tx, world.analyst, terms)
         member = campaigns.add_member(tx, world.analyst, campaign, "North Clinic", "in person")
-        with pytest.raises(ConflictError, match="'North Clinic' in this campaign already, and names must differ"):
+        with pytest.raises(ConflictError, match="'North Clinic' in this campaign, and names must differ"):
             campaigns.add_member(tx, world.analyst, campaign, "north clinic ", "in person")
         link = campaigns.invite(tx, world.analyst, campaign, member)
     client = world.client()
@@ -113,7 +113,7 @@ def test_names_differ_by_more_than_capitals_and_the_revoked_are_not_joined(world
             wrong = client.get(f"/{kind}/{cut_off}")
             assert wrong.status_code == 404
             assert "This link does not work" in wrong.text
-            assert "link is incomplete or unknown, was used already" in wrong.text
+            assert "link is incomplete or unknown, has already been used" in wrong.text
             assert "/sign-in" in wrong.text
 
 
@@ -284,5 +284,7 @@ def test_the_pages_say_how_many_candidates_are_left(database: str) -> None:
         page = f"/campaigns/{world.campaign}/rounds/1"
         browser.get(f"{page}/close")
         for shown in (browser.post(f"{page}/dry-run"), browser.post(f"{page}/close", {"anyway": "on"})):
-            assert "Of 3 candidates a report alone leaves 1.0 to 1.0, and all together 1.0" in shown.text
+            assert (
+                "Of 3 candidates, one report alone leaves 1.0 to 1.0, and all reports together leave 1.0" in shown.text
+            )
             assert "Few candidates are left:" in shown.text

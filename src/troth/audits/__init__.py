@@ -1,4 +1,4 @@
-"""Audits: what would a lie earn? Simulated for every model, enumerated where all can be enumerated."""
+"""Audits: what would a lie earn? Simulated for every model, and enumerated for small ones."""
 
 from troth.audits import baselines, strategies
 from troth.audits.exact import BestResponse, best_response

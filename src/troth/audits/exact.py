@@ -67,7 +67,7 @@ def best_response(
     most
         The most rows that a report may have; the provider's own by default.
     groups
-        One label per provider; none of a group is among another member's peers.
+        One label per provider; members of a group are never each other's peers.
 
     Notes
     -----

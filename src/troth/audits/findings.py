@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from troth.audits.plots import heat_map, plot_audit
-from troth.core.formats import number
-from troth.core.notebook import html_table
+from troth.core.formats import html_table, number
 
 if TYPE_CHECKING:
     from troth.core.contract import Array
@@ -38,7 +37,8 @@ class Finding:
     truth, earned
         Expected payment of the honest report and of the lie.
     gain, low, high
-        Their difference and its confidence interval, which misses the true gain with the false-alarm rate at most.
+        Their difference and its confidence interval, which misses the true gain with a probability of at most the
+        false-alarm rate.
     detectable
         The smallest gain that the audit would have found with near certainty.
     refused
@@ -73,7 +73,7 @@ class Audit:
         """What the honest and an empty report earn, in a line."""
         honest = self.findings[0].truth if self.findings else float("nan")
         return (
-            f"{type(self.rule).__name__}: {self.simulations:,} simulations, in units of the cap; the honest earn "
+            f"{type(self.rule).__name__}: {self.simulations:,} simulations, in units of the cap; honest providers earn "
             f"{number(honest, 3)}, an empty report {number(self.empty_share, 3)}"
         )
 

@@ -27,7 +27,7 @@ from troth.core.contract import (
     shared_evidence,
 )
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
-from troth.core.information import check_generator
+from troth.core.information import check_generator, impossible
 from troth.mechanisms import Round, Rule, group_weights
 
 if TYPE_CHECKING:
@@ -146,8 +146,6 @@ class _Scene:
         self.model, self.rule, self.rows, self.liar = model, rule, rows, liar
         self.evidence = shared_evidence(model)
         self.models = one_each(model, len(rows))
-        if len(self.models) != len(rows):
-            raise DataError(f"{len(self.models)} models for {len(rows)} providers: give one model, or one each")
         for each in self.models:
             if not isinstance(each, SamplesData):
                 raise MissingCapabilityError(f"{type(each).__name__} cannot draw data, so it cannot be audited")
@@ -209,12 +207,10 @@ class _Scene:
     def _refuse_impossible(self, reported: Array, accounts: tuple[int, ...]) -> tuple[Array, Any]:
         """Replace reports that no state could produce, which a buyer refuses, and say in which simulations."""
         own = reported[..., list(accounts), :]
-        if not np.isneginf(own).any():
-            return reported, np.zeros(len(reported), dtype=bool)
-        impossible = np.isneginf(self.evidence.log_evidence(own))
+        refused = impossible(self.evidence, own)
         reported = reported.copy()
-        reported[..., list(accounts), :] = np.where(impossible[..., None], 0.0, own)
-        return reported, impossible.reshape(len(reported), -1).any(axis=1)
+        reported[..., list(accounts), :] = np.where(refused[..., None], 0.0, own)
+        return reported, refused.reshape(len(reported), -1).any(axis=1)
 
     def _earned(
         self, t: Array, accounts: tuple[int, ...], test: Array | None, key: int, grouped: bool, rows: Array

@@ -154,7 +154,7 @@ def check_task_fit(
         tuple(name for name, given in zip(names, (counts > 0) & ~replayed, strict=True) if given),
     )
     if fit.verdict == "fits" and not count_peers(sample).any():
-        raise MissingCapabilityError("nobody has a peer on a task, so that every answer earns the empty share")
+        raise MissingCapabilityError("nobody has a peer on a task, so every answer earns the empty share")
     if not chances and fit.verdict == "fits":
         many = f"there are more than {MOST_LABELS} labels" if len(names) > MOST_LABELS else ""
         raise MissingCapabilityError(

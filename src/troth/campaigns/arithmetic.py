@@ -1,4 +1,4 @@
-"""What the last bits of a payment depend on, and how far numbers may differ that were computed elsewhere."""
+"""What the last bits of a payment depend on, and how far numbers computed elsewhere may differ."""
 
 from __future__ import annotations
 

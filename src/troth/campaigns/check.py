@@ -12,7 +12,8 @@ from troth.campaigns.settle import with_features
 from troth.certificates import Certificate, certify
 from troth.certificates.claims import weakest
 from troth.certificates.in_the_limit import in_the_limit
-from troth.core.contract import DrawsAnswers, HasEvidenceCost, HasFeatures, one_each
+from troth.core.contract import DrawsAnswers, HasFeatures, one_each
+from troth.core.declarations import declared
 from troth.core.errors import DataError
 from troth.data.read import reports_by_day
 
@@ -87,8 +88,7 @@ def reduced(setting: Setting) -> Setting:
 
 def evidence_cost(models: Models) -> int:
     """Return how many closed forms the slowest log evidence takes as long as."""
-    each = set(one_each(models))
-    return max(model.evidence_cost if isinstance(model, HasEvidenceCost) else 1 for model in each)
+    return max(declared(model).evidence_cost for model in set(one_each(models)))
 
 
 def audit_campaign(
@@ -132,7 +132,7 @@ def audited_rows(campaign: Campaign, setting: Setting, reports: Sequence[Report]
     if not at_hand and not isinstance(models[0], DrawsAnswers):
         return f"reports and decoys are drawn from the limit of {of_draws}"
     limit = (
-        "features, a constant too, are standard normal, answers come from the likelihood, decoys from its normal limit"
+        "features, also a constant, are standard normal, answers come from the likelihood, decoys from its normal limit"
     )
     own = "features are those of the data, answers and decoys come from the likelihood"
     if at_hand in (0, len(models)):
@@ -142,9 +142,8 @@ def audited_rows(campaign: Campaign, setting: Setting, reports: Sequence[Report]
 
 def _audited(campaign: Campaign, setting: Setting, reports: Sequence[Report]) -> Model | list[Model]:
     """Return the models that an audit draws from: with features, where reports have as many."""
-    by_name = {report.provider: report for report in reports if not campaign.waits}
-    fewer = [_first_rows(by_name.get(name), rows) for name, rows in zip(setting.names, setting.rows, strict=True)]
-    return with_features(campaign.models_for(setting.names), fewer)
+    everybody = zip(_with_features(campaign, setting, reports), setting.rows, strict=True)
+    return with_features(campaign.models_for(setting.names), [_first_rows(*each) for each in everybody])
 
 
 def _first_rows(report: Report | None, rows: int) -> Report | None:
@@ -167,7 +166,7 @@ def certify_campaign(campaign: Campaign, setting: Setting, reports: Sequence[Rep
     def certified(day: Campaign, rows: Sequence[int]) -> Certificate:
         models = day.models_for(setting.names)
         least = None if setting.limits else [min(n, campaign.rows or n) for n in rows]
-        drawn = _drawn(campaign, setting, models, reports)
+        drawn = with_features(models, _with_features(campaign, setting, reports))
         return certify(models, most, campaign.rule, campaign.values, groups=groups, least=least, drawn=drawn)
 
     days = _days(campaign, setting, reports)
@@ -185,7 +184,7 @@ def truthful_claim(campaign: Campaign, setting: Setting, reports: Sequence[Repor
         models, most = day.models_for(setting.names), _most_rows(campaign, setting, reports)
         rule = campaign.rule.prepared(models, most, campaign.values)
         claim = rule.truthful(models, most, campaign.values)
-        drawn = _drawn(campaign, setting, models, reports)
+        drawn = with_features(models, _with_features(campaign, setting, reports))
         certificates.append(Certificate((in_the_limit(claim, drawn, draws=rule.needs_seed),)))
     return weakest(certificates).claims[0]
 
@@ -210,10 +209,10 @@ def _days(campaign: Campaign, setting: Setting, reports: Sequence[Report]) -> li
     return list({(id(day), few): (day, few) for day, few in each}.values())
 
 
-def _drawn(campaign: Campaign, setting: Setting, models: Models, reports: Sequence[Report]) -> Models:
-    """Return the models that peers are drawn from: with features, where reports come with them."""
+def _with_features(campaign: Campaign, setting: Setting, reports: Sequence[Report]) -> list[Report | None]:
+    """Return everybody's report, with whose features decoys are drawn unless the rule compares days."""
     by_name = {report.provider: report for report in reports if not campaign.waits}
-    return with_features(models, [by_name.get(name) for name in setting.names])
+    return [by_name.get(name) for name in setting.names]
 
 
 def _most_rows(campaign: Campaign, setting: Setting, reports: Sequence[Report]) -> list[int]:

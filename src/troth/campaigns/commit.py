@@ -27,7 +27,7 @@ def commit(path: str | Path, *, anew: bool = False) -> str:
     if not campaign.draws:
         raise DataError(f"{path.name}: its rule draws nothing, so there is no seed to commit to")
     if campaign.commitment is not None:
-        raise DataError(f"{path.name}: it is committed already; a commitment that was published must not be replaced")
+        raise DataError(f"{path.name}: it already has a commitment; a published commitment must not be replaced")
     if (path.parent / "ledger.jsonl").exists() and not anew:
         raise DataError(f"{path.name}: payments have begun (ledger.jsonl), so it is too late to commit to a seed")
     if anew and secret_path(path).exists():

@@ -1,4 +1,4 @@
-"""The ledger: one line of JSON per fact, each with the hash of the one before, so that no byte can change unseen.
+"""The ledger: one line of JSON per fact, each with the hash of the one before, so that no byte can change unnoticed.
 
 A line's hash covers the hash before it and the line itself. The last line counts the others: whoever removes lines,
 swaps them or changes a byte breaks the chain. A file is written beside the old one and then renamed: it is always

@@ -1,6 +1,6 @@
 """A model as a file of plain numbers with a digest, for models too large for a campaign file.
 
-The file is the JSON of ``model.to_dict()``. It holds names and numbers alone, so reading it runs no code. Its digest is
+The file is the JSON of ``model.to_dict()``. It holds only names and numbers, so reading it runs no code. Its digest is
 that of the model in its one canonical spelling, in which `save_model` writes it: ``sha256sum`` prints the same.
 """
 

@@ -1,4 +1,4 @@
-"""What a provider can check of its payment without the service and without others' data, and what it must believe."""
+"""What a provider can check of its payment without the service and others' data, and what it must take on trust."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ def check_paid_round(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> Che
         payment does not follow from the numbers that are shown with it.
     """
     if (paid["campaign"], paid["round"]) != (receipt["campaign"], receipt["round"]):
-        raise StatementError("the payment is of another campaign or round than the receipt")
+        raise StatementError("the payment and the receipt are of different campaigns or rounds")
     if paid["day"] != receipt["day"]:
         raise StatementError(f"the payment is of day {paid['day']}, and the receipt of day {receipt['day']}")
     proof = paid["proof"]
     if proof is None or not includes(
         paid["root"], proof["size"], proof["place"], receipt_leaf(receipt), proof["hashes"]
     ):
-        raise StatementError("the report on the receipt is not among those that the round was paid by")
+        raise StatementError("the report on the receipt is not among those that the round was paid for")
     checked = Checked([], [_OTHERS], []) + _check_line(receipt, paid)
     terms = paid.get("terms")
     if terms is not None and "terms" in receipt:
@@ -110,12 +110,12 @@ def _own_payment(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> Mapping
 def _check_line(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> Checked:
     """Check that the round is a line of the ledger whose head is signed, and that it is the round that is shown."""
     proof, line = paid["proof"], paid.get("line")
-    done = [f"the report on the receipt is one of the {proof['size']} that the round was paid by"]
+    done = [f"the report on the receipt is one of the {proof['size']} that the round was paid for"]
     if line is None:
         return Checked(
             [],
-            ["that the round was paid by the report on the receipt: no signed head says so"],
-            ["the line of the ledger that has the round; it is shown once all rounds before are published"],
+            ["that the round was paid for the report on the receipt: no signed head says so"],
+            ["the line of the ledger that has the round; it is shown once all earlier rounds are published"],
         )
     head = line["head"]
     check_signature(head, HEAD, receipt["key"])

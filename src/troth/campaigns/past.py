@@ -1,32 +1,38 @@
-"""Past days of a campaign: read a history, learn the model from it, replay the known lies on it."""
+"""The past of a campaign, days or tasks: read it, learn the model from it, replay the known lies on past days."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from troth.campaigns.canonical_json import digest
 from troth.campaigns.tables import TABLES
+from troth.campaigns.task_data import read_public_tasks, reports_digest, task_request
 from troth.campaigns.terms import Campaign, beside
 from troth.campaigns.toml import to_toml
 from troth.core.contract import HasPublicPoint, HasReduction, Model
 from troth.core.errors import DataError, ParameterError, TrothError
+from troth.core.past import PastTasks
 from troth.core.reductions.reduction import HasHistoryReduction, HasTarget
 from troth.core.settings import plain_copy
 from troth.data import read_reports
 from troth.data.files import find_files
 from troth.data.public import read_public
+from troth.data.tasks import read_tasks
 from troth.history import History, ModelComparison, compare_models
 from troth.history.learn import candidates_for, default_family, fit
-from troth.models import Family, named_family
+from troth.models import FAMILIES, Family, named_family
 from troth.models.parameters import Numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from troth.core.reductions import Reduction
+    from troth.data.tasks import TaskReports
     from troth.mechanisms import Rule
     from troth.models.fitting.fitted import Fitted
 
@@ -145,18 +151,87 @@ def read_fit_options(campaign: Campaign, family: str | None, written: Sequence[s
 def fitted_text(
     campaign: Campaign,
     learned: Fitted,
-    history: History,
+    past: History | TaskReports,
     source: str | None = None,
     *,
     provider: str | None = None,
     day: str | None = None,
     recent: int | None = None,
 ) -> str:
-    """Return the campaign file with the learnt model in place of the old one, and its history."""
-    past = {"digest": history_digest(history), "days": len(history.days), "providers": len(history.providers)}
+    """Return the campaign file with the learnt model in place of the old one, and the past it was learnt from."""
+    if isinstance(past, History):
+        what, known = "days", {"digest": history_digest(past), "days": len(past.days)}
+    else:
+        what, known = "tasks", {"digest": f"sha256:{reports_digest(past, None)}", "tasks": len(past.tasks)}
     named = {"source": source, "provider": provider, "day": day, "recent": recent}
-    head = "# The model was learnt from past days by `troth fit`; the rest is the campaign it was learnt for.\n\n"
-    return head + with_model(campaign, learned, {k: value for k, value in named.items() if value is not None} | past)
+    plain = plain_copy(campaign.plain)
+    columns = {key: plain.get("model", {})[key] for key in _KEYS_OF_DATA if key in plain.get("model", {})}
+    table = learned.model_table()
+    providers = table.pop("providers", {})
+    family = {"family": table.pop("family")}
+    plain["model"] = {**family, **columns, **table, **({"providers": providers} if providers else {})}
+    given = {key: value for key, value in named.items() if value is not None}
+    plain["history"] = {**given, **known, "providers": len(past.providers)}
+    head = f"# The model was learnt from past {what} by `troth fit`; the rest is the campaign it was learnt for.\n\n"
+    return head + _as_new_campaign(plain, None)
+
+
+class Learned(NamedTuple):
+    """What was learnt, the past reports that it was learnt from, how many of their tasks have a gold answer, and notes.
+
+    Notes are what a reader should know, in sentences.
+    """
+
+    fitted: Fitted
+    reports: TaskReports
+    gold: int
+    notes: tuple[str, ...]
+
+
+def fit_tasks(campaign: Campaign, past: Any, gold: Any = None, family: str | None = None) -> Learned:
+    """Learn the model from past tasks, with workers missing from most of them.
+
+    Parameters
+    ----------
+    past
+        Tasks that were paid for, or are public: any table with the campaign's columns. None of them can be paid later
+        under what was learnt.
+    gold
+        A table of tasks and their true labels, for families that have a class for each task.
+    family
+        By default the campaign's own.
+    """
+    chosen: type[Any] = type(campaign.model) if family is None else named_family(family)
+    if not issubclass(chosen, Family):
+        raise ParameterError(f"{chosen.__name__} does not say how it is learnt from past tasks (fit_tasks)")
+    if gold is not None and not chosen.uses_gold:
+        users = ", ".join(name for name, each in FAMILIES.items() if each.uses_gold)
+        raise ParameterError(f"{chosen.__name__} does not use gold answers; these families do: {users} (--family)")
+    if both := paid_files(campaign, past):
+        raise DataError(
+            f"{both[0]}: these are the tasks that the campaign pays for ([data] source), and answers being paid must "
+            "not influence the confusion matrices that pay them: learn from other tasks"
+        )
+    request = replace(task_request(campaign), reduction=history_reduction(campaign))
+    reports = read_tasks(past, request, campaign.rows or 1)
+    classes, answered = None, 0
+    if gold is not None:
+        answers = read_public_tasks(campaign, gold, "gold answers", rows=1)
+        answered = len(answers)
+        of_task = dict(zip((answers.tasks[t] for t in answers.task), answers.summaries.argmax(axis=1), strict=True))
+        classes = np.array([of_task.get(name, -1) for name in reports.tasks], dtype=np.intp)
+    tasks = PastTasks(reports.task, reports.provider, reports.summaries, reports.providers, request.reduction, classes)
+    fitted = chosen.fit_tasks(tasks, **given_parameters(campaign, chosen))
+    known = 0 if classes is None else int((classes >= 0).sum())
+    labels = campaign.label_names(request.reduction.labels or 0)
+    return Learned(fitted, reports, known, (*_notes(answered, known), *fitted.caveats(labels)))
+
+
+def _notes(gold: int, known: int) -> Iterator[str]:
+    if gold and not known:
+        yield f"none of the {gold:,} gold answers is for a past task, so no class is known: compare the names"
+    elif gold > known:
+        yield f"{gold - known:,} of {gold:,} gold answers are for tasks that nobody answered in the past: not used"
 
 
 def refuse_paid(path: Path) -> None:
@@ -186,18 +261,6 @@ def paid_files(campaign: Campaign, source: Any) -> list[str]:
     except DataError:  # nothing to pay for yet
         return []
     return [path.name for _, path in find_files(source) if path.resolve() in paid]
-
-
-def with_model(campaign: Campaign, learned: Fitted, history: dict[str, Any]) -> str:
-    """Return the tables of a campaign file with a learnt model, and what it was learnt from."""
-    plain = plain_copy(campaign.plain)
-    columns = {key: plain.get("model", {})[key] for key in _KEYS_OF_DATA if key in plain.get("model", {})}
-    table = learned.model_table()
-    providers = table.pop("providers", {})
-    family = {"family": table.pop("family")}
-    plain["model"] = {**family, **columns, **table, **({"providers": providers} if providers else {})}
-    plain["history"] = history
-    return _as_new_campaign(plain, None)
 
 
 def _as_new_campaign(plain: dict[str, Any], path: Path | None) -> str:
@@ -247,7 +310,7 @@ def backtest_campaign(
 ) -> ModelComparison:
     """Replay the known lies on past days, under models that never saw them, and recommend a model.
 
-    Every candidate is fitted anew to the days before each stretch; with ``recent``, models that learn each provider are
+    Every candidate is refitted to the days before each stretch; with ``recent``, models that learn each provider are
     also fitted to the last ``recent`` of these days alone. A model that is written in the campaign file and was
     not learnt from a history is a candidate without any change.
     """

@@ -1,8 +1,7 @@
-"""What everybody knows already, as terms have it: the summary of public rows, where they were and their digest."""
+"""Public data in the terms: the summary of the rows, the name of their file and its digest."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from troth.core.settings import numbers
 from troth.data.public import PUBLIC
 from troth.data.read import task_name
 from troth.data.request import Report
+from troth.data.tasks import TaskReports
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,17 +26,7 @@ if TYPE_CHECKING:
 _KEYS = ("source", "digest", "rows", "summary", "tasks")
 
 
-@dataclass(frozen=True, eq=False)
-class Guesses:
-    """What everybody knows about each task: their names in order, and what its public rows add up to."""
-
-    tasks: tuple[str, ...]
-    summaries: Array
-    source: str
-    digest: str | None
-
-
-def take_guesses(section: Section) -> Guesses | None:
+def take_guesses(section: Section) -> TaskReports | None:
     """Take the table [public] of a campaign of tasks: the summary of the public rows under each task's name."""
     table = section.take("tasks")
     if table is None:
@@ -50,16 +40,18 @@ def take_guesses(section: Section) -> Guesses | None:
     except (TypeError, ValueError, OverflowError, AttributeError, KeyError):
         message = "must have a list of numbers under the name of each task (7, not 7.0): the summary of its public rows"
         raise section.fail("tasks", message) from None
-    guesses = Guesses(tuple(names), summaries, section.text("source", ""), section.digest("digest", "create"))
+    section.text("source")
+    section.digest("digest", "create")
     section.done(_KEYS)
-    return guesses
+    each = np.arange(len(names))
+    return TaskReports(tuple(names), (PUBLIC,), each, np.zeros_like(each), summaries)
 
 
-def describe_guesses(guesses: Guesses) -> dict[str, Any]:
-    """Write guesses as the table [public]."""
-    origin = {key: value for key, value in (("source", guesses.source), ("digest", guesses.digest)) if value}
-    summaries = [[int(x) if x == int(x) else x for x in row] for row in guesses.summaries.tolist()]
-    return {**origin, "tasks": dict(zip(guesses.tasks, summaries, strict=True))}
+def describe_guesses(tasks: Sequence[str], summaries: Array, source: str, digest: str | None = None) -> dict[str, Any]:
+    """Write what everybody knows about each task as the table [public]."""
+    origin = {key: value for key, value in (("source", source), ("digest", digest)) if value}
+    written = [[int(x) if x == int(x) else x for x in row] for row in summaries.tolist()]
+    return {**origin, "tasks": dict(zip(tasks, written, strict=True))}
 
 
 def check_task_summaries(

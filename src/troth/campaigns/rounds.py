@@ -28,8 +28,9 @@ from troth.campaigns.public import check_summary
 from troth.campaigns.seed import Secret, draw_secret
 from troth.campaigns.settle import refuse_one_provider, settle
 from troth.core.contract import DrawsAnswers, HasReduction
+from troth.core.declarations import declared
 from troth.core.errors import DataError
-from troth.core.limits import most_rows
+from troth.core.limits import MOST_ROWS
 from troth.data.read import reports_by_day
 from troth.data.request import Day, Report, day_order
 
@@ -39,10 +40,6 @@ if TYPE_CHECKING:
     from troth.campaigns.settle import Payment
     from troth.campaigns.terms import Campaign
     from troth.core.contract import Model
-
-
-MOST_ROWS = 10**12
-"""The most rows of a report: log evidence of more has no digits left that payments could be computed from."""
 
 
 def pay_rounds(
@@ -125,13 +122,13 @@ def begin(campaign: Campaign, ledger: Ledger) -> None:
         terms = ledger.entries[0].get("terms", {})
         if terms.get("public") != campaign.terms.get("public"):
             raise LedgerError(
-                "the public data are not those that payments began with; restore them, or start a new campaign with a "
-                "ledger of its own"
+                "the public data are not those that payments began with; restore them, or start a new campaign with "
+                "its own ledger"
             )
         theirs = terms.get("campaign", {}).get("name")
         raise LedgerError(
-            f"the ledger is of campaign {theirs!r} with other terms than this file has; terms do not change once "
-            "payments have begun: restore the file, or start a new campaign with a ledger of its own"
+            f"the ledger is of campaign {theirs!r}, and its terms differ from this file's; terms cannot change once "
+            "payments have begun: restore the file, or start a new campaign with its own ledger"
         )
 
 
@@ -195,7 +192,7 @@ def link_of(campaign: Campaign, secret: Secret | None, number: int) -> str | Non
     if campaign.commitment is None:
         return (secret or draw_secret()).link(1 if secret is None else number)
     if secret is None or secret.commitment != campaign.commitment:
-        raise DataError("the secret is not the one that the campaign's commitment was made of; find the right file")
+        raise DataError("the secret does not match the campaign's commitment; find the right file")
     return secret.link(number)
 
 
@@ -239,10 +236,8 @@ def check_limits(campaign: Campaign, reports: Sequence[Report]) -> None:
         if campaign.rows is not None and report.rows > campaign.rows:
             raise DataError(f"{report}: {report.rows:,} rows, but [limits] rows allows {campaign.rows:,}")
         model = campaign.model_of(report.provider)
-        if report.rows > most_rows(model):
-            raise DataError(
-                f"{report}: {report.rows:,} rows, but {type(model).__name__} takes {most_rows(model):,} at most"
-            )
+        if report.rows > (most := declared(model).most_rows):
+            raise DataError(f"{report}: {report.rows:,} rows, but {type(model).__name__} takes at most {most:,}")
 
 
 def check_kinds(days: Sequence[Day]) -> None:
@@ -266,7 +261,7 @@ def refuse_same_nonce(reports: Sequence[Report]) -> None:
     """Refuse two reports with one nonce."""
     nonces = [report.nonce for report in reports if report.nonce is not None]
     if len(set(nonces)) < len(nonces):
-        raise DataError("two reports have the same nonce, so that one proof would serve both")
+        raise DataError("two reports have the same nonce, so one proof would serve for both")
 
 
 def refuse_lonely(campaign: Campaign, reports: Sequence[Report]) -> None:
@@ -329,7 +324,7 @@ def check_features(model: Model, report: Report) -> None:
     if len(features) == report.rows:
         design = regression.design(regression.from_summary(report.summary))
         if not np.allclose(regression.plan(features), design, rtol=1e-6, atol=1e-6 * np.abs(design).max()):
-            raise DataError("the features are not those of the rows that the summary is of")
+            raise DataError("the features do not belong to the rows of the summary")
 
 
 def now() -> str:

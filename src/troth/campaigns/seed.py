@@ -2,8 +2,8 @@
 
 A secret s is hashed N times, and H^N(s) is published before anybody reports. Round k uses and then reveals the link
 H^(N−k)(s), whose hash is what was revealed before. The seed of round k is the hash of its link, of the root over all of
-its reports, and of a public beacon's value if the terms name one. So who chose the secret does not know the seed before
-the last report is in, and who reports does not know the link.
+its reports, and of a public beacon's value if the terms name one. So whoever chose the secret does not know the seed
+before the last report is in, and whoever reports does not know the link.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def save_secret(secret: Secret, path: Path) -> None:
         create_private(path, _as_json(secret, {}))
     except FileExistsError:
         raise DataError(
-            f"{path.name}: there is a secret already; a commitment that was published must not be replaced"
+            f"{path.name}: there is already a secret; a published commitment must not be replaced"
         ) from None
 
 

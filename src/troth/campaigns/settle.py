@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any
@@ -61,14 +60,6 @@ class Scene:
     def models(self) -> list[Model]:
         """Everybody's model."""
         return one_each(self.round.model, len(self.names))
-
-    @property
-    def paid_by_model(self) -> list[tuple[Model, list[int]]]:
-        """The models, each with the places of those who are paid under it."""
-        models, places = self.models, defaultdict[int, list[int]](list)
-        for place in self.paid:
-            places[id(models[place])].append(place)
-        return [(models[alike[0]], alike) for alike in places.values()]
 
     def fresh(self, seed: str | None) -> Round:
         """Return the round with its generator at the start, as every evaluation needs it."""
@@ -160,9 +151,9 @@ def refuse_one_provider(campaign: Campaign, count: int, when: str = "") -> None:
     """
     if count > 1 or (campaign.rule.pays_alone and len(campaign.providers) > 1):
         return
-    invited = "; name everybody who is invited as [data] providers, then such a day pays it as an empty report"
+    invited = "; list everybody who is invited in [data] providers, and it is paid as for an empty report"
     raise DataError(
-        f"{when}a round needs the reports of at least two providers, not {count}: each is paid by what its data and "
+        f"{when}a round needs the reports of at least two providers, not {count}: each is paid for what its data and "
         f"the others' say about each other{invited if campaign.rule.pays_alone else ''}"
     )
 

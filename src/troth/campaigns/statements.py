@@ -86,7 +86,7 @@ def check_head(seen: Mapping[str, Any] | None, head: Mapping[str, Any]) -> None:
     if seen is None:
         return
     if seen["key"] != head["key"]:
-        raise StatementError(f"the service signs with another key than before ({head['key']}, before {seen['key']})")
+        raise StatementError(f"the service signs with a new key ({head['key']}, before {seen['key']})")
     if seen["epoch"] != head["epoch"]:
         raise StatementError(
             f"the service has begun epoch {head['epoch']} of this ledger after epoch {seen['epoch']}: the database was "

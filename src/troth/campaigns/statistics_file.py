@@ -1,4 +1,4 @@
-"""A summary instead of rows: a small file that a provider makes of its data and sends in their place.
+"""A summary instead of rows: a small file that a provider computes from its data and sends instead.
 
 It has all that a payment depends on, and a digest of the data for later disputes. Its nonce, which nobody can predict,
 goes into the round's seed, and lets the provider find its report in the ledger. What no data can have is refused.
@@ -45,7 +45,7 @@ def make_statistics(campaign: Campaign, file: str | Path, provider: str | None =
     """
     path = Path(file)
     if not path.is_file():
-        raise DataError(f"{path.name}: statistics are made of one file of rows")
+        raise DataError(f"{path.name}: statistics are computed from one file of rows")
     reports = read_own(path, campaign.request, provider, format=campaign.format)
     name = reports[0].provider
     head = {"kind": KIND, "format": FORMAT, "provider": name, "family": type(campaign.model_of(name)).__name__}

@@ -1,4 +1,4 @@
-"""The tables of a campaign file: what each key may be, and the remedy where it is something else."""
+"""The tables of a campaign file: what each key may be, and the remedy if it is something else."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def _check_columns(
     if given != needed:
         counted = f"{len(columns)} columns" + (", an intercept" if intercept else "") + (", a target" if target else "")
         size = needed - 1 if model.explains_target else needed
-        hint = "; every number needs a column of its own, also those of lists" if len(columns) < size else ""
+        hint = "; every number needs its own column, also each number of a list" if len(columns) < size else ""
         raise section.fail("columns", f"there are {counted}, but the model's parameters are for {size}{hint}")
 
 
@@ -323,7 +323,7 @@ def take_groups(section: Section) -> dict[str, str]:
     for label in list(section.left):
         for name in map(canonical_name, section.texts(label)):
             if name in groups:
-                raise section.fail(label, f"{name!r} is in group {groups[name]!r} already")
+                raise section.fail(label, f"{name!r} is already in group {groups[name]!r}")
             groups[name] = label
     return groups
 

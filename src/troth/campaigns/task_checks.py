@@ -9,7 +9,7 @@ import numpy as np
 
 from troth.audits.task_fit import check_task_fit
 from troth.audits.tasks import audit_tasks
-from troth.campaigns.task_data import public_tasks, read_file, read_public_tasks, read_task_reports
+from troth.campaigns.task_data import read_file, read_public_tasks, read_task_reports
 from troth.campaigns.tasks import arrange, rule_on_tasks
 from troth.campaigns.terms import beside
 from troth.certificates.tasks import certify_tasks, promises
@@ -64,7 +64,7 @@ def known_tasks(campaign: Campaign, public: Any = None) -> TaskReports | None:
     """Return what everybody knows about tasks: data that are given, or those that the campaign names or has."""
     if public is None and campaign.public_source is not None:
         public = beside(campaign, campaign.public_source)
-    return public_tasks(campaign) if public is None else read_public_tasks(campaign, public)
+    return campaign.guesses if public is None else read_public_tasks(campaign, public)
 
 
 def audit_task_campaign(campaign: Campaign, data: Any, **options: Any) -> TaskAudit:
@@ -77,7 +77,7 @@ def audit_task_campaign(campaign: Campaign, data: Any, **options: Any) -> TaskAu
     labels, fit = labels_of(tasks), None
     prior: dict[str, float] = {}
     if labels is not None:
-        names = label_names(campaign, labels.tables.shape[2])
+        names = campaign.label_names(labels.tables.shape[2])
         square = len(labels.prior) == len(names)
         prior = dict(zip(names if square else map(str, range(len(labels.prior))), labels.prior.tolist(), strict=True))
         try:
@@ -105,21 +105,10 @@ def promises_of(campaign: Campaign, file: bytes) -> tuple[Claim, ...]:
     return promises(arrange(campaign, first, public), rule_on_tasks(campaign, reports.providers))
 
 
-def check_task_campaign(campaign: Campaign, file: bytes) -> TaskFit:
-    """Check the labels of a file of shares."""
-    reports, public, _ = read_file(file, campaign)
-    return check_reports(campaign, reports, public)
-
-
 def check_reports(campaign: Campaign, reports: TaskReports, public: TaskReports | None) -> TaskFit:
     """Compare frequencies of labels with those expected, and replay every label as every other one."""
-    names = label_names(campaign, reports.summaries.shape[1])
+    names = campaign.label_names(reports.summaries.shape[1])
     past = (campaign.history or {}).get("tasks")
     return check_task_fit(
         arrange(campaign, reports, public), rule_on_tasks(campaign, reports.providers), names, past=past
     )
-
-
-def label_names(campaign: Campaign, size: int) -> list[str]:
-    """Return what the labels are called."""
-    return list(campaign.categories or map(str, range(size)))

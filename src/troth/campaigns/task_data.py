@@ -14,14 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from troth.campaigns.ledger import LedgerError
-from troth.campaigns.public import Guesses, describe_guesses
+from troth.campaigns.public import describe_guesses
 from troth.campaigns.terms import beside
 from troth.core.contract import HasReduction
 from troth.core.errors import DataError
 from troth.data.public import PUBLIC
 from troth.data.read import task_name
 from troth.data.task_files import read_table, summaries_of, summary_columns, write_table
-from troth.data.tasks import TaskReports, read_tasks
+from troth.data.tasks import TaskReports, in_order, read_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,19 +58,11 @@ def read_public_tasks(campaign: Campaign, data: Any, what: str = PUBLIC, rows: i
     return replace(public, providers=(PUBLIC,))
 
 
-def public_tasks(campaign: Campaign) -> TaskReports | None:
-    """Return what the terms themselves say about tasks, if they do."""
-    if campaign.guesses is None:
-        return None
-    each = np.arange(len(campaign.guesses.tasks))
-    return TaskReports(campaign.guesses.tasks, (PUBLIC,), each, np.zeros_like(each), campaign.guesses.summaries)
-
-
 def describe_public_tasks(campaign: Campaign) -> dict[str, Any]:
     """Read the public data of tasks that a campaign file names, and return them as the table [public]."""
     source: Any = campaign.public_source
     public = read_public_tasks(campaign, beside(campaign, source))
-    return describe_guesses(Guesses(public.tasks, public.summaries, source if isinstance(source, str) else "", None))
+    return describe_guesses(public.tasks, public.summaries, source if isinstance(source, str) else "")
 
 
 def refuse_past_tasks(campaign: Campaign, reports: TaskReports) -> None:
@@ -160,14 +152,8 @@ def _columns(reports: TaskReports, shares: TaskShares | None) -> Any:
 
 
 def _reports_of(table: Any, campaign: Campaign) -> TaskReports:
-    names = []
-    for column in ("task", "provider"):
-        encoded = table.column(column).combine_chunks().dictionary_encode()
-        spelled = encoded.dictionary.to_pylist()
-        order = sorted(spelled)
-        place = {name: number for number, name in enumerate(order)}
-        places = np.array([place[name] for name in spelled], dtype=np.intp)
-        names.append((tuple(order), places[encoded.indices.to_numpy()]))
+    encoded = [table.column(column).combine_chunks().dictionary_encode() for column in ("task", "provider")]
+    names = [in_order(each.dictionary.to_pylist(), each.indices.to_numpy(), str) for each in encoded]
     (tasks, task), (providers, provider) = names
     summaries, needed = summaries_of(table), campaign.request.reduction.width
     if summaries.shape[1] != needed:
@@ -175,4 +161,4 @@ def _reports_of(table: Any, campaign: Campaign) -> TaskReports:
     keys = task.astype(np.int64) * len(providers) + provider
     if not (np.diff(keys) > 0).all():
         raise LedgerError("the file of shares is not in the order of tasks and providers")
-    return TaskReports(tasks, providers, task, provider, summaries)
+    return TaskReports(tuple(tasks), tuple(providers), task, provider, summaries)

@@ -6,14 +6,15 @@ whose digest is in the ledger; `verify` recomputes all of them.
 
 The likelihoods that pay are part of the terms, which the first line of the ledger fixes before any report is read: no
 report that is paid enters them. Those that were learnt from past items name their history; an item that is among these
-is refused.
+is refused. In a service every provider sends a file of its own, and all are settled together once they are in.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import sha256
-from math import floor, fsum
+from math import ceil, floor, fsum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,14 +22,18 @@ import numpy as np
 from troth.campaigns.arithmetic import versions
 from troth.campaigns.ledger_entries import reader_of, report_entry, report_root
 from troth.campaigns.money import portion
+from troth.campaigns.public import check_task_summaries
 from troth.campaigns.rounds import begin, check_beacon, link_of, now, refuse_same_nonce, write_payments
 from troth.campaigns.seed import generator
 from troth.campaigns.settle import Payment
 from troth.campaigns.task_data import refuse_past_tasks, reports_digest, write_file
 from troth.core.contract import combine
 from troth.core.errors import DataError, ReportError
-from troth.data.own_tasks import split_tasks
+from troth.core.settings import CampaignError
 from troth.data.public import PUBLIC
+from troth.data.request import Report
+from troth.data.task_files import OwnTasks, join_tasks, split_tasks
+from troth.data.tasks import TaskReports
 from troth.mechanisms.tasks import Tasks, TaskShares
 
 if TYPE_CHECKING:
@@ -38,9 +43,14 @@ if TYPE_CHECKING:
     from troth.campaigns.seed import Secret
     from troth.campaigns.terms import Campaign
     from troth.core.contract import Array
-    from troth.data.request import Report
-    from troth.data.tasks import TaskReports
     from troth.mechanisms import Rule
+
+
+FILE_NAME = "ledger.tasks.parquet"
+"""The file of shares, beside the ledger of a service."""
+
+MOST_REHEARSED = 2_000
+"""The most tasks of a report that are tried out."""
 
 
 class Settled(NamedTuple):
@@ -119,11 +129,8 @@ def price_of(campaign: Campaign, reports: int) -> Fraction:
 def payments_of(campaign: Campaign, reports: TaskReports, shares: TaskShares) -> list[Payment]:
     """Return one payment per provider: the price times the sum of its shares, rounded down once."""
     price = price_of(campaign, len(reports))
-    order = np.argsort(reports.provider, kind="stable")
-    ends = np.searchsorted(reports.provider[order], np.arange(len(reports.providers) + 1))
     payments = []
-    for number, name in enumerate(reports.providers):
-        mine = order[ends[number] : ends[number + 1]]
+    for name, mine in reports.by_provider():
         total = fsum(shares.share[mine])  # the same in any order
         lonely = int((shares.peers[mine] == 0).sum())
         finite = shares.log_pmi[mine][np.isfinite(shares.log_pmi[mine])]
@@ -165,7 +172,7 @@ def pay_tasks(
     campaign.check_task_counts(reports.providers, np.bincount(reports.provider).tolist())
     refuse_past_tasks(campaign, reports)
     if ledger.entries:
-        raise DataError("the ledger has payments in it already; settle further tasks with a ledger of their own")
+        raise DataError("the ledger already has payments in it; settle further tasks with a separate ledger")
     begin(campaign, ledger)
     check_beacon(campaign, beacon)
     stamp = {"last": True, "versions": versions(), "time": now()}
@@ -223,3 +230,66 @@ def _check_receipts(reports: TaskReports, receipts: Sequence[Report]) -> None:
 def has_tasks(ledger: Ledger) -> bool:
     """Say whether a ledger is one of tasks."""
     return bool(ledger.of("tasks"))
+
+
+@dataclass(frozen=True, eq=False)
+class TaskReport(Report):
+    """One provider's reports on tasks: ``content`` is its `troth.data.task_files.OwnTasks`, as bytes."""
+
+    content: bytes = b""
+
+
+def pay_task_reports(campaign: Campaign, reports: Sequence[TaskReport], ledger: Ledger, **options: Any) -> bytes:
+    """Settle all tasks, write the ledger with everybody's receipt, and return the file of shares."""
+    own = {report.provider: OwnTasks.from_bytes(report.content) for report in reports}
+    receipts = sorted(reports, key=lambda report: report.provider)
+    named: Any = {"file_name": FILE_NAME, "receipts": receipts, **options}
+    return pay_tasks(campaign, join_tasks(own), campaign.guesses, ledger, **named).file
+
+
+def check_own_tasks(campaign: Campaign, provider: str, own: OwnTasks) -> None:
+    """Refuse reports on tasks that no data can have, or that cannot occur under the provider's likelihood."""
+    campaign.check_task_counts([provider], [len(own.names)])
+    check_task_summaries(own.names, own.summaries, campaign.model_of(provider), campaign.columns, campaign.values)
+
+
+def rehearse_tasks(campaign: Campaign, providers: Sequence[str], content: bytes | None = None) -> None:
+    """Settle one task that nobody says anything about, or the same reports of everybody: what cannot be paid fails.
+
+    Tasks are settled one by one, so of many reports those with the largest summaries are tried.
+    """
+    model: Any = campaign.model
+    empty = OwnTasks(("",), np.zeros((1, model.reduction.width)))
+    own = empty if content is None else OwnTasks.from_bytes(content)
+    if len(own.names) > MOST_REHEARSED:
+        some = np.sort(np.argsort(-np.abs(own.summaries).max(axis=1), kind="stable")[:MOST_REHEARSED])
+        own = OwnTasks(tuple(own.names[place] for place in some), own.summaries[some])
+    seed = "sha256:" + "0" * 64 if campaign.draws else None
+    settle_tasks(campaign, join_tasks(dict.fromkeys(providers, own)), campaign.guesses, seed)
+
+
+def planned_tasks(campaign: Campaign, providers: Sequence[str]) -> Tasks:
+    """Return tasks as they may be given out, a few providers on each, to try rules on before anybody reports."""
+    model: Any = campaign.model
+    names, each = sorted(providers), min(3, len(providers))
+    task, place = np.divmod(np.arange(len(names) * each), each)
+    first = np.zeros((len(task), model.reduction.width))
+    first[:, 0] = 1.0
+    order = np.lexsort(((task + place) % len(names), task))
+    provider = ((task + place) % len(names))[order]
+    return arrange(campaign, TaskReports(tuple(map(str, range(len(names)))), tuple(names), task, provider, first), None)
+
+
+def check_worst_case(campaign: Campaign) -> None:
+    """Refuse terms under which everybody together could earn more than the budget."""
+    if campaign.price is None or campaign.most_tasks is None:
+        return
+    most = campaign.price * campaign.most_tasks * len(campaign.providers)
+    if most > campaign.budget:
+        raise CampaignError(
+            f"[campaign] budget: {len(campaign.providers):,} providers with {campaign.most_tasks:,} tasks each may "
+            f"earn {campaign.show(ceil(most))}, more than the budget of {campaign.show(campaign.budget)}: raise it, "
+            "or lower [limits] tasks",
+            section="campaign",
+            key="budget",
+        )

@@ -16,7 +16,6 @@ from troth.campaigns.canonical_json import digest
 from troth.campaigns.model_file import with_model_file
 from troth.campaigns.money import to_text
 from troth.campaigns.public import (
-    Guesses,
     check_public,
     check_task_summaries,
     describe_public,
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     from troth.core.contract import Array
     from troth.data.files import Source
     from troth.data.request import Day, Report
+    from troth.data.tasks import TaskReports
     from troth.mechanisms import Rule
 
 _TERMS_OF_DATA = ("provider", "day", "task", "providers", "missing", "keep_features")
@@ -57,7 +57,7 @@ _TERMS_OF_DATA = ("provider", "day", "task", "providers", "missing", "keep_featu
 
 @dataclass(frozen=True, eq=False)
 class Campaign:
-    """A checked campaign: everything that payments depend on but the reports, and where those are.
+    """A checked campaign: everything that payments depend on except the reports, and where these are.
 
     Make one with `Campaign.load`, from a file, or `Campaign.from_dict`, from the same tables as dictionaries.
 
@@ -66,7 +66,7 @@ class Campaign:
     budget
         What may be spent in all, or on each day, in minor units.
     days
-        How many days share the budget, where it is not each day's.
+        How many days share the budget, if it is not for each day.
     columns
         What the model reads of a row; None is a constant 1.
     providers
@@ -84,8 +84,8 @@ class Campaign:
     history, history_source
         What is known of the past days that the model was learnt from, and where they are.
     task, price, most_tasks
-        The column of tasks, where each is a round and all are settled together, the most for one report on one, and on
-        how many one provider may report.
+        The column of tasks, where each is a round and all are settled together, the most that a report on a task can
+        earn, and on how many tasks one provider may report.
     public_source, known, guesses
         Where the public data are, and their summaries by day (None is every day) or by task where these have been read
         already.
@@ -128,7 +128,7 @@ class Campaign:
     history_source: Source | None = None
     public_source: Source | None = None
     known: Mapping[Day, Report] | None = None
-    guesses: Guesses | None = None
+    guesses: TaskReports | None = None
     beacon: str | None = None
     task: str | None = None
     price: Fraction | None = None
@@ -283,6 +283,10 @@ class Campaign:
             return self.statistics(models, np.array(summaries))
         return np.array([self.statistics(model, each) for model, each in zip(models, summaries, strict=True)])
 
+    def label_names(self, size: int) -> list[str]:
+        """Return what labels are called: the categories, or the codes."""
+        return list(self.categories or map(str, range(size)))
+
     def rule_for(self, model: Model | list[Model], providers: int) -> Rule:
         """Return the rule, prepared for a number of providers with the most rows that reports may have."""
         return self.rule.prepared(model, None if self.rows is None else [self.rows] * providers, self.values)
@@ -319,7 +323,7 @@ class Campaign:
 
     @cached_property
     def terms(self) -> dict[str, Any]:
-        """What payments depend on but the reports: the file's tables without the place of the data."""
+        """What payments depend on but the reports: the file's tables without the location of the data."""
         plain = plain_copy(self.plain)
         data = {key: plain.get("data", {}).get(key) for key in _TERMS_OF_DATA}
         if self.public_by_day or (self.task is not None and self.public_source is not None):
@@ -386,7 +390,7 @@ class Campaign:
                 f"{self.rule.name} cannot pay tasks, because each task is paid separately"
             )
         if self.rule.needs_rows and (self.guesses is not None or self.public_source is not None):
-            message = f"{self.rule.name} cannot settle tasks with public guesses: {self.rule.needs_rows}, without them"
+            message = f"{self.rule.name} cannot settle tasks with public guesses: {self.rule.needs_rows}, without these"
             raise sections["mechanism"].wrong(message)
 
     def _check_together(self, sections: Mapping[str, Section]) -> None:

@@ -26,7 +26,7 @@ from troth.campaigns.rounds import (
     written_days,
 )
 from troth.campaigns.seed import follows
-from troth.campaigns.task_data import public_tasks, read_file, same_content
+from troth.campaigns.task_data import read_file, same_content
 from troth.campaigns.tasks import Settled, write_tasks
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, TrothError
@@ -197,7 +197,7 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
         reports, public, written = read_file(file, campaign)
     except (LookupError, TypeError, ValueError) as error:
         raise LedgerError(f"{place}: the file of shares lacks required columns: {error}") from None
-    if (declared := public_tasks(campaign)) is not None and not _same_tasks(declared, public):
+    if campaign.guesses is not None and not _same_tasks(campaign.guesses, public):
         raise LedgerError(f"{place}: the file of shares has other public data than the terms")
     _check_summaries(campaign, reports, place)
     _check_payees(ledger, reports, place)

@@ -75,8 +75,8 @@ def certify(
     """Say what is proved about a campaign, what is refuted, and what is not known.
 
     Everything holds for all numbers of rows that providers may report: more of a peer's data never hide a lie, so what
-    is proved for the fewest rows of the peers holds for more. If the rule cannot pay the model, nothing is claimed but
-    that, with the reason.
+    is proved for the fewest rows of the peers holds for more. If the rule cannot pay the model, the only claim is
+    that it cannot, with the reason.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def certify(
     values
         Declared bounds on values, for ranges.
     groups
-        One label per provider; none of a group is among another member's peers.
+        One label per provider; members of a group are never each other's peers.
     least
         The fewest rows that each provider reports. If they are not given, claims that depend on them say how many
         suffice (``least_rows``), and are refuted only if the most do not suffice either.
@@ -144,7 +144,7 @@ def weakest(certificates: Sequence[Certificate]) -> Certificate:
 
 def _approximate(model: Models) -> list[Claim]:
     """Say what is not exact about a model's evidence and draws, and what it assumes about θ."""
-    models, source = one_each(model), "the family's own account"
+    models, source = one_each(model), "the family's own declaration"
     counts = Counter(declared(one).approximation for one in models)
     assumptions = dict.fromkeys(declared(one).assumption for one in models)
     claims = []
@@ -219,7 +219,7 @@ def _sensitivity(model: Model, rows: int, peers: Any) -> Sensitivity:
     if proved.verdict == "proved" and isinstance(model, HasFiniteStates):
         rarest = float(model.posterior_probabilities(empty_round(model, 1).own).min())
         if rarest < _RAREST:
-            reason = f"a state has a probability of {rarest:.1g}, and what lies about it cost is lost in rounding"
+            reason = f"a state has a probability of {rarest:.1g}, and the cost of lies about it is lost in rounding"
             return replace(proved, verdict="undecided", reason=reason)
     return proved
 

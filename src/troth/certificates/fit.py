@@ -19,13 +19,13 @@ from troth.core.contract import (
     shared_evidence,
 )
 from troth.core.errors import MissingCapabilityError, ParameterError
-from troth.core.formats import few_digits, probability
+from troth.core.formats import few_digits, html_table, probability
 from troth.core.information import leave_one_out, log_pmi
-from troth.core.notebook import html_table
 
 BOUND = (
     "if the model is wrong, no lie gains more than KL(p_true(peers|own) ‖ p_model(peers|own)) nats of score: "
-    "a poor fit weakens the guarantee by as much as it misleads the honest; troth.backtest tries lies on past days"
+    "a poor fit weakens the guarantee by as much as it misleads honest providers; troth.backtest tries lies on past "
+    "days"
 )
 
 

@@ -1,4 +1,4 @@
-"""Claims under a model whose evidence or draws are exact in a limit alone: there they are proved, and not beyond."""
+"""Claims under a model whose evidence or draws are exact only in a limit: they are proved there, and not beyond."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Datasets that are too alike: copies across providers, from statistics and, where they are given, from rows."""
+"""Datasets that are too alike: copies across providers, from statistics and, if they are given, from rows."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def _truthful(tasks: Tasks, rule: Rule) -> Claim:
         text = f"no answers to all tasks together have a higher expected payment than the true ones: {together}"
         return Claim("truthful", "proved", f"{text}; the rule is truthful on each", rule.truthful_by, 0.0)
     if tasks.known is not None:
-        text = f"what is proved about {rule.name} depends on a range, which what is known about tasks changes"
+        text = f"what is proved about {rule.name} depends on a range, and what is known about tasks changes it"
         return Claim("truthful", "undecided", text, "")
     most = int(tasks.likelihoods[0].reduction.rows(tasks.summaries).max(initial=1))
     models = [tasks.likelihoods[number] for number in tasks.likelihood_of]
@@ -87,8 +87,8 @@ def _uninformed(tasks: Tasks, rule: Rule, exactly: bool) -> Claim:
 def _from_elsewhere(guessed: bool) -> Claim:
     if guessed:
         text = (
-            "the terms say that prior and noise were guessed from the reports that are paid ([model] guessed): these "
-            "decide on what pays them; write what was known before, and remove that line"
+            "the terms say that prior and noise were guessed from the reports that are paid ([model] guessed), so they "
+            "influence their own pay; write what was known before, and remove that line"
         )
         return Claim("likelihoods from other tasks", "undecided", text, "by the terms")
     text = (
@@ -101,7 +101,7 @@ def _from_elsewhere(guessed: bool) -> Claim:
 def _strict(tasks: Tasks, rule: Rule) -> Claim:
     claim = partial(Claim, "wrong labels cost", basis="enumeration")
     if labels_of(tasks) is None or rule.needs_seed:
-        text = "losses are enumerated for labels of classes alone; an audit simulates lies about values"
+        text = "losses are enumerated only for labels of classes; an audit simulates lies about values"
         return claim(verdict="undecided", text=text)
     try:
         loss, kinds, labels = _least_loss(tasks, rule)

@@ -1,4 +1,4 @@
-"""Rounds that show what a rule does not promise: a payment below nothing, or above any budget."""
+"""Rounds that show what a rule does not promise: a negative payment, or one above any budget."""
 
 from __future__ import annotations
 

@@ -60,39 +60,37 @@ def demo(
 def init(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.", show_default=False)],
     family: Annotated[
-        str | None, typer.Option(help="The model's family, by its name.", show_default="the first one, or by the data")
+        str | None, typer.Option(help="The name of the model's family.", show_default="the first, or by the data")
     ] = None,
     rule: Annotated[
-        str | None, typer.Option(help="The payment rule, by its name.", show_default="the default rule")
+        str | None, typer.Option(help="The name of the payment rule.", show_default="the default rule")
     ] = None,
     daily: Annotated[bool, typer.Option("--daily", help="An example of five days.")] = False,
-    data: Annotated[
-        Path | None, typer.Option("--data", help="Your own file or folder, instead of an example; it stays there.")
-    ] = None,
+    data: Annotated[Path | None, typer.Option("--data", help="Your own file or folder, instead of an example.")] = None,
     provider: Annotated[
-        str | None, typer.Option(help="Its column of providers.", show_default="each file is a provider's")
+        str | None, typer.Option(help="The column that names the provider.", show_default="one file each")
     ] = None,
     column: Annotated[
         list[str] | None,
         typer.Option(
-            help="Its column that is paid for; with --target those that explain it.", show_default="the others"
+            help="The column that you pay for; with --target, those that explain it.", show_default="the others"
         ),
     ] = None,
-    target: Annotated[str | None, typer.Option(help="Its column that a regression explains.")] = None,
-    day: Annotated[str | None, typer.Option(help="Its column of days, for a daily campaign.")] = None,
-    task: Annotated[str | None, typer.Option(help="Its column of tasks: all are settled together.")] = None,
+    target: Annotated[str | None, typer.Option(help="The column that a regression explains.")] = None,
+    day: Annotated[str | None, typer.Option(help="The column of days, for a daily campaign.")] = None,
+    task: Annotated[str | None, typer.Option(help="The column of tasks, which are settled together.")] = None,
     price: Annotated[
         str | None,
-        typer.Option(help="With --task: the most for one report on a task.", show_default="0.05, or by --budget"),
+        typer.Option(help="With --task: the most that a report can earn.", show_default="0.05, or by --budget"),
     ] = None,
     budget: Annotated[
-        str | None, typer.Option(help="What may be spent.", show_default="1000.00, or with --task any")
+        str | None, typer.Option(help="The most that you spend.", show_default="1000.00; no limit with --task")
     ] = None,
     budget_per: Annotated[
         Literal["day", "campaign"],
         typer.Option(help="With --day: whether the budget is for each day, or for all of them together."),
     ] = "day",
-    currency: Annotated[str, typer.Option(help="Its code in ISO 4217, which says how many decimals it has.")] = "EUR",
+    currency: Annotated[str, typer.Option(help="An ISO 4217 code, which fixes the decimals.")] = "EUR",
     as_json: AsJson = False,
 ) -> None:
     """Write a commented campaign file, with a small example dataset or for your own data."""
@@ -124,7 +122,7 @@ def _init_example(directory: Path, as_json: bool, **settings: Any) -> None:
     reveals = " and reveals the seed" if Campaign.load(path).draws else ""
     text = (
         f"wrote {path} and {path.parent / 'data'}, an example\n"
-        f"next: replace the files in {path.parent / 'data'} by yours, say in {path.name} what they hold, and run\n"
+        f"next: replace the files in {path.parent / 'data'} with yours, say in {path.name} what they hold, and run\n"
         f"      troth pay {path}\n"
         f"To try the example first, pay a copy: paying writes the ledger{reveals}."
     )
@@ -149,7 +147,7 @@ def _init_for_data(
     notes = list(guessed.notes)
     if guessed.from_data:
         notes.append(
-            f"the prior in {path} was guessed from the data: replace it by what you knew before anybody reported"
+            f"the prior in {path} was guessed from the data: replace it with what you knew before anybody reported"
         )
     if guessed.day is not None:
         each = "for each of" if terms.budget_per == "day" else "for all"
@@ -167,9 +165,9 @@ def _init_tasks(directory: Path, data: Path | None, as_json: bool, **settings: A
     started = start_tasks(directory, data, **settings)
     lines = [f'wrote {each.path} for {", ".join(each.columns)} of {data}: family = "{each.family}"' for each in started]
     if len(started) > 1:
-        lines.append("each of these columns is a campaign of its own, with its own price or budget, paid one by one")
+        lines.append("each of these columns has its own campaign, with its own price or budget: pay them one by one")
     gold = ", with gold answers if you have any" if any(each.gold for each in started) else ""
-    lines.append("next: read it, above all [model], a guess: correct it by what you knew before anybody answered")
+    lines.append("next: read it, above all [model], a guess: correct it by what you knew before anybody answered,")
     lines.append(f"or learn it from past tasks{gold}:")
     lines += [f"      troth fit {each.path} PAST.csv{' --gold GOLD.csv' if each.gold else ''}" for each in started]
     contradict = ", and whether labels contradict it" if any(each.labels for each in started) else ""

@@ -44,11 +44,11 @@ def audit(
 
         audited = audit_task_campaign(terms, beside(terms, terms.source or ()), simulations=simulations or 20_000)
         labels = counted_labels(terms.request.reduction) is not None
-        where = "its tasks" if labels else "a task with as many workers as most have"
+        where = "its tasks" if labels else "a task with the most common number of workers"
         prior = ", ".join(f"{name} {share:.0%}" for name, share in audited.prior.items())
         under = f"; classes and labels are drawn from [model]: {prior}" if prior else ""
         plain = {**audited.lies.to_dict(), "prior": audited.prior, "contradiction": audited.contradiction}
-        odd = [f"the campaign's labels contradict this model, and lies may earn otherwise: {audited.contradiction}"]
+        odd = [f"the campaign's labels contradict this model, so lies may earn more or less: {audited.contradiction}"]
         text = f"one worker lies on {where}, its peers are honest{under}\n{audited.lies}"
         show(plain, as_json, text, warnings=odd if audited.contradiction else ())
         return

@@ -1,4 +1,4 @@
-"""Commands that speak to a service from a shell, as a client of its API."""
+"""Commands that talk to a service from a shell, as a client of its API."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def login(
         _remember(client, insecure, as_json, token=token)
         return
     if name is None and not sys.stdin.isatty():
-        raise DataError("--name: is missing, and standard input is not a terminal to ask on")
+        raise DataError("--name is missing, and standard input is not a terminal to ask on")
     account = name or str(typer.prompt("name", err=True))
     _sign_in(client, account, _password("password", password_stdin), days, scope or [], insecure, as_json)
 
@@ -238,7 +238,7 @@ def submit(
     current = client.show_round(chosen["id"], number)
     earlier = current.get("submission")
     if earlier is not None and not replace:
-        raise DataError(f"you have already reported to round {number}; pass --replace to replace that report")
+        raise DataError(f"you have already reported in round {number}; pass --replace to replace that report")
     package = prepare(client, chosen, current, file, statistics=statistics)
     with progress() as watch:
         submission = client.submit_file(
@@ -252,7 +252,7 @@ def submit(
     check_receipt(package, submission)
     for line in as_read(submission):
         typer.echo(printable(line), err=True)
-    if not yes and not typer.confirm("Is this correct, and your report to this round?", err=True):
+    if not yes and not typer.confirm("Is this correct, and is it your report for this round?", err=True):
         raise DataError("nothing was confirmed: what you sent does not count")
     nonce = secrets.token_hex(32)
     receipt = client.confirm_submission(chosen["id"], number, submission["id"], replaces=earlier, nonce=nonce)

@@ -1,7 +1,7 @@
-"""The command line: every command calls one function that Python has too.
+"""The command line: every command calls one function that you can also call from Python.
 
-Results go to standard output, as text or with ``--json``; progress and complaints go to standard error. Exit codes: 0
-for done, 1 for a failure that was handled, 2 for a command that was not understood, 3 for a model that does not fit.
+Results go to standard output, as text or with ``--json``; progress and errors go to standard error. Exit codes: 0 for
+success, 1 for an error that Troth reports, 2 for wrong usage, 3 for a model that does not fit.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def fit(
         str | None,
         typer.Option(
             help="Any family that can be fitted.",
-            show_default="the first that learns each provider from such data; of tasks the campaign's",
+            show_default="the first that learns each provider from such data; for tasks, the campaign's",
         ),
     ] = None,
     option: Annotated[
@@ -82,7 +82,7 @@ def fit(
     target = output or campaign.with_name("fitted.toml")
     refuse_paid(target)
     if (pilot is None) == (history is None):
-        raise typer.BadParameter("name past days or a pilot, one of them", param_hint="HISTORY")
+        raise typer.BadParameter("name either past days or a pilot", param_hint="HISTORY")
     if pilot is not None:
         _recentre(terms, pilot, target, as_json)
         return
@@ -166,11 +166,11 @@ def _fit_tasks(
 ) -> None:
     """Learn the model from past tasks."""
     from troth.campaigns.ledger import write_whole
-    from troth.campaigns.past_tasks import fit_tasks, fitted_task_text
+    from troth.campaigns.past import fit_tasks, fitted_text
 
     learned = fit_tasks(terms, str(history), None if gold is None else str(gold), family)
     source = os.path.relpath(history, target.parent)
-    write_whole(target, fitted_task_text(terms, learned.fitted, learned.reports, source).encode())
+    write_whole(target, fitted_text(terms, learned.fitted, learned.reports, source).encode())
     plain: dict[str, Any] = {"campaign": str(target), "tasks": len(learned.reports.tasks)}
     plain |= {"workers": len(learned.reports.providers), "gold": learned.gold, "notes": list(learned.notes)}
     advice = f"wrote {target}: pay other tasks under it with troth pay {target}"

@@ -1,4 +1,4 @@
-"""Commands on what was paid: check a ledger, write its page, explain a payment, and check a receipt alone."""
+"""Commands on what was paid: check a ledger, write its page, explain a payment, and check a receipt offline."""
 
 from __future__ import annotations
 

@@ -40,14 +40,14 @@ def serve(
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port to listen on.", min=1, max=65535)] = 8000,
     url: PublicUrl = None,
-    workers: Annotated[int, typer.Option(help="How many processes serve.", min=1, max=64)] = 1,
+    workers: Annotated[int, typer.Option(help="How many processes answer requests.", min=1, max=64)] = 1,
     proxies: Annotated[
         str | None, typer.Option(help="Addresses of trusted reverse proxies, separated by commas.", show_default="none")
     ] = None,
     upload: Annotated[int, typer.Option(help="The largest upload, in megabytes.", min=1, max=4096)] = 64,
     keys: KeyFolderOption = None,
     require_sandbox: Annotated[
-        bool, typer.Option("--require-sandbox", help="Refuse to start if uploads cannot be read in confinement.")
+        bool, typer.Option("--require-sandbox", help="Refuse to start if uploads cannot be read in a sandbox.")
     ] = False,
     publish_heads: Annotated[
         list[str] | None,
@@ -56,7 +56,7 @@ def serve(
         ),
     ] = None,
 ) -> None:
-    """Start the service: campaigns with people in them, in a browser."""
+    """Start the service: campaigns in a browser, with accounts, invitations and deadlines."""
     _needs_service()
     from troth.service.app import Settings
     from troth.service.heads import TARGETS
@@ -73,6 +73,15 @@ def serve(
     start(settings, host=host, port=port, workers=workers, proxies=proxies, say=typer.echo)
 
 
+@service.callback()
+def _needs_service() -> None:
+    from importlib.util import find_spec
+
+    for name in ("fastapi", "sqlalchemy", "alembic", "argon2", "uvicorn", "jinja2", "cryptography"):
+        if find_spec(name) is None:
+            raise MissingCapabilityError("the service needs more packages: pip install -e '.[service]' in your clone")
+
+
 @service.command()
 def link(
     name: Annotated[str, typer.Argument(help="The account's name.", show_default=False)],
@@ -83,7 +92,6 @@ def link(
     new_analyst: Annotated[bool, typer.Option("--new-analyst", help="Create an analyst with that name.")] = False,
 ) -> None:
     """Print a one-time link that signs an account in, for somebody who lost their password."""
-    _needs_service()
     from troth.service.serve import check_url, new_link
 
     typer.echo(new_link(_open(database), check_url(url), name, create=new_analyst))
@@ -97,7 +105,6 @@ def backup(
     database: Database = "troth.db",
 ) -> None:
     """Copy the database, while it is in use."""
-    _needs_service()
     from troth.service.serve import backup as copy
 
     typer.echo(f"copied to {copy(_open(database), target)}")
@@ -106,7 +113,6 @@ def backup(
 @service.command("sign-everybody-out")
 def sign_everybody_out(database: Database = "troth.db") -> None:
     """End all sessions, tokens and unused links, as after a leak; passwords stay valid."""
-    _needs_service()
     from troth.service.accounts import end_all_sessions
 
     with _open(database).write() as tx:
@@ -117,7 +123,6 @@ def sign_everybody_out(database: Database = "troth.db") -> None:
 @service.command("heads")
 def print_heads(database: Database = "troth.db", keys: KeyFolderOption = None) -> None:
     """Print the signed heads of all ledgers, to be put where everybody can see them."""
-    _needs_service()
     from troth.service.serve import all_heads
 
     _use_keys(keys)
@@ -133,7 +138,6 @@ def new_epoch(
     keys: KeyFolderOption = None,
 ) -> None:
     """Continue from a restored, older database: everybody who has seen a later head of the ledger is warned."""
-    _needs_service()
     from troth.service.serve import begin_epoch
 
     _use_keys(keys)
@@ -156,11 +160,3 @@ def _open(database: str) -> Store:
         raise DataError(f"{database}: there is no such database; troth serve creates it")
     migrate(store)
     return store
-
-
-def _needs_service() -> None:
-    from importlib.util import find_spec
-
-    for name in ("fastapi", "sqlalchemy", "alembic", "argon2", "uvicorn", "jinja2", "cryptography"):
-        if find_spec(name) is None:
-            raise MissingCapabilityError("the service needs more packages: pip install -e '.[service]' in your clone")

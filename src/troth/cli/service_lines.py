@@ -117,11 +117,9 @@ def receipt_lines(chosen: dict[str, Any], receipt: dict[str, Any]) -> list[str]:
         ["sha256", receipt["sha256"]],
         ["data", receipt["data_digest"] or "–"],
         ["confirmed", receipt["confirmed"]],
+        *([] if receipt["commitment"] is None else [["commitment", receipt["commitment"]]]),
+        ["signed by", receipt["receipt"]["key"]],
     ]
-    if receipt["commitment"] is not None:
-        rows.append(["commitment", receipt["commitment"]])
-    if receipt["receipt"] is not None:
-        rows.append(["signed by", receipt["receipt"]["key"]])
     return ["receipt", *(f"  {line}" for line in table_lines(None, rows))]
 
 

@@ -29,7 +29,7 @@ DeadlineTime = Annotated[
     str | None, typer.Option("--deadline", help="When it closes automatically, such as 2026-05-04T12:00:00Z.")
 ]
 
-_SET_BACK = "the service's database was set back to an older copy. Pay out nothing of batch {}, and void what was paid"
+_SET_BACK = "the service's database was restored from an older copy. Do not pay out batch {}, and void what was paid"
 
 rounds = typer.Typer(help="Open, close, pay and publish rounds.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -58,7 +58,7 @@ def close_round(
         typer.Option("--beacon", help="The value of the beacon that the terms name, for a round that is closed."),
     ] = None,
     anyway: Annotated[
-        bool, typer.Option("--anyway", help="Pay even if the model does not fit, also a round that stopped for that.")
+        bool, typer.Option("--anyway", help="Pay even if the model does not fit, also a round that was stopped.")
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be paid; close, pay and reveal nothing.")
@@ -102,7 +102,7 @@ def finish(campaign: TheCampaign, server: Server = None, as_json: AsJson = False
 def publish(campaign: TheCampaign, number: TheRound = None, server: Server = None, as_json: AsJson = False) -> None:
     """Show providers what they were paid, and why."""
     client, chosen = find_campaign(server, campaign)
-    number = find_round(client, chosen, number, ("paid",), "no paid round waits to be published")
+    number = find_round(client, chosen, number, ("paid",), "no paid round is waiting to be published")
     published = client.publish_round(chosen["id"], number)
     show_lines(published, as_json, [about_round(published)])
 
@@ -124,7 +124,7 @@ def reopen(
 
 @rounds.command("set-aside")
 def set_aside(campaign: TheCampaign, number: TheRound = None, server: Server = None, as_json: AsJson = False) -> None:
-    """End a round that was closed and could not be paid: nobody is paid for it, and later days go on."""
+    """End a round that was closed and could not be paid: nobody is paid for it, and later days continue."""
     client, chosen = find_campaign(server, campaign)
     number = find_round(client, chosen, number, ("closed",), "no round is closed and unpaid")
     ended = client.set_round_aside(chosen["id"], number)
@@ -249,7 +249,7 @@ def payouts(
         name, content = f"{stem}{batch:04d}", client.show_payouts(chosen["id"], batch)
         for line in content["payments"]:
             if line["id"] in exported and exported[line["id"]] != f"{name}.json":
-                twice = f"payment {line['id']} of batch {batch} is in {directory / exported[line['id']]} already"
+                twice = f"payment {line['id']} of batch {batch} is already in {directory / exported[line['id']]}"
                 raise DataError(f"{twice}: {_SET_BACK.format(batch)}")
         for ending in ("json", "csv"):
             path = directory / f"{name}.{ending}"
@@ -258,7 +258,7 @@ def payouts(
                 replace_private(path, csv or (write_json(content) + "\n").encode())
                 written.append(str(path))
             elif {each["id"] for each in content["payments"]} - exported.keys():
-                other = f"{path} has other payments than batch {batch} of the service"
+                other = f"{path} has payments that differ from batch {batch} of the service"
                 raise DataError(f"{other}: {_SET_BACK.format(batch)}")
     show_lines({"written": written}, as_json, [f"wrote {path}" for path in written] or ["nothing new to pay out"])
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-class Client:
+class Client(Transport):
     """A service, and the account that calls it.
 
     Every operation of `troth.operations` is a method. Pass the values in its path by position, then the file if it
@@ -39,18 +39,10 @@ class Client:
         Send passwords and data unencrypted, to an http address that is not this machine's.
     """
 
-    def __init__(self, server: str, token: str | None = None, *, insecure: bool = False, seconds: float = 60.0) -> None:
-        self.transport = Transport(server, token, insecure=insecure, seconds=seconds)
-
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Callable[..., Any]:
             """Declare the methods that the table of operations adds."""
-
-    @property
-    def server(self) -> str:
-        """The service's address."""
-        return self.transport.server
 
     def call(
         self, operation: Operation, *values: Any, watch: Callable[[int, int], None] | None = None, **fields: Any
@@ -74,7 +66,7 @@ class Client:
             body = Body(values[len(names)], operation.input.media_type, watch)
         elif operation.input is not None:
             body = Body(json.dumps(fields).encode(), "application/json")
-        answer = self.transport.send(
+        answer = self.send(
             operation.method,
             f"{path}?{urlencode(query)}" if query else path,
             body,
@@ -90,7 +82,7 @@ class Client:
         token: dict[str, Any] = self.create_token(
             name=name, password=password, label=label, scopes=list(scopes), days=days
         )
-        self.transport.token = token["token"]
+        self.token = token["token"]
         return token
 
     def find_campaign(self, text: str) -> dict[str, Any]:

@@ -88,7 +88,7 @@ def watch_head(client: Client, campaign: Mapping[str, Any]) -> str | None:
     seen = seen_heads.get(key)
     head = signed_head(client, campaign, since=0 if seen is None else seen["lines"])
     if head is None:
-        return None if seen is None else "the service shows no head any more, and you have seen one"
+        return None if seen is None else "the service no longer shows a head, but you have seen one"
     try:
         if head["campaign"] != campaign["id"]:
             raise StatementError("the head is of another campaign")

@@ -1,4 +1,4 @@
-"""Requests to a service: encrypted, never redirected, sent again only where sending twice does no harm."""
+"""Requests to a service: encrypted, never redirected, sent again only if sending twice does no harm."""
 
 from __future__ import annotations
 
@@ -67,13 +67,7 @@ class Body(NamedTuple):
 
 
 class Transport:
-    """The way to one service.
-
-    Parameters
-    ----------
-    server
-        Its address. Without a scheme it is https; http is only for this machine, unless ``insecure`` is true.
-    """
+    """The way to one service, whose address is https if it has no scheme; http is only for this machine."""
 
     def __init__(self, server: str, token: str | None = None, *, insecure: bool = False, seconds: float = 60.0) -> None:
         self.server, self.token, self.seconds = address(server, insecure=insecure), token, seconds

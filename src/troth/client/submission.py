@@ -56,16 +56,14 @@ def check_receipt(package: Package, submission: dict[str, Any]) -> None:
     """Refuse to go on if the service has read other bytes than those that are here."""
     if submission.get("sha256") != package.sha256:
         raise DataError(
-            f"{package.name}: the service has read other bytes (SHA-256 {submission.get('sha256')}, here "
+            f"{package.name}: the service has read different bytes (SHA-256 {submission.get('sha256')}, here "
             f"{package.sha256}); nothing was confirmed: send it again once the file no longer changes"
         )
 
 
-def check_signed(submission: dict[str, Any], confirmed: dict[str, Any], nonce: str) -> dict[str, Any] | None:
-    """Return the signed receipt of what was sent, or refuse one that is of something else; None if none was signed."""
-    receipt: dict[str, Any] | None = confirmed.get("receipt")
-    if receipt is None:
-        return None
+def check_signed(submission: dict[str, Any], confirmed: dict[str, Any], nonce: str) -> dict[str, Any]:
+    """Return the signed receipt of what was sent, or refuse one that is of something else."""
+    receipt: dict[str, Any] = confirmed.get("receipt") or {}
     check_signature(receipt, RECEIPT)
     names = ("campaign", "round", "provider", "sha256", "summary", "tasks")
     same = all(receipt.get(name) == submission[name] for name in names)

@@ -1,6 +1,6 @@
 """The contract: a model is two functions, and everything else derives from them.
 
-The mechanism needs one thing of the data: datasets are independent given θ. So a model is
+The mechanism assumes one thing about the data: datasets are independent given θ. So a model is
 ``statistics(data)``, numbers that add over providers, and ``log_evidence(t)``, the log of the integral
 over θ of p(θ)·exp(log-likelihood with statistics t), up to terms that cancel in
 
@@ -37,7 +37,7 @@ Generator: TypeAlias = np.random.Generator
 
 @runtime_checkable
 class Model(Protocol):
-    """All that a mechanism needs to know of the data."""
+    """All that a mechanism needs to know about the data."""
 
     def statistics(self, data: Any, /) -> Array:
         """Numbers for one provider's dataset that add over providers, shape ``(..., statistic)``."""
@@ -260,15 +260,6 @@ class ChecksStatistics(Model, Protocol):
 
 
 @runtime_checkable
-class HasEvidenceCost(Model, Protocol):
-    """A model whose log evidence is an integral: audits take fewer simulations of it."""
-
-    @property
-    def evidence_cost(self) -> int:
-        """About how many closed forms one log evidence takes as long as."""
-
-
-@runtime_checkable
 class HasSupport(Model, Protocol):
     """A model that knows which values a row may have."""
 
@@ -458,9 +449,14 @@ def design_of(model: Any, statistics: Array, rows: Any = None) -> Array:
         return np.asarray(model.plan(rows))
 
 
-def one_each(models: Models, providers: int = 1) -> list[Any]:
-    """Return the model of each provider, where one model may serve all."""
-    return [models] * providers if isinstance(models, Model) else list(models)
+def one_each(models: Models, providers: int | None = None) -> list[Any]:
+    """Return the model of each provider, where one model may serve all; without a number, the models as given."""
+    check_is_model(models)
+    if isinstance(models, Model):
+        return [models] * (1 if providers is None else providers)
+    if providers is not None and len(models) != providers:
+        raise DataError(f"{len(models)} models for {providers} providers: give one model, or one each")
+    return list(models)
 
 
 def combine(models: Sequence[Model]) -> list[Model]:

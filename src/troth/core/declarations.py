@@ -1,8 +1,10 @@
-"""What a model declares about itself by plain attributes, and what holds where it declares nothing."""
+"""What a model declares about itself by plain attributes, and the defaults for what it leaves out."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
+
+from troth.core.limits import MOST_ROWS
 
 
 class Declarations:
@@ -17,8 +19,14 @@ class Declarations:
     row_axes: ClassVar[int] = 0
     """How many axes of an array belong to one row: 0 for rows of one value, 1 for rows that are vectors."""
 
+    most_rows: ClassVar[int] = MOST_ROWS
+    """The most rows of a report, up to which log PMI keeps its digits."""
+
     recovers_rows: ClassVar[bool] = False
     """Whether ``rows`` has to search for the number of rows that explains a statistic."""
+
+    evidence_cost: ClassVar[int] = 1
+    """About how many closed forms one log evidence takes as long as: more than one where it is an integral."""
 
     state_word: ClassVar[str] = "state"
     """What one of finitely many θ is called on the page."""

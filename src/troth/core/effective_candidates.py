@@ -1,4 +1,4 @@
-"""How many candidates data leave: 1/Σ p(candidate|data)²."""
+"""How many candidates remain plausible given data: 1/Σ p(candidate|data)²."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NEAR_ONE = 1.5
 class EffectiveCandidates:
     """How many candidates data leave, 1/Σ p(candidate|data)²: each report alone, and all together.
 
-    Few are good news for who trusts the candidates. But log PMI is then near the log of how few they were, and one
+    Few are good news if you trust the candidates. But log PMI is then near the log of how few they were, and one
     wrong candidate that wins says nothing: where a *single report* leaves about one, the candidates are too coarse.
     Where all together leave about one, payments rest on θ being exactly that candidate.
     """

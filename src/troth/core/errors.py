@@ -106,7 +106,7 @@ class ScoreOutOfRangeError(ReportError):
             "or values, or the range was declared too narrow"
         )
         if isnan(score):
-            problem = f"its {what} is undefined: the statistics of this report or of a peer's are those of no data"
+            problem = f"its {what} is undefined: no data have the statistics of this report, or of a peer's"
         super().__init__(provider, problem)
 
 
@@ -173,7 +173,7 @@ class UnequalSizesError(TrothError, ValueError):
         size = f"{before:g} rows" + (f" on day {days[self.day]}" if many else "")
         return (
             f"nobody has the same rows{features} on {span}, such as provider {name}: {size}, but {when} on day "
-            f"{days[self.day + 1]}; unequal sizes make faking pay, so take the same from somebody at least, or "
+            f"{days[self.day + 1]}; unequal sizes make faking pay, so keep them equal for at least one provider, or "
             f"{remedy} if providers cannot predict them"
         )
 

@@ -1,11 +1,15 @@
-"""How numbers, shares, amounts and names look to people: on a terminal, on the page and in the service."""
+"""How numbers, shares, amounts, names and tables look to people: on a terminal, in a notebook, on a page."""
 
 from __future__ import annotations
 
 import unicodedata
 from decimal import Decimal
+from html import escape
 from math import isfinite, isnan
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def _signed(value: Any, spec: str, *, sign: bool = False) -> str:
@@ -121,3 +125,17 @@ def short(text: str, most: int = 40) -> str:
     'a very …'
     """
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def html_table(title: str, head: Sequence[str], rows: Sequence[Sequence[Any]], note: str = "") -> str:
+    """Return a title, a table and a note as HTML, all of it escaped.
+
+    Examples
+    --------
+    >>> html_table("lies", ["lie", "gain"], [["a < b", 1]])
+    '<p><b>lies</b></p><table><tr><th>lie</th><th>gain</th></tr><tr><td>a &lt; b</td><td>1</td></tr></table>'
+    """
+    cells = [("th", head), *(("td", row) for row in rows)]
+    lines = ["".join(f"<{tag}>{escape(str(cell))}</{tag}>" for cell in row) for tag, row in cells]
+    table = "".join(f"<tr>{line}</tr>" for line in lines)
+    return f"<p><b>{escape(title)}</b></p><table>{table}</table>" + (f"<p>{escape(note)}</p>" if note else "")

@@ -20,7 +20,7 @@ from troth.core.contract import (
     Models,
     SamplesData,
     SamplesStatistics,
-    check_is_model,
+    one_each,
     shared_evidence,
 )
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError, ReportError
@@ -105,21 +105,33 @@ def _check_sizes(model: Model, own: Array, peers: Array, both: Array | None) -> 
         raise DataError(f"the leading axes of {shapes} do not broadcast") from None
 
 
-def second_difference(
-    model: Model, own: Array, peers: Array, both: Array | None = None, of_peers: Array | None = None
-) -> Array:
-    """Log PMI as the difference of four log evidences, of which that of the peers may be known already.
-
-    It is right for every model, but imprecise for large datasets.
-    """
+def second_difference(model: Model, own: Array, peers: Array, both: Array | None = None) -> Array:
+    """Log PMI as the difference of four log evidences: right for every model, but imprecise for large datasets."""
     if both is None:
         both = own + peers
-    joint, alone = (np.asarray(model.log_evidence(t)) for t in (both, own))
-    of_peers = np.asarray(model.log_evidence(peers)) if of_peers is None else of_peers
-    nothing = np.asarray(model.log_evidence(np.zeros(own.shape[-1])))
+    parts = (both, own, peers, np.zeros(own.shape[-1]))
+    joint, alone, of_peers, nothing = (np.asarray(model.log_evidence(t)) for t in parts)
     with np.errstate(invalid="ignore"):  # −∞ − −∞, replaced on the next line
         information = (joint - of_peers) - (alone - nothing)
     return np.where(np.isneginf(joint), -np.inf, information)
+
+
+def impossible(model: Model, statistics: Array) -> Mask:
+    """Return where no state of a model could have statistics, because each is ruled out by some of their data.
+
+    Only −∞ says so, and without any nothing is computed.
+
+    Examples
+    --------
+    >>> import troth
+    >>> model = troth.models.Finite([0.5, 0.5], [[1.0, 0.0], [0.0, 1.0]])
+    >>> zero, one = model.statistics([0]), model.statistics([1])
+    >>> impossible(model, np.stack([zero, zero + one]))
+    array([False,  True])
+    """
+    if statistics.min(initial=0.0) > -np.inf:
+        return np.zeros(statistics.shape[:-1], dtype=bool)
+    return np.isneginf(model.log_evidence(statistics))
 
 
 def leave_one_out(statistics: Array, groups: Sequence[Any] | None = None) -> Array:
@@ -232,9 +244,7 @@ def peer_log_pmi(model: Models, statistics: Array, groups: Sequence[Any] | None 
     t = as_floats(statistics, "statistic")
     if t.ndim < 2:
         raise DataError(f"statistics must have shape (..., provider, statistic), not {t.shape}")
-    if not isinstance(model, Model) and len(model) != t.shape[-2]:
-        check_is_model(model)
-        raise DataError(f"{len(model)} models for {t.shape[-2]} providers: give one model, or one per provider")
+    one_each(model, t.shape[-2])  # checks them
     if groups is not None or not np.isfinite(t).all():
         return log_pmi(model, t, leave_one_out(t, groups))
     return log_pmi(model, t, *_exact_sums(t, None))

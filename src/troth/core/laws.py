@@ -301,7 +301,7 @@ def _density_ratio(simulation: Simulation, where: str, a: Array, b: Array) -> Fa
                 f"{where}, {len(a)} draws have a mean PMI of {mean:.4g}; PMI/(1 + {c:g}·PMI) "
                 f"of independent pairs averages {left.mean():.4f} where matched pairs say {right.mean():.4f} "
                 f"± {margin:.4f}; "
-                "log_evidence misses a term or has a wrong sign; or statistics do not add over providers; "
+                "log_evidence lacks a term or has a wrong sign; or statistics do not add over providers; "
                 f"first pair: {_short(a[0])} and {_short(b[0])}"
             )
             return

@@ -1,8 +1,8 @@
-"""What everybody knows already: data that are public belong to everybody's prior.
+"""Public data: what everybody already knows belongs to everybody's prior.
 
 With public data z, log PMI(a, b | z) = Λ(a + b + z) + Λ(z) − Λ(a + z) − Λ(b + z), and peers are drawn given z. So a
 report that is independent of the peers given z, such as a copy of z, says nothing about them. Rules, ranges, audits and
-certificates need not know of it: they take the model whose prior is the posterior given z.
+certificates need not know about this: they take the model whose prior is the posterior given z.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def posterior(models: Model | Sequence[Model], statistics: Array) -> Model | lis
     models
         One model, or one per provider that share a space of statistics (see `troth.combine`).
     statistics
-        Of the public data, shape ``(statistic,)``, in that space. Where a provider's rows share an effect of their
-        own, the public data are like one more provider's.
+        Of the public data, shape ``(statistic,)``, in that space. If a provider's rows share an effect, the public data
+        count as one more provider's.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Is any lie free? Whether every report with another posterior earns strictly less, and what a lie costs at least.
+"""Is any lie free? Whether every report with another posterior earns strictly less, and the least that a lie costs.
 
 Under a strictly proper score a lie is free only if p(peers|report) = p(peers|truth) for all that peers could report.
 For finite Θ that is a matter of rank (the paper's Theorem on sensitivity, made exact by erratum E15); for exponential

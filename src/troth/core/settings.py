@@ -72,12 +72,12 @@ class Section:
         """Take a non-empty text, or one of several."""
         if key not in self.left:
             if needed:
-                hint = f"one of {', '.join(among)}" if among else "a text"
+                hint = f"one of {', '.join(among)}" if among else "text in quotes"
                 raise self.fail(key, f"is missing; give {hint}")
             return default
         value = self.left.pop(key)
         if not isinstance(value, str) or not value.strip():
-            raise self.fail(key, f"must be a text in quotes, not {value!r}")
+            raise self.fail(key, f"must be text in quotes, not {value!r}")
         known = closest(value, among) if among else value
         if known is None:
             raise self.fail(key, f"{value!r} is not known; choose one of {', '.join(among)}")
@@ -112,7 +112,7 @@ class Section:
         value = self.left.pop(key, [])
         value = [value] if isinstance(value, str) else value
         if not (isinstance(value, list | tuple) and all(isinstance(entry, str) and entry.strip() for entry in value)):
-            raise self.fail(key, f"must be a text or a list of texts, not {value!r}")
+            raise self.fail(key, f"must be text or a list of texts, not {value!r}")
         if len(set(value)) < len(value):
             raise self.fail(key, f"names {Counter(value).most_common(1)[0][0]!r} twice")
         return tuple(value)
@@ -129,7 +129,7 @@ class Section:
         """Raise at the first key that was not taken."""
         for key in self.left:
             near = get_close_matches(key, known, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(known)}" if known else ""
+            hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(known)}" if known else ""
             raise self.fail(key, f"there is no such setting{hint}")
 
 

@@ -108,10 +108,13 @@ class Fragment:
         """Read the fragment batch by batch; with ``text`` nothing is converted."""
         constants = dict(self.constants)
         wanted = [name for name in request.named if name not in constants]
-        with self._errors_named():
+        with self.errors_named():
             try:
                 for batch in (_read_text if text else _READERS[self.format])(self, request, wanted):
-                    yield self._with_constants(batch)
+                    complete = self._with_constants(batch)
+                    if request.look is not None:
+                        request.look(complete)
+                    yield complete
             except pa.ArrowInvalid as error:
                 if self.format == "csv" and not text and arrow_failure(error) == "number":
                     raise TextAmongNumbersError(str(error)) from None
@@ -119,13 +122,13 @@ class Fragment:
 
     def column_names(self) -> list[str]:
         """Return the names of all columns."""
-        with self._errors_named():
+        with self.errors_named():
             names = _csv_names(self) if self.format == "csv" else self.schema().names
         return [*names, *dict(self.constants)]
 
     def schema(self) -> Any:
         """Return the names and types of the columns that are stored in the file."""
-        with self._errors_named():
+        with self.errors_named():
             if self.format == "parquet":
                 return pq.read_schema(self.path)
             if self.format == "arrow":
@@ -137,7 +140,7 @@ class Fragment:
                 return reader.schema
 
     @contextmanager
-    def _errors_named(self) -> Iterator[None]:
+    def errors_named(self) -> Iterator[None]:
         """Name the file in errors of reading it."""
         try:
             yield
@@ -230,13 +233,10 @@ def _partitions(root: Path, path: Path) -> tuple[tuple[str, str | None], ...]:
 
 
 def _row_groups(fragment: Fragment, request: Request) -> list[Fragment]:
-    try:
-        with pq.ParquetFile(fragment.path) as file:
-            fragment.refuse_missing(request, file.schema_arrow.names)
-            sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
-            text = [f.name for f in file.schema_arrow if f.name in request.labels and is_text(f.type)]
-    except (pa.ArrowException, OSError) as error:
-        raise fragment.unreadable(error) from None
+    with fragment.errors_named(), pq.ParquetFile(fragment.path) as file:
+        fragment.refuse_missing(request, file.schema_arrow.names)
+        sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+        text = [f.name for f in file.schema_arrow if f.name in request.labels and is_text(f.type)]
     fragment = replace(fragment, text=tuple(text))
     most = max(_BATCH_VALUES // max(16, len(request.columns)), sum(sizes) // 32)
     parts: list[Fragment] = []

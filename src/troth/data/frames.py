@@ -23,17 +23,19 @@ class Slice:
 
     table: Any
     first_row: int = 0
+    provider: str | None = None
 
     def summarise(self, request: Request) -> Part:
         """Add up the slice."""
         batches = self.table.to_batches(max_chunksize=batch_rows(request))
-        return Adder(request, "the data").add_all(batches, self.first_row)
+        return Adder(request, "the data", self.provider).add_all(batches, self.first_row)
 
 
-def plan_frame(frame: Any, request: Request) -> list[Slice]:
+def plan_frame(frame: Any, request: Request, provider: str | None) -> list[Slice]:
     """Cut a frame into slices."""
     table = as_arrow(frame, request)
-    return [Slice(table.slice(start, _SLICE_ROWS), start) for start in range(0, table.num_rows, _SLICE_ROWS)]
+    starts = range(0, table.num_rows, _SLICE_ROWS)
+    return [Slice(table.slice(start, _SLICE_ROWS), start, provider) for start in starts]
 
 
 def as_arrow(frame: Any, request: Request | None = None) -> Any:
@@ -48,8 +50,6 @@ def as_arrow(frame: Any, request: Request | None = None) -> Any:
             raise DataError(f"the data: column names must be text, not {name!r}")
     if request is not None:
         request.refuse_missing(columns, "the data")
-        if request.provider is None:
-            raise DataError("the data: say which column holds the providers' names: provider=")
         columns = list(request.named)
     elif len(set(columns)) < len(columns):
         raise DataError("the data: two columns have the same name; rename one, or say which with columns=")
@@ -88,7 +88,7 @@ def _pandas_column(column: Any, name: str) -> Any:
     odd = [(row, e) for row, e in enumerate(entries, 1) if isinstance(e, str) or not isinstance(e, int | float | None)]
     row, entry = odd[0] if odd else (1, entries[0])
     raise DataError(
-        f"column {name!r}: {len(odd):,} of {len(entries):,} values are of another type than the rest "
+        f"column {name!r}: {len(odd):,} of {len(entries):,} values differ in type from the rest "
         f"(first: row {row:,}: {entry!r}); give the column one type"
     )
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from troth.core.errors import DataError
 from troth.core.reductions import Moments
-from troth.data.files import Fragment, TextAmongNumbersError, find_files, format_of, plan
+from troth.data.files import TextAmongNumbersError, find_files, format_of, plan
 from troth.data.frames import as_arrow
 from troth.data.kernel import Adder
 from troth.data.read import canonical_name, is_paths, is_pushed_down, refuse_alike
@@ -65,9 +65,11 @@ def first_rows(
     return values, places
 
 
-def gather_reports(model: Model, data: Any, request: Request) -> list[Report]:
-    """Compute each provider's statistics of each day with the model's ``statistics``."""
-    located, adder = requested_rows(data, request), Adder(request, "the data")
+def gather_reports(model: Model, data: Any, request: Request, provider: str | None = None) -> list[Report]:
+    """Compute each provider's statistics of each day with the model's ``statistics``; all are one's if it is named."""
+    if not is_paths(data):
+        request.refuse_nobody(provider)
+    located, adder = requested_rows(data, request), Adder(request, "the data", provider)
     if located.table.num_rows == 0:
         return []
     (batch,) = located.table.combine_chunks().to_batches()
@@ -95,19 +97,19 @@ class Located(NamedTuple):
     parts: Sequence[tuple[str, int, int]] = ()
 
     def place(self, row: int) -> tuple[str, int]:
-        """Return in which file a row of the table stands, and its number there, both counted from 0."""
+        """Return in which file a row of the table, counted from 0, stands, and its number there, counted from 1."""
         for name, first, rows in self.parts:
             if row < rows:
-                return name, first + row
+                return name, first + row + 1
             row -= rows
-        return "the data", row
+        return "the data", row + 1
 
     def refuse(self, problems: Sequence[Problem]) -> None:
         """Raise one error with all problems of the table, if there are any, each in the file where it stands."""
         placed = []
         for problem in problems:
             file, row = self.place((problem.row or 1) - 1)
-            placed.append(replace(problem, place=file, row=row + 1))
+            placed.append(replace(problem, place=file, row=row))
         refuse(placed)
 
 
@@ -115,19 +117,10 @@ def requested_rows(data: Any, request: Request, *, format: str | None = None) ->
     """Return the requested columns of any table, and where its rows stand."""
     if is_paths(data):
         fragments, _ = plan(data, request, format)
-
-        def read(fragment: Fragment, text: bool) -> list[Any]:
-            batches = []
-            for batch in fragment.batches(request, text=text):
-                if request.look is not None:
-                    request.look(batch)
-                batches.append(batch)
-            return batches
-
         try:
-            each = [read(fragment, text=False) for fragment in fragments]
+            each = [list(fragment.batches(request)) for fragment in fragments]
         except TextAmongNumbersError:  # so that whoever reads the values can say which are not numbers
-            each = [read(fragment, text=True) for fragment in fragments]
+            each = [list(fragment.batches(request, text=True)) for fragment in fragments]
         if not any(batch.num_rows for batches in each for batch in batches):
             raise DataError(f"{file_name(find_files(data)[0][1])}: the file has no rows")
         table = _joined([pa.Table.from_batches(batches) for batches in each if batches], request)

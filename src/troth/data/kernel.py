@@ -7,7 +7,7 @@ and only a batch that is spoiled is searched for the rows at fault.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -45,14 +45,6 @@ def add_at(total: Array, where: Codes, summaries: Array) -> None:
         total[where[first : first + step]] += summaries[first : first + step]
 
 
-class Rows(NamedTuple):
-    """Rows that have a value: the batch, their numbers from 0, and the columns that the model reads."""
-
-    batch: Any
-    numbers: Codes
-    columns: list[NDArray[Any]]
-
-
 class Adder:
     """Adds batches of rows to summaries by (provider, day), and collects problems."""
 
@@ -71,10 +63,8 @@ class Adder:
         self._owners: tuple[Sequence[str] | None, Codes] = (None, np.zeros(0, dtype=np.intp))  # of its rows
 
     def add_all(self, batches: Iterable[Any], first_row: int = 0) -> Part:
-        """Add record batches, each after it was looked at, and return what they add up to."""
+        """Add record batches, and return what they add up to."""
         for batch in batches:
-            if self.request.look is not None:
-                self.request.look(batch)
             self.add(batch, first_row)
             first_row += batch.num_rows
         keys = list(self.places)
@@ -165,15 +155,17 @@ class Adder:
             whose = "" if code < 0 else names[code], days[day]
             self.dropped[whose] = self.dropped.get(whose, 0) + count
 
-    def read(self, batch: Any, first_row: int = 0) -> Rows:
-        """Return the rows with a value and the columns that the model reads; what is wrong is among the problems."""
-        numbers = np.arange(first_row, first_row + batch.num_rows)
+    def read(self, batch: Any) -> tuple[Any, Codes, list[NDArray[Any]]]:
+        """Return the rows with a value, their numbers from 0, and the columns that the model reads.
+
+        What is wrong is among the problems.
+        """
+        numbers = np.arange(batch.num_rows)
         if self.request.missing == "drop" and (absent := self._without_value(batch)).any():
             batch, numbers = batch.filter(pa.array(~absent)), numbers[~absent]
         self._row_numbers, self._owners = numbers, (None, np.zeros(batch.num_rows, dtype=np.intp))
-        if batch.num_rows == 0:
-            return Rows(batch, numbers, [np.zeros(0)] * len(self.request.entries))
-        return Rows(batch, numbers, self._read(batch))
+        columns = self._read(batch) if batch.num_rows else [np.zeros(0)] * len(self.request.entries)
+        return batch, numbers, columns
 
     def _read(self, batch: Any) -> list[NDArray[Any]]:
         columns: list[NDArray[Any]] = []
@@ -286,7 +278,7 @@ class Adder:
     def _values_of_text(self, array: Any, name: str) -> Array:
         """Read text as numbers where the file holds nothing else; otherwise report what is not a number."""
         if not is_text(array.type):
-            remedy = "; write every entry of a list to a column of its own" if pa.types.is_nested(array.type) else ""
+            remedy = "; write every entry of a list to its own column" if pa.types.is_nested(array.type) else ""
             raise DataError(f"{self.place}: column {name!r} has type {array.type}, not numbers{remedy}")
         wrong = np.array([not _reads_as_number(entry) for entry in array.cast(pa.large_string()).to_pylist()])
         if wrong.any():

@@ -6,20 +6,15 @@ from dataclasses import replace
 from hashlib import file_digest, sha256
 from typing import Any
 
-import pyarrow as pa
-
 from troth.core.contract import HasReduction, Model
 from troth.core.errors import DataError
 from troth.data.files import find_files
-from troth.data.frames import as_arrow
-from troth.data.gather import column_names, gather_reports, requested_rows
-from troth.data.read import is_paths, is_pushed_down, read_reports
+from troth.data.gather import column_names, gather_reports
+from troth.data.read import is_paths, read_reports
 from troth.data.request import Report, Request, file_name
 
 PUBLIC = "public data"
 """What they are called where a provider's name would stand."""
-
-_COLUMN = "troth_public"
 
 
 def read_public(data: Any, request: Request, model: Model, *, engine: str = "threads") -> list[Report]:
@@ -36,34 +31,19 @@ def read_public(data: Any, request: Request, model: Model, *, engine: str = "thr
     request = replace(request, provider=None, day=request.day if by_day else None, values=None)
     source, digest = _origin(data)
     if not is_paths(data):
-        request.refuse_missing(column_names(data), PUBLIC)  # before a column is added for their owner
+        request.refuse_missing(column_names(data), PUBLIC)  # a table of theirs has no other name
     try:
-        reports = _reports(data, request, model, engine)
+        if isinstance(model, HasReduction):
+            reports, statistics = read_reports(data, request, engine=engine, provider=PUBLIC)
+            if statistics:
+                raise DataError(f"{file_name(statistics[0])}: is not a file of rows")
+        else:
+            reports = gather_reports(model, data, request, PUBLIC)
     except DataError as error:
         raise DataError(f"{PUBLIC}: {error}") from None
     if not reports:
         raise DataError(f"{PUBLIC}: {source} has no rows")
     return [replace(report, provider=PUBLIC, source=source, data_digest=digest) for report in reports]
-
-
-def _reports(data: Any, request: Request, model: Model, engine: str) -> list[Report]:
-    summarised = isinstance(model, HasReduction)
-    if is_paths(data) and summarised:
-        reports, statistics = read_reports(data, request, engine=engine, provider=PUBLIC)
-        if statistics:
-            raise DataError(f"{file_name(statistics[0])}: is not a file of rows")
-        return reports
-    if is_pushed_down(data):
-        import ibis
-
-        from troth.data.pushdown import as_ibis
-
-        data = as_ibis(data).mutate(**{_COLUMN: ibis.literal(PUBLIC)})
-    else:
-        table = requested_rows(data, request).table if is_paths(data) else as_arrow(data)
-        data = table.append_column(_COLUMN, pa.repeat(PUBLIC, table.num_rows))
-    named = replace(request, provider=_COLUMN)
-    return read_reports(data, named, engine=engine)[0] if summarised else gather_reports(model, data, named)
 
 
 def _origin(data: Any) -> tuple[str, str | None]:

@@ -24,14 +24,17 @@ if TYPE_CHECKING:
 
 _MOST_SUMS = 100
 _PLACE = "the table"
+_OWNER = "troth_owner"
 
 
-def push_down(data: Any, request: Request) -> list[Part]:
-    """Reduce an Ibis table or a Spark frame where it lives."""
+def push_down(data: Any, request: Request, provider: str | None) -> list[Part]:
+    """Reduce an Ibis table or a Spark frame where it lives; without a column of providers it is all one provider's."""
     table = as_ibis(data)
     request.refuse_missing(table.columns, _PLACE)
     if request.provider is None:
-        raise DataError("the table: say which column holds the providers' names: provider=")
+        import ibis
+
+        table, request = table.mutate(**{_OWNER: ibis.literal(provider)}), replace(request, provider=_OWNER)
     try:
         if _untyped(table):
             return [_fetch(_typed(table, request), request)]

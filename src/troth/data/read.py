@@ -49,7 +49,7 @@ def read_reports(
     watch
         Called with the number of fragments done and in all.
     provider
-        Whose rows are in files without a column of providers; by default the files are named after their providers.
+        Whose rows are in data without a column of providers; by default files are named after their providers.
     """
     if engine not in ENGINES:
         raise ParameterError(f"there is no engine {engine!r}; there are {', '.join(ENGINES)}")
@@ -68,9 +68,11 @@ def read_reports(
     elif is_pushed_down(data):
         from troth.data.pushdown import push_down
 
-        parts = iter(push_down(data, request))
+        request.refuse_nobody(provider)
+        parts = iter(push_down(data, request, provider))
     elif is_frame(data):
-        slices = plan_frame(data, request)
+        request.refuse_nobody(provider)
+        slices = plan_frame(data, request, provider)
         parts = _watched(ENGINES["threads"](slices, request), len(slices), watch)
     else:
         raise DataError(

@@ -58,7 +58,7 @@ class Request:
     answers
         Whether the last column is kept with them.
     look
-        Called with each batch of rows of files before it is added up; files are then read in order, in one thread.
+        Called with each batch of rows that is read from files; they are then read in order, in one thread.
     own
         Whether the table is one provider's own file, whose sender cannot change the terms.
     """
@@ -107,13 +107,10 @@ class Request:
         """Whether a column is an answer with values of its own."""
         return isinstance(self.reduction, HasTarget) and name == self.columns[-1]
 
-    def has_labels(self, name: str | None) -> bool:
-        """Whether a column holds labels: the answers, where there are any, or else all."""
-        return self.categories is not None and (self.is_target(name) or not isinstance(self.reduction, HasTarget))
-
     def labels_of(self, name: str | None) -> tuple[str, ...] | None:
-        """Return the labels that a column may hold, or None if it holds numbers."""
-        return self.levels.get(name or "") or (self.categories if self.has_labels(name) else None)
+        """Return the labels that a column may hold: those of answers, where there are any, or else all; or None."""
+        labelled = self.is_target(name) or not isinstance(self.reduction, HasTarget)
+        return self.levels.get(name or "") or (self.categories if labelled else None)
 
     def support_of(self, name: str) -> Support:
         """Return the values that a column may have."""
@@ -168,6 +165,11 @@ class Request:
                 raise DataError(f"{place}: there is no column {name!r}; there are {listed(have) or 'none at all'}")
             if have.count(name) > 1:
                 raise DataError(f"{place}: there are {have.count(name)} columns named {name!r}; keep one")
+
+    def refuse_nobody(self, provider: str | None) -> None:
+        """Raise if neither a column nor a name says whose the rows of a table are."""
+        if self.provider is None and provider is None:
+            raise DataError("the data: say which column holds the providers' names: provider=")
 
 
 def level_names(columns: Sequence[str | None], levels: Mapping[str, Sequence[str]]) -> tuple[str | None, ...]:

@@ -11,9 +11,9 @@ import numpy as np
 from troth.core.errors import DataError
 from troth.data.files import Fragment, format_of
 from troth.data.gather import requested_rows
-from troth.data.own_tasks import LONGEST_NAME, OwnTasks
 from troth.data.read import canonical_name, read_reports, task_name
 from troth.data.request import Day, Report, Request, listed, shown
+from troth.data.task_files import LONGEST_NAME, OwnTasks
 from troth.data.tasks import TaskRows, in_order, read_rows
 
 if TYPE_CHECKING:

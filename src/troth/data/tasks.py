@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,12 +10,12 @@ import numpy as np
 from troth.core.errors import DataError
 from troth.core.limits import LARGEST_SUM
 from troth.data.gather import Located, requested_rows
-from troth.data.kernel import Adder, Rows, encode
+from troth.data.kernel import Adder, encode
 from troth.data.read import canonical_name, refuse_alike, task_name
 from troth.data.request import Request, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
@@ -53,6 +53,12 @@ class TaskReports:
     def __len__(self) -> int:
         return len(self.task)
 
+    def by_provider(self) -> Iterable[tuple[str, Places]]:
+        """Return each provider with the places of its reports, tasks in order."""
+        order = np.argsort(self.provider, kind="stable")
+        starts = np.searchsorted(self.provider[order], np.arange(1, len(self.providers)))
+        return zip(self.providers, np.split(order, starts), strict=True)
+
 
 def read_tasks(data: Any, request: Request, rows: int | None = 1) -> TaskReports:
     """Read reports on tasks from any table; the request's column of days is that of tasks.
@@ -66,8 +72,7 @@ def read_tasks(data: Any, request: Request, rows: int | None = 1) -> TaskReports
     """
     if not isinstance(request.day, str):
         raise DataError("say which column holds the tasks: task=")
-    owner = request.provider or request.day  # what everybody knows is nobody's
-    table = read_rows(requested_rows(data, replace(request, provider=owner)), request)
+    table = read_rows(requested_rows(data, request), request)
     tasks, task = in_order(*table.names(request.day, "task"), task_name)
     providers, provider = [""], np.zeros(len(task), dtype=np.intp)
     if request.provider is not None:
@@ -87,26 +92,27 @@ def read_tasks(data: Any, request: Request, rows: int | None = 1) -> TaskReports
 
 @dataclass(frozen=True)
 class TaskRows:
-    """The rows of a table of tasks that have a value, checked as those of any table."""
+    """The rows of a table of tasks that have a value, checked as those of any table: their numbers, and columns."""
 
     request: Request
     located: Located
-    rows: Rows
+    batch: Any
+    numbers: Places
+    columns: list[NDArray[Any]]
 
     @property
     def dropped(self) -> int:
         """How many rows have no value."""
-        return int(self.located.table.num_rows) - len(self.rows.numbers)
+        return int(self.located.table.num_rows) - len(self.numbers)
 
     def place(self, row: int) -> tuple[str, int]:
         """Return in which file a row stands, and its number there, counted from 1."""
-        name, number = self.located.place(int(self.rows.numbers[row]))
-        return name, number + 1
+        return self.located.place(int(self.numbers[row]))
 
     def names(self, column: str, what: str) -> tuple[list[str], Places]:
         """Return the names that a column has of tasks or providers, and each row's place among them."""
         try:
-            values, codes = encode(self.rows.batch.column(column))
+            values, codes = encode(self.batch.column(column))
         except TypeError as error:
             raise DataError(f"column {column!r} has {error}; a {what} is named by text or a whole number") from None
         spelled = [str(value) for value in (values if isinstance(values, range) else values.to_pylist())]
@@ -133,7 +139,7 @@ class TaskRows:
             Whether whoever reads the message may allow more rows.
         """
         self._refuse_repeated(reports, most, spell, may_allow=may_allow)
-        reduction, columns = self.request.reduction, self.rows.columns
+        reduction, columns = self.request.reduction, self.columns
         with np.errstate(over="ignore", invalid="ignore"):
             summaries = reduction.add(columns, reports, int(reports.max()) + 1)
         too_large = ~(np.abs(reduction.magnitudes(summaries)) <= LARGEST_SUM)
@@ -182,11 +188,11 @@ def read_rows(located: Located, request: Request) -> TaskRows:
     if located.table.num_rows == 0:
         raise DataError("there are no reports: the data have no rows")
     adder = Adder(request, "", text=True)
-    rows = adder.read(located.table.combine_chunks().to_batches()[0])
+    rows = TaskRows(request, located, *adder.read(located.table.combine_chunks().to_batches()[0]))
     located.refuse(adder.problems)
     if len(rows.numbers) == 0:
         raise DataError("there are no reports: no row has a value")
-    return TaskRows(request, located, rows)
+    return rows
 
 
 def in_order(spelled: list[str], codes: Places, canonical: Callable[[str], str]) -> tuple[list[str], Places]:

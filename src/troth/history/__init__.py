@@ -1,7 +1,6 @@
 """Learn a model from past days, and try the known lies on them before a cent is spent."""
 
-from troth.core.past import History
-from troth.history.arrange import from_rows, from_summaries
+from troth.core.past import History, from_rows, from_summaries
 from troth.history.backtest import backtest
 from troth.history.comparison import ModelComparison, compare_models
 from troth.history.findings import Backtest, PastFinding

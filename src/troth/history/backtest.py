@@ -80,7 +80,7 @@ def backtest(
     gap
         Days next to a stretch that are not used for fitting either, if neighbouring days resemble each other.
     groups
-        One label per provider; none of a group is among another member's peers.
+        One label per provider; members of a group are never each other's peers.
     false_alarm
         Largest probability that any lie is said to gain although none does, over all lies and providers.
     negligible
@@ -93,7 +93,7 @@ def backtest(
     Examples
     --------
     >>> import troth
-    >>> from troth.history.arrange import from_summaries
+    >>> from troth.history import from_summaries
     >>> from troth.core.reductions import Counts
     >>> rng = np.random.default_rng(1)
     >>> ones = rng.binomial(20, rng.beta(2, 6, size=(120, 1)), size=(120, 4))
@@ -236,9 +236,7 @@ def _models(candidate: Candidate, past: History, providers: int) -> Any:
         fitted = fitted.models
     if isinstance(fitted, Mapping):
         fitted = [fitted[provider] for provider in past.providers]
-    models = one_each(fitted)
-    if not isinstance(fitted, Model) and len(models) != providers:
-        raise DataError(f"{len(models)} models for {providers} providers: give one model, or one each")
+    models = one_each(fitted, providers)
     for each in models:
         if not isinstance(each, HasReduction):
             raise MissingCapabilityError(

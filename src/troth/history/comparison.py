@@ -32,7 +32,7 @@ class ModelComparison:
     significantly worse than another are set aside: what a lie can gain is bounded by how far the model is from the
     truth, and that is what the log score measures. Of the rest, the one under which lies cost most on average, less
     what the best of them gained for some provider, is recommended. If lies gain under every model, the one whose worst
-    significant gain is least is named, and that it will not do.
+    significant gain is smallest is named, with the advice not to pay with it.
     """
 
     backtests: Mapping[str, Backtest]

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from troth.mechanisms.rule import Rule
 
 HONEST_PAST = (
-    "The past reports are taken as honest: what a lie gains is measured against them, and a provider that lied then "
-    "passes for its own truth."
+    "The past reports are taken as honest: what a lie gains is measured against them, and a lie that was told then "
+    "counts as the truth."
 )
 INDEPENDENT_PAST = (
     "The history must be public or already paid for: it must not depend on the reports of the round it is used for, "
-    "or a provider could lie today to be paid by a better model tomorrow."
+    "or a provider could lie today to be paid under a better model tomorrow."
 )
 
 _NAMED = 6  # a verdict names at most this many lies that gain

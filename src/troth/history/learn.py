@@ -72,7 +72,7 @@ class Learner:
     Examples
     --------
     >>> from troth.core.reductions import Counts
-    >>> from troth.history.arrange import from_summaries
+    >>> from troth.history import from_summaries
     >>> past = from_summaries(Counts(2), [[[k, 9 - k]] for k in range(9)])
     >>> Learner(FAMILIES["Bernoulli"], {}, recent=5)(past).days
     5

@@ -10,6 +10,7 @@ import numpy as np
 from troth.audits.strategies import Knowledge, RowLie, SummaryLie
 from troth.core.contract import Array, Mask, Model, shared_evidence
 from troth.core.errors import DataError
+from troth.core.information import impossible
 from troth.history.likelihood import daily_statistics
 from troth.mechanisms import Round
 from troth.mechanisms.line_memory import LineMemory
@@ -76,10 +77,9 @@ class Replay:
             if knowledge is not None:
                 reported[:, provider] = self._lie(lie, provider, knowledge)
         own = self._statistics(reported, np.ones_like(self.present))
-        excluding = np.isneginf(own).any()
-        impossible = np.isneginf(self.evidence.log_evidence(own)) if excluding else np.zeros_like(self.present)
-        share = self._shares(np.where(impossible[..., None], 0.0, own))
-        refused = impossible | np.isnan(share)
+        ruled_out = impossible(self.evidence, own)
+        share = self._shares(np.where(ruled_out[..., None], 0.0, own))
+        refused = ruled_out | np.isnan(share)
         return np.where(unknown, np.nan, np.where(refused, 0.0, share)), refused & ~unknown
 
     def _lie(self, lie: SummaryLie | RowLie, provider: int, knowledge: Knowledge) -> Array:

@@ -148,7 +148,7 @@ class Bonded(Rule):
 
     def more_claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:
         """Those of the rule behind it, whose shares are before the bond."""
-        before = "shares before the bond, which takes off that of an empty report"
+        before = "shares before the bond, which subtracts that of an empty report"
         claims = self.rule.more_claims(model, rows, values)
         return [replace(claim, text=f"{claim.text} ({before})") for claim in claims]
 

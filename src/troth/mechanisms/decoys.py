@@ -17,7 +17,6 @@ from troth.core.contract import (
     Array,
     Generator,
     HasAnswerPart,
-    HasEvidenceCost,
     HasLineLogPMI,
     HasLogPMI,
     Indexes,
@@ -25,7 +24,8 @@ from troth.core.contract import (
     SamplesStatistics,
     has_independent_rows,
 )
-from troth.core.information import leave_one_out, line_log_pmi, log_pmi
+from troth.core.declarations import declared
+from troth.core.information import impossible, leave_one_out, line_log_pmi, log_pmi
 from troth.mechanisms.drawn_peers import BLOCK, designs_of, distinct_designs, draw_part, draw_peers, sampling_classes
 from troth.mechanisms.line import Standing, compare, compare_ordered, first_place, on_grid
 
@@ -87,9 +87,8 @@ class Lines:
         self.rounds, self.per_round = len(t), shape[-2] if panels is None else len(panels.provider)
         self.own = (own if panels is None else own[:, panels.provider]).reshape(-1, shape[-1])
         self.real = real.reshape(-1, shape[-1])
-        self.contradict = np.zeros(len(self.real), dtype=bool)
-        if self.real.min(initial=0.0) == -np.inf:
-            self.contradict = np.isneginf(self.model.log_evidence(self.real))
+        self.contradict = impossible(self.model, self.real)
+        if self.contradict.any():
             # as if nobody had reported: all members of the line tie, whatever the own report is (erratum E16)
             self.own, self.real = (np.where(self.contradict[:, None], 0.0, t) for t in (self.own, self.real))
         self.parts: list[Part] = []
@@ -155,7 +154,7 @@ class Lines:
     @property
     def _memory(self) -> LineMemory | None:
         """What is remembered of other reports of the same round, where log evidence is an integral."""
-        integral = isinstance(self.model, HasEvidenceCost) and not isinstance(self.model, HasLineLogPMI | HasLogPMI)
+        integral = declared(self.model).evidence_cost > 1 and not isinstance(self.model, HasLineLogPMI | HasLogPMI)
         return self._round.memory if integral and self._answers is None else None
 
     def stand_among(self, decoys: Array, priorities: Array, strict: bool) -> Standing:

@@ -64,7 +64,7 @@ class RuleDescription:
     """Why it must know the most rows that a report may have; empty if it need not."""
 
     needs_finite_data: bool = False
-    """Whether it pays only for data of which there are finitely many."""
+    """Whether it can pay only if there are finitely many possible datasets."""
 
     peer_draws: int = 1
     """How many times peers are drawn in a round, at most."""
@@ -200,7 +200,7 @@ class RuleDescription:
     def task_reason(self, share: float, empty: float, peers: int, /) -> str:
         """Say in words why a report on one of many tasks has its share, and not what peers reported."""
         if not peers:
-            return "nobody else worked on it, so it has the empty share"
+            return "nobody else worked on it, so it earns the empty share"
         if abs(share - empty) < _ABOUT:
             return "your answer says nothing about your peers' answers"
         return f"your answer {'fits' if share > empty else 'does not fit'} your peers' answers"
@@ -240,7 +240,7 @@ class RuleDescription:
         different = not isinstance(model, Model) and len(set(model)) > 1
         whom = "providers of the same model and weight" if different else "providers of equal weight"
         text = f"permuting {whom}, with their groups, permutes payments, to the bit"
-        return Claim("symmetric", "proved", text, "E13, exact sums", 0.0, rests_on="nothing")
+        return Claim("symmetric", "proved", text, "E13; sums over peers are exact", 0.0, rests_on="nothing")
 
     def price_scale(self, exactly_truthful: bool) -> PriceScale | None:  # noqa: ARG002
         """Return the scale on which the price of a lie is stated, or None if it can only be measured."""

@@ -2,7 +2,7 @@
 
 With u = 1/PMI the score is f′(u) at mismatched peers − f*(f′(u)) at matched ones. A lemma of Nguyen, Wainwright and
 Jordan makes its expectation highest for the truth. PMI must enter inverted (erratum E7), and PMI = 0 as the limit
-u → ∞, which can happen to the honest on independent days (erratum E6): every function here is exact at ±∞.
+u → ∞, which can happen to honest providers on independent days (erratum E6): every function here is exact at ±∞.
 """
 
 from __future__ import annotations

@@ -39,13 +39,15 @@ def draw_peers(this_round: Round, draws: int, answers: int | None = None) -> Ite
     With ``answers``, how many entries of statistics answers change, these alone are drawn (`HasAnswerPart`).
     """
     classes = sampling_classes(this_round)
-    pooled = {model: members for model, members in classes.items() if has_independent_rows(model)}
-    designs = _peer_designs(this_round, pooled)
-    apart = {
-        model: (members, designs_of(model, this_round, members))
-        for model, members in classes.items()
-        if model not in pooled
-    }
+    pooled: list[tuple[SamplesStatistics, Array, Indexes]] = []
+    apart: dict[SamplesStatistics, tuple[list[int], Array]] = {}
+    for model, members in classes.items():
+        own = designs_of(model, this_round, members)
+        if has_independent_rows(model):
+            of_peers = leave_one_out(this_round.among_all(own, members), this_round.groups)
+            pooled.append((model, *distinct_designs(of_peers)))
+        else:
+            apart[model] = members, own
     separate = SeparatePeers(apart, this_round)
     assert this_round.rng is not None  # noqa: S101 (checked by the caller)
     leading = this_round.statistics.shape[:-2]
@@ -55,7 +57,7 @@ def draw_peers(this_round: Round, draws: int, answers: int | None = None) -> Ite
         size = min(block, draws - start)
         theta = next(iter(classes)).draw_parameters(this_round.rng, (size, *leading, 1))
         peers = np.zeros((size, *shape))
-        for model, design, which in designs:
+        for model, design, which in pooled:
             by_design = draw_part(model, answers)(this_round.rng, theta, design)
             peers += np.take_along_axis(by_design, which[None, ..., None], axis=-2)
         yield peers + separate.draw(this_round.rng, theta, answers) if apart else peers
@@ -74,21 +76,6 @@ def sampling_classes(this_round: Round) -> dict[SamplesStatistics, list[int]]:
     return classes
 
 
-def _peer_designs(
-    this_round: Round, classes: dict[SamplesStatistics, list[int]]
-) -> list[tuple[SamplesStatistics, Array, Indexes]]:
-    """Return, per distinct model, the distinct designs of the peers that have it and which provider faces which.
-
-    Designs add over providers whose rows are i.i.d. given θ. Distinct ones are sorted, so that the draws do not depend
-    on the order of providers, and providers who face the same design share the same draws.
-    """
-    designs = []
-    for model, members in classes.items():
-        own = designs_of(model, this_round, members)
-        designs.append((model, *distinct_designs(leave_one_out(this_round.among_all(own, members), this_round.groups))))
-    return designs
-
-
 def designs_of(model: SamplesStatistics, this_round: Round, members: list[int]) -> Array:
     """Return what was fixed of some providers' data before they were seen: by their statistics, or by their rows."""
     statistics = this_round.statistics
@@ -97,7 +84,10 @@ def designs_of(model: SamplesStatistics, this_round: Round, members: list[int]) 
 
 
 def distinct_designs(designs: Array) -> tuple[Array, Indexes]:
-    """Sort the distinct designs of each leading index, and return them with each provider's place among them."""
+    """Sort the distinct designs of each leading index, and return them with each provider's place among them.
+
+    So draws do not depend on the order of providers, and providers who face the same design share the same draws.
+    """
     which = design_ranks(designs)
     sample = np.full((*which.shape[:-1], int(which.max(initial=-1)) + 1), -1)
     np.put_along_axis(sample, which, np.broadcast_to(np.arange(designs.shape[-2]), which.shape), axis=-1)

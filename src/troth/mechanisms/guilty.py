@@ -12,7 +12,7 @@ import numpy as np
 from troth.core.contract import Array, ChecksStatistics, CountsRows, Model
 from troth.core.declarations import declared
 from troth.core.errors import DataError, MissingCapabilityError, ReportError, ScoreOutOfRangeError, UnpayableRoundError
-from troth.core.limits import LARGEST_SUM, most_rows
+from troth.core.limits import LARGEST_SUM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -36,7 +36,7 @@ def refuse_oversized(this_round: Round) -> None:
         raise ReportError(provider, problem)
     for model, members in this_round.providers_by_model.items():
         reports = t if len(members) == this_round.providers else t[..., members, :]
-        most = most_rows(model)
+        most = declared(model).most_rows
         for rows in _rows(this_round, model, members, reports):
             sums = rows == 0
             if sums.any():

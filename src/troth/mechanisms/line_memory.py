@@ -27,7 +27,6 @@ class LineMemory:
     def __init__(self) -> None:
         self._blocks: list[Array] = []
         self._keys: list[list[bytes]] = []
-        self._evidence: dict[bytes, Array] = {}
         self._scores: dict[tuple[bytes, bytes], Array] = {}
         self._numbers = 0
 
@@ -50,20 +49,8 @@ class LineMemory:
         known = self._scores
         if new:
             lines = list(new.values())
-            of_line = self._evidence_of(model, block[:, lines], [keys[line] for line in lines])
-            computed = second_difference(model, own[lines], block[:, lines], of_peers=of_line)
+            computed = second_difference(model, own[lines], block[:, lines])
             known = known | dict(zip(new, computed.T.copy(), strict=True))
             if self._numbers + computed.size <= _MOST_NUMBERS:
                 self._scores, self._numbers = known, self._numbers + computed.size
         return np.stack([known[name] for name in names], axis=1)
-
-    def _evidence_of(self, model: Model, block: Array, keys: list[bytes]) -> Array:
-        """Return Λ of decoys, ``(decoy, line)``."""
-        new = {key: line for line, key in enumerate(keys) if key not in self._evidence}
-        known = self._evidence
-        if new:
-            computed = np.asarray(model.log_evidence(block[:, list(new.values())]))
-            known = known | dict(zip(new, computed.T.copy(), strict=True))
-            if self._numbers + computed.size <= _MOST_NUMBERS:
-                self._evidence, self._numbers = known, self._numbers + computed.size
-        return np.stack([known[key] for key in keys], axis=1)

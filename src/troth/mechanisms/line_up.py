@@ -15,7 +15,6 @@ from troth.core.reductions.reduction import counted_labels
 from troth.mechanisms.breakdown import Breakdown, Figures, Step
 from troth.mechanisms.compared_days import EXCHANGEABLE, daily_designs, few_left, only_peers, unchanged, who_stays
 from troth.mechanisms.decoys import Lines
-from troth.mechanisms.expected_line_up import ExpectedLineUp
 from troth.mechanisms.line import limit_share, rank_share
 from troth.mechanisms.options import Choice, Number, Whole, option
 from troth.mechanisms.panels import mean_over_panels, split
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 _FEW_REPORTS = 100  # for which 4,999 decoys take seconds
 _ALL = "all"
 _LONELY = (
-    "less than half of the peers have the same rows and features on all days compared, so this report is paid as an "
+    "fewer than half of the peers have the same rows and features on all days compared, so this report is paid as an "
     "empty one, whatever it says"
 )
 
@@ -79,7 +78,7 @@ _STRICT = Number(
     "strict",
     0.0,
     "from 0 to 1: the part of a share that is a strict score, under which no lie is free",
-    "Part of a strict score",
+    "Part that is a strict score",
     above=np.nextafter(0.0, -1.0),
     below=np.nextafter(1.0, 2.0),
     wanted="a number from 0 to 1",
@@ -95,9 +94,9 @@ _PANELS = Whole(
 _TIES = Choice(
     "ties",
     "average",
-    "or lot: equal places by lot, and the truth is best for every attitude to risk",
+    "or lot: ties are ordered at random, and the truth is best for every attitude to risk",
     "Ties",
-    choices={"average": "averaged", "lot": "by lot"},
+    choices={"average": "averaged", "lot": "in random order"},
 )
 _SOURCE = Choice(
     "source",
@@ -134,8 +133,9 @@ class LineUp(Rule):
     rivals
         r: the fewer, the more an empty report is paid, and the steadier payments are.
     decoys
-        K, at least r. More make payments depend less on the seed, not more truthful. ``"all"``, or ``math.inf``, stands
-        for a line of all that peers could report: nothing is drawn, for data of which there are finitely many.
+        K, at least r. More decoys make payments depend less on the seed; the rule is as truthful with few. ``"all"``,
+        or ``math.inf``, stands for a line of all that peers could report: nothing is drawn, and there must be finitely
+        many possible datasets.
     strict
         The part λ of a share that is the spherical score q₀/‖q‖ of the softmax q of the same line, which is strictly
         proper; an empty report is then paid (1 − λ)/(r + 1) + λ/√(K + 1). In a line of all that peers could report it
@@ -181,7 +181,7 @@ class LineUp(Rule):
     constant_empty_share = True
     symmetric = True
     free_lies = (
-        "lies that keep the order of the line are free, such as sending every row twice where there is one parameter"
+        "lies that keep the order of the line are free, such as sending every row twice if there is one parameter"
     )
     term_labels: ClassVar[Mapping[str, str]] = {
         "decoys": "decoys in the line",
@@ -192,6 +192,7 @@ class LineUp(Rule):
         "contradicting": "part of the panels whose members contradict each other",
     }
     log_pmi_first = False
+    _expected: ClassVar[bool] = False
 
     @property
     def empty_share_holds(self) -> str:
@@ -205,7 +206,7 @@ class LineUp(Rule):
         if self.decoys < self.rivals:
             raise self.wrong("decoys", f"must be at least rivals, {self.rivals}, not {self.decoys}")
         if self.decoys == inf and self.source == "days":
-            raise self.wrong("decoys", 'must be a number where later days are decoys; choose source "model" for "all"')
+            raise self.wrong("decoys", 'must be a number if later days are decoys; choose source "model" for "all"')
 
     def refuses(self, model: Model) -> tuple[str, str] | None:
         """Refuse a line of all that peers could report where that is infinitely much."""
@@ -298,7 +299,7 @@ class LineUp(Rule):
 
     def in_expectation(self) -> Rule:
         """Put everything that peers could report into the line, by its probability."""
-        return ExpectedLineUp(replace(self, source="model"))
+        return ExpectedLineUp(self.rivals, self.decoys, self.strict, self.panels)
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
         """Find everybody's place."""
@@ -357,9 +358,10 @@ class LineUp(Rule):
         panels = split(this_round, self.panels, rng) if self.panels > 1 else None
         count = self.decoys if decoys is None else len(decoys)
         empty = replace(self, decoys=count).line_empty_share
-        lines = WholeLines(this_round, panels) if count == inf else Lines(this_round, panels)
+        lines = (WholeLines if count == inf or self._expected else Lines)(this_round, panels)
         if isinstance(lines, WholeLines):
-            above, below, strict_score = lines.stand_among_all(self.rivals if self.strict else None)
+            above, below, strict_score = lines.stand_among_all(self.rivals if self.strict and count == inf else None)
+            strict_score = lines.expected_spherical(int(count)) if self.strict and count < inf else strict_score
             tied = 1 - above - below
             share = self._share_among_all(above, below, rng)
             terms = {"above": above, "tied": tied}
@@ -461,7 +463,7 @@ class LineUp(Rule):
             return [by_itself]
         text = (
             "of the total over days nothing is proved: the peers of one day are decoys of another, so a lie can make "
-            "the total steadier, and who fears risk may prefer it; in expectation no lie gains"
+            "the total steadier, and a provider who fears risk may prefer it; in expectation no lie gains"
         )
         return [Claim(name, "undecided", text, ""), replace(by_itself, name=f"{name}, each day by itself")]
 
@@ -501,3 +503,14 @@ class LineUp(Rule):
     def price_scale(self, exactly_truthful: bool) -> PriceScale | None:  # noqa: ARG002
         """Return None: what a lie costs can only be measured."""
         return None
+
+
+class ExpectedLineUp(LineUp):
+    """Pay E[share | reports] of a line-up over all that could be drawn as decoys, and over lots.
+
+    The rank part is the chance to beat r independent decoys, whatever their number. Panels are split as by the rule.
+    """
+
+    not_offered = "is for audits of small worlds"
+    needs_seed = False
+    _expected = True

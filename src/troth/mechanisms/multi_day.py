@@ -10,7 +10,7 @@ import numpy as np
 from troth.core.claims import Claim
 from troth.core.contract import Array, Bounds, ComparedDesign, Mask, Model, Models, has_independent_rows
 from troth.core.errors import DataError, UnequalSizesError
-from troth.core.information import leave_one_out, log_pmi
+from troth.core.information import impossible, leave_one_out, log_pmi
 from troth.mechanisms.bonded import Bonded
 from troth.mechanisms.breakdown import Breakdown, Figures, Step, normalise
 from troth.mechanisms.compared_days import EXCHANGEABLE, daily_designs, few_left, unchanged
@@ -61,7 +61,7 @@ class LastDayOption(Option):
 
 
 _LAST = LastDayOption(
-    "last", "equal", "the last day has no next: everybody gets the cap; or the name of a rule", in_form=False
+    "last", "equal", "the last day has no next day: everybody gets the cap; or the name of a rule", in_form=False
 )
 
 
@@ -98,10 +98,10 @@ class MultiDay(Rule):
 
     Days are independent draws of θ from the same prior, and peers must have the same design on both days: equally many
     rows and, in a regression, the same features. Otherwise a provider could distinguish the days and gain by faking
-    (erratum E10). So somebody whose design changes from one day to the next, or who is absent on one of them, is left
-    out of the others' peers on these two days, and is paid like everybody. Whoever has less than half of its peers left
-    is paid as for an empty report: otherwise one who keeps its design could become everybody's only peer. If several
-    report on both days and nobody's design stays the same, the round stops.
+    (erratum E10). So a provider whose design changes from one day to the next, or who is absent on one of them, is left
+    out of the others' peers on these two days, but is paid like everybody else. A provider with fewer than half of its
+    peers left is paid as for an empty report: otherwise a provider that keeps its design could become everybody's only
+    peer. If several report on both days and nobody's design stays the same, the round stops.
 
     Parameters
     ----------
@@ -176,8 +176,7 @@ class MultiDay(Rule):
         f = self.divergence
         mismatched, matched = f.mismatched(other), f.matched(same[..., :-1, :])
         score = mismatched + matched
-        contradict = [np.isneginf(this_round.evidence.log_evidence(side)) for side in (here, there)]
-        unclear = contradict[0] | contradict[1]
+        unclear = impossible(this_round.evidence, here) | impossible(this_round.evidence, there)
         share = np.where(unclear, f.empty_share, normalise(score, f.low, f.high))
         score = np.where(unclear, np.nan, score)
         final = self.last_rule.breakdown(this_round.on_days(_LAST_DAY))
@@ -280,6 +279,6 @@ class MultiDay(Rule):
 
         here, there = compared(slice(None, -1)), compared(slice(1, None))
         same = same.copy()
-        possible = ~np.isneginf(this_round.evidence.log_evidence(here))
-        same[..., :-1, :] = np.where(possible, log_pmi(this_round.evidence, this_round.own[..., :-1, :, :], here), 0.0)
+        score = log_pmi(this_round.evidence, this_round.own[..., :-1, :, :], here)
+        same[..., :-1, :] = np.where(impossible(this_round.evidence, here), 0.0, score)
         return same, here, there, ~same_design & ~agree.all(axis=-1, keepdims=True)

@@ -102,7 +102,7 @@ def _declared(section: Section, key: str, plain: dict[str, Any] | list[Any]) -> 
     if unknown:
         raise section.fail(key, f"has no {unknown[0]!r}; it has low, high, epsilon and source")
     if not isinstance(table.get("source", ""), str):
-        raise section.fail(key, f"source must be a text, not {table['source']!r}")
+        raise section.fail(key, f"source must be text, not {table['source']!r}")
     try:
         return ScoreRange(**{name: value if name == "source" else numbers(value) for name, value in table.items()})
     except (TrothError, TypeError, ValueError) as error:
@@ -124,7 +124,7 @@ class OneTime(Rule):
     """Pay cap·(log PMI − low)/(high − low), and nothing where PMI = 0.
 
     Truthful if the range holds for every admissible report and, where PMI = 0 is possible, keeps one nat of margin
-    (erratum E5): `exact_range` and `paper_range` see to both. With a `clipped_range` truthful up to its ε.
+    (erratum E5): `exact_range` and `paper_range` see to both. With a `clipped_range` it is truthful up to its ε.
 
     Parameters
     ----------

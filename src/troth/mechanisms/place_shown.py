@@ -35,7 +35,7 @@ def explain_place(rule: LineUp, figures: Figures) -> tuple[Step, ...]:
         parts.append(f"{rule.strict:.0%} of the share is a score of how clearly your data tell the real peers apart")
     meaning = "; ".join(parts) + f": you are paid {_percent(figures.share)} of your cap."
     if rule.ties == "lot" and figures.terms["tied"] > 0:
-        meaning += " Groups that fit equally well stand in the line by lot."
+        meaning += " Groups that fit equally well stand in random order."
     if rule.panels > 1:
         meaning += f" It is the mean over up to {rule.panels} panels of your peers, with a line each."
     if "contradicting" in figures.terms:

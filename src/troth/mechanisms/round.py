@@ -16,12 +16,11 @@ from troth.core.contract import (
     HasFiniteStates,
     Model,
     Models,
-    check_is_model,
     one_each,
     shared_evidence,
 )
 from troth.core.errors import DataError, MissingCapabilityError, ReportError
-from troth.core.information import Measured, check_generator, leave_one_out, log_pmi, peer_log_pmi
+from troth.core.information import Measured, check_generator, impossible, leave_one_out, log_pmi, peer_log_pmi
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +50,7 @@ class Round:
         Give a score outside its range the share NaN instead of stopping the round: for audits of lies that a buyer
         would refuse.
     memory
-        Scores that are shared by rounds which differ in own reports alone and draw with the same seed.
+        Scores that are shared by rounds that differ only in own reports and draw with the same seed.
     """
 
     model: Models
@@ -65,7 +64,6 @@ class Round:
     own: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        check_is_model(self.model)
         statistics = np.asarray(self.statistics, dtype=np.float64)
         if statistics.ndim < 2:
             raise DataError(f"statistics must have shape (..., provider, statistic), not {statistics.shape}")
@@ -75,17 +73,16 @@ class Round:
             object.__setattr__(self, name, statistics)
         if self.rng is not None:
             check_generator(self.rng)
-        if not isinstance(self.model, Model) and len(self.model) != self.providers:
-            raise DataError(f"{len(self.model)} models for {self.providers} providers: give one model, or one each")
+        one_each(self.model, self.providers)  # checks them
         ruled_out = np.isneginf(statistics)
         if ruled_out.any():
             if not isinstance(self.evidence, HasFiniteStates):
                 *_, provider, entry = (int(i) for i in np.argwhere(ruled_out)[0])
                 problem = f"statistic {entry} is -inf, which only log-likelihoods of finitely many states can be"
                 raise ReportError(provider, f"{problem}: refuse the report")
-            impossible = np.isneginf(self.evidence.log_evidence(statistics))
-            if impossible.any():
-                provider = int(np.argwhere(impossible)[0][-1])
+            refused = impossible(self.evidence, statistics)
+            if refused.any():
+                provider = int(np.argwhere(refused)[0][-1])
                 raise ReportError(provider, "the report cannot occur under any state of the model: refuse it")
 
     @property
@@ -116,9 +113,7 @@ class Round:
     @cached_property
     def peers_contradict(self) -> Any:
         """Where peers contradict each other, so that their data say nothing about anybody's (erratum E16)."""
-        if self.peers.min(initial=0.0) != -np.inf:
-            return np.zeros(self.peers.shape[:-1], dtype=bool)
-        return np.isneginf(self.evidence.log_evidence(self.peers))
+        return impossible(self.evidence, self.peers)
 
     def log_pmi(self) -> Array:
         """Log PMI of each own report with its peers; 0 where the peers contradict each other, whatever was reported."""

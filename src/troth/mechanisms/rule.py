@@ -81,7 +81,7 @@ class Rule(RuleDescription):
         weights
             Announced shares of the budget that cap each provider; equal by default.
         groups
-            One label per provider; none of a group is among another member's peers.
+            One label per provider; members of a group are never each other's peers.
         rows
             Numbers of rows, only where statistics do not say them.
         rng

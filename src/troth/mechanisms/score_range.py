@@ -117,7 +117,7 @@ def exact_range(model: Models, rows: Sequence[int], values: Bounds | None = None
 
 
 def clipped_range(model: Models, rows: Sequence[int], values: Bounds | None = None, *, low: float = -8.0) -> ScoreRange:
-    """Return a range whose low end is chosen: scores below it are raised to it, which no lie can use for more than ε.
+    """Return a range whose low end is chosen: scores below it are raised to it, and no lie gains more than ε from that.
 
     The clipped score is the log score of max(q, e^low·m), whose mass is at most 1 + e^low, so any lie gains at most
     ε = ln(1 + e^low) nats. In exchange the scale is short, and incentives are strong.
@@ -182,7 +182,7 @@ def situations(
     Parameters
     ----------
     groups
-        One label per provider; none of a group is among another member's peers.
+        One label per provider; members of a group are never each other's peers.
     peer_rows
         Rows that each provider has as a peer of others; their limits by default.
     panels
@@ -195,13 +195,10 @@ def situations(
     models = one_each(model, len(limits))
     labels = range(len(limits)) if groups is None else list(groups)
     as_peers = limits if peer_rows is None else _whole(peer_rows)
-    for what, given in (("models", models), ("group labels", labels), ("numbers of peers' rows", as_peers)):
+    for what, given in (("group labels", labels), ("numbers of peers' rows", as_peers)):
         if len(given) != len(limits):
             raise DataError(f"{len(given)} {what} for {len(limits)} row limits: give one each")
     crowd = Counter(zip(models, as_peers, strict=True))
-    if groups is None:
-        alone = dict.fromkeys(zip(models, limits, as_peers, strict=True))
-        return [(own, limit, _peers(crowd, Counter([(own, count)]), panels)) for own, limit, count in alone]
     members: dict[Any, Counter[tuple[Model, int]]] = {}
     for label, one, count in zip(labels, models, as_peers, strict=True):
         members.setdefault(label, Counter())[one, count] += 1

@@ -62,7 +62,7 @@ class SyntheticPeers(Rule):
     needs_seed = True
     constant_empty_share = True
     pools_peers = True
-    truthful_by = "Lemma 1 of Nguyen et al., linear in the drawn peers"
+    truthful_by = "Lemma 1 of Nguyen et al.; a mean over draws keeps the expectation"
     truthful_if = ", in expectation over draws whose seed providers do not know"
     symmetric = True
     term_labels: ClassVar[Mapping[str, str]] = {"drawn_peers": "term of the drawn peers", "peers": "term of the peers"}

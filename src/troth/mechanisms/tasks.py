@@ -1,6 +1,6 @@
 """Many small rounds: who reported what on which task, and everybody's share of each, all at once.
 
-Each task has a θ of its own and is a round of whoever worked on it. Its reports are settled by what peers reported on
+Each task has its own θ and is a round of whoever worked on it. Its reports are settled by what peers reported on
 the same task, so shares of different tasks do not touch each other, and a payment is a sum of shares.
 """
 

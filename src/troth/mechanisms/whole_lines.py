@@ -1,9 +1,8 @@
-"""Lines of all that peers could report, by its probability: for data of which there are finitely many."""
+"""Lines of everything that peers could report, by probability: for models with finitely many datasets."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from math import ceil, log, prod
+from math import log, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from troth.core.contract import (
     Model,
     Models,
     OrdersPeers,
-    has_independent_rows,
     one_each,
     shared_evidence,
 )
@@ -24,6 +22,7 @@ from troth.core.information import log_pmi
 from troth.mechanisms.decoys import Lines
 from troth.mechanisms.drawn_peers import BLOCK, distinct_designs
 from troth.mechanisms.line import on_grid, whole_line_score
+from troth.mechanisms.score_range import situations
 from troth.models.numerics.reports import count_reports, enumerate_reports
 
 if TYPE_CHECKING:
@@ -126,24 +125,12 @@ class WholeLines(Lines):
 
 def refuse_unlisted(model: Models, rows: Sequence[int], groups: Sequence[Any] | None, panels: int) -> None:
     """Refuse models and numbers of rows of which not all that peers could report can be tried."""
-    each_model = one_each(model, len(rows))
-    labels = list(range(len(rows))) if groups is None else list(groups)
-    evidence, sizes = shared_evidence(model), np.array(rows, dtype=np.float64)
-    total: defaultdict[Model, float] = defaultdict(float)
-    of_group: defaultdict[tuple[Model, Any], float] = defaultdict(float)
-    for each in dict.fromkeys(each_model):
+    evidence = shared_evidence(model)
+    for each in dict.fromkeys(one_each(model, len(rows))):
         _count(each, 1)
         _chances(evidence, *enumerate_reports(each, [1])[1:])
-    for each, label, size in zip(each_model, labels, sizes, strict=True):
-        weight = size if has_independent_rows(each) else log(_count(each, int(size)))
-        total[each] += weight
-        of_group[each, label] += weight
-    for label in dict.fromkeys(labels):
-        log_count = 0.0
-        for each, weight in total.items():
-            among = (weight - of_group[each, label]) / panels
-            log_count += log(_count(each, ceil(among))) if has_independent_rows(each) else among
-        if log_count > log(_MOST_OUTCOMES):
+    for _, _, peers in situations(model, rows, groups, panels=panels):
+        if sum(log(_count(each, size)) for each, size in peers) > log(_MOST_OUTCOMES):
             raise MissingCapabilityError(_TOO_MANY)
 
 

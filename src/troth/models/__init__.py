@@ -20,23 +20,23 @@ from troth.models.geometric import Geometric, NegativeBinomial
 from troth.models.labelled_candidates import LogisticCandidates, PoissonCandidates, SoftmaxCandidates
 from troth.models.labelled_rows import LogisticRegression, PoissonRegression, SoftmaxRegression
 from troth.models.latent_class import LatentClass
-from troth.models.linear_candidates import LinearCandidates
 from troth.models.linear_regression import LinearRegression, LinearRegressionUnknownNoise
 from troth.models.multivariate_normal import MultivariateNormal, MultivariateNormalUnknownCovariance
 from troth.models.normal import Normal, NormalUnknownVariance
 from troth.models.parameters import declared_parameters
 from troth.models.poisson import Poisson
 from troth.models.provider_normal import ProviderNormal
+from troth.models.regression_candidates import LinearCandidates
 from troth.models.reported_candidates import ReportedCandidates
-from troth.models.varying_labelled_rows import (
+from troth.models.varying_labels import VaryingBernoulli, VaryingCategorical
+from troth.models.varying_normal import VaryingNormal
+from troth.models.varying_poisson import VaryingPoisson
+from troth.models.varying_regression import (
+    VaryingLinearRegression,
     VaryingLogisticRegression,
     VaryingPoissonRegression,
     VaryingSoftmaxRegression,
 )
-from troth.models.varying_labels import VaryingBernoulli, VaryingCategorical
-from troth.models.varying_normal import VaryingNormal
-from troth.models.varying_poisson import VaryingPoisson
-from troth.models.varying_regression import VaryingLinearRegression
 
 F = TypeVar("F", bound=Family)
 

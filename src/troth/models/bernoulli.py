@@ -17,8 +17,7 @@ from troth.core.support import Support
 from troth.models.categorical import DirichletCounts
 from troth.models.family import Example, scalar_parameters
 from troth.models.first_guess import Column, FirstGuess
-from troth.models.fitting.free_parameters import FreeParameters, Positive
-from troth.models.fitting.moments import dirichlet_moments
+from troth.models.fitting.initial_parameters import FreeParameters, Positive, dirichlet_moments
 from troth.models.parameters import parameter, positive
 
 _ONE_BY_ONE = 2000  # counts at either end that are summed one by one

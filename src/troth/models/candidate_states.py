@@ -17,7 +17,7 @@ from troth.models.finite_states import FiniteStates, FittedStates
 from troth.models.parameters import parameter, probabilities
 
 FEATURES_UNKNOWN = (
-    "log-likelihoods do not say what features they are of, so nobody can see that peers have the same ones on days "
+    "log-likelihoods do not say which features they belong to, so nobody can see that peers have the same ones on days "
     "that are compared (erratum E10): declare exchangeable=True if providers cannot predict how features vary from day "
     "to day, or give each provider's features (with_features) where the model can"
 )
@@ -31,7 +31,7 @@ class CandidateStates(FiniteStates):
 
     state_word: ClassVar[str] = "candidate"
     assumption: ClassVar[str] = (
-        "θ is one of the candidates: what is proved is exact under that. The effective number of candidates that "
+        "θ is one of the candidates: if so, what is proved holds exactly. The effective number of candidates that "
         "reports leave says when they are too few"
     )
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from troth.core.contract import Array, ComparedDesign, Generator
+from troth.core.contract import Array, ComparedDesign, Generator, Mask
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.models.candidate_states import (
     FEATURES_UNKNOWN,
@@ -19,9 +18,9 @@ from troth.models.candidate_states import (
     refuse_other_draws,
     summed_log_likelihoods,
 )
-from troth.models.categorical import draw_codes
 from troth.models.features_at_hand import FeaturesAtHand
 from troth.models.numerics.designs import compare_rows_alone
+from troth.models.numerics.dispersed import draw_codes
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +148,7 @@ class Candidates(CandidateStates):
             raise ParameterError(f"features have shape {np.shape(features)}: give (row, feature), at least one feature")
         return FeaturesAtHand(self, features)
 
-    def _of_states(self, possible: NDArray[np.bool_]) -> dict[str, Any]:
+    def _of_states(self, possible: Mask) -> dict[str, Any]:
         states = np.flatnonzero(possible)
         log_likelihood, draw = self.log_likelihood, self.draw
         draw_of_state = None if draw is None else lambda rng, k, features: draw(rng, int(states[k]), features)

@@ -8,16 +8,15 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from troth.core.contract import Array, Extremes, Generator
+from troth.core.contract import Array, Extremes, Generator, Mask
 from troth.core.reductions import Counts, Reduction
 from troth.core.sensitivity import Peers, Sensitivity
 from troth.models.family import CompleteEvidence, Example, ReducesRows, Vector
 from troth.models.first_guess import Column, FirstGuess
-from troth.models.fitting.free_parameters import FreeParameters, Positive
-from troth.models.fitting.moments import dirichlet_moments
+from troth.models.fitting.initial_parameters import FreeParameters, Positive, dirichlet_moments
+from troth.models.numerics.dispersed import draw_codes, draw_counts
 from troth.models.numerics.extremes import dirichlet_extremes
 from troth.models.numerics.identification import dirichlet_sensitivity
 from troth.models.numerics.possible import none_negative
@@ -45,7 +44,7 @@ class DirichletCounts(CompleteEvidence, ReducesRows):
 
     possible_statistics: ClassVar[str] = "counts are at least 0"
 
-    def possible(self, statistics: Array, /) -> NDArray[np.bool_]:
+    def possible(self, statistics: Array, /) -> Mask:
         """Return where no count is negative."""
         return none_negative(np.asarray(statistics))
 
@@ -156,20 +155,3 @@ class Categorical(DirichletCounts):
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
         """Match how the days' shares of each code vary."""
         return {"alpha": Positive(dirichlet_moments(cls.__name__, summaries, reduction))}
-
-
-def draw_codes(rng: Generator, probabilities: Array, rows: int) -> Array:
-    """Draw codes by inversion, shape ``(..., rows)``."""
-    steps = np.cumsum(probabilities, axis=-1)[..., :-1]
-    uniform = rng.random((*probabilities.shape[:-1], rows)) * np.sum(probabilities, axis=-1)[..., None]
-    codes = np.zeros(uniform.shape)
-    for step in np.moveaxis(steps, -1, 0):
-        codes += uniform >= step[..., None]
-    return codes
-
-
-def draw_counts(rng: Generator, probabilities: Array, rows: Array) -> Array:
-    """Draw multinomial counts, with leading axes of both broadcast."""
-    shape = np.broadcast_shapes(probabilities.shape[:-1], rows.shape)
-    p = np.broadcast_to(probabilities, (*shape, probabilities.shape[-1]))
-    return np.asarray(rng.multinomial(np.broadcast_to(rows, shape).astype(np.int64), p), dtype=np.float64)

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from troth.core.contract import Array, Extremes, Generator
+from troth.core.contract import Array, Extremes, Generator, Mask
 from troth.core.sensitivity import Peers
 from troth.models.family import CompleteEvidence, ReducesRows
 from troth.models.numerics.extremes import count_ladder, ray_extremes
@@ -29,7 +28,7 @@ class CountAndSum(CompleteEvidence, ReducesRows):
 
     possible_statistics: ClassVar[str] = "values of at least 0 have no sum below 0"
 
-    def possible(self, statistics: Array, /) -> NDArray[np.bool_]:
+    def possible(self, statistics: Array, /) -> Mask:
         """Return where the sum is not negative."""
         return none_negative(np.asarray(statistics))
 

@@ -14,8 +14,7 @@ from troth.core.reductions import Reduction
 from troth.core.support import Support
 from troth.models.count_and_sum import CountAndSum
 from troth.models.family import LARGEST_DRAW, Example, scalar_parameters
-from troth.models.fitting.free_parameters import FreeParameters, Positive
-from troth.models.fitting.moments import day_moments, gamma_moments
+from troth.models.fitting.initial_parameters import FreeParameters, Positive, day_moments, gamma_moments
 from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.numerics.second_difference import gamma_log_pmi
 from troth.models.parameters import parameter, positive

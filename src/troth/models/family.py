@@ -9,18 +9,16 @@ from functools import cached_property
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from troth.core.contract import Array, Model
+from troth.core.contract import Array, Mask, Model
 from troth.core.declarations import Declarations
 from troth.core.errors import DataError, IncompatibleModelsError, ParameterError, UnboundedRangeError
-from troth.core.limits import MOST_ROWS
 from troth.core.past import History, PastTasks
 from troth.core.reductions import Moments, Reduction
 from troth.core.sensitivity import Peers, Price, Sensitivity, refuted_without_data, unproved
 from troth.core.support import Support
 from troth.models.fitting.fitted import Fitted, FittedPrior
-from troth.models.fitting.free_parameters import FreeParameters
+from troth.models.fitting.initial_parameters import FreeParameters
 from troth.models.fitting.marginal_likelihood import fit_prior
 from troth.models.numerics.possible import everywhere
 from troth.models.parameters import Kind, Parameter, declared_parameters
@@ -88,9 +86,6 @@ class Family(Declarations):
     rows_entry: ClassVar[int] = 0
     """Which number of a statistic is the number of rows."""
 
-    most_rows: ClassVar[int] = MOST_ROWS
-    """The most rows of a report, up to which log PMI keeps its digits."""
-
     def __post_init__(self) -> None:
         for parameter in declared_parameters(type(self)):
             parameter.check(self)
@@ -156,7 +151,7 @@ class Family(Declarations):
     possible_statistics: ClassVar[str] = ""
     """What holds of all statistics of data, in words; empty where nothing is known beside limits of their size."""
 
-    def possible(self, statistics: Array, /) -> NDArray[np.bool_]:
+    def possible(self, statistics: Array, /) -> Mask:
         """Return for each statistic whether some data can have it, up to rounding: unknown, unless the family says."""
         return everywhere(np.asarray(statistics))
 

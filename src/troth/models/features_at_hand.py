@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from troth.core.contract import Array, ComparedDesign, Generator, HasEvidenceCost, Model
+from troth.core.contract import Array, ComparedDesign, Generator, Model
+from troth.core.declarations import declared
 from troth.core.errors import DataError, MissingCapabilityError
 from troth.core.information import line_log_pmi, log_pmi
 from troth.core.support import Support
@@ -166,8 +167,7 @@ class KeptFeatures(FeaturesAtHand):
     @property
     def evidence_cost(self) -> int:
         """That of the regression, and of answers that are drawn row by row."""
-        of_model = self.model.evidence_cost if isinstance(self.model, HasEvidenceCost) else 1
-        return of_model + len(self.features) // _ROWS_OF_A_CLOSED_FORM
+        return declared(self.model).evidence_cost + len(self.features) // _ROWS_OF_A_CLOSED_FORM
 
     def plan(self, rows: Any, /) -> Array:
         """Return the design of the features at hand for reports with as many rows, or that of given features."""

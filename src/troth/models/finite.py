@@ -10,31 +10,30 @@ from math import comb
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from troth.core.contract import Array, Extremes, Forecast, Generator, Model
+from troth.core.contract import Array, Extremes, Forecast, Generator, Mask, Model
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.core.past import PastTasks
 from troth.core.reductions import Counts, Reduction
 from troth.core.sensitivity import Peers, Price, Sensitivity
-from troth.models.categorical import draw_codes, draw_counts
 from troth.models.family import Example, Matrix, Vector
 from troth.models.finite_states import FittedStates
 from troth.models.first_guess import FirstGuess
 from troth.models.numerics.collisions import log_same_sequence, log_same_type
 from troth.models.numerics.count_recovery import recover_counts
+from troth.models.numerics.dispersed import draw_codes, draw_counts
 from troth.models.numerics.extremes import unordered_datasets
 from troth.models.numerics.finite_extremes import can_contradict, finite_extremes, finite_extremes_of
-from troth.models.numerics.identification import compare_predictions
-from troth.models.numerics.possible import SLACK, none_above
-from troth.models.numerics.rank import (
+from troth.models.numerics.identification import (
     FULL_RANK,
+    compare_predictions,
     exact_linear_price,
     kruskal_rank,
     peer_cosines,
     squared_singular_value,
 )
+from troth.models.numerics.possible import SLACK, none_above
 from troth.models.parameters import flag, matrix, parameter, probabilities
 
 if TYPE_CHECKING:
@@ -188,7 +187,7 @@ class Finite(FittedStates):
 
     possible_statistics: ClassVar[str] = "log-likelihoods are sums of those of symbols"
 
-    def possible(self, statistics: Array, /) -> NDArray[np.bool_]:
+    def possible(self, statistics: Array, /) -> Mask:
         """Return where log-likelihoods can be sums of those of symbols.
 
         No sum exceeds 0 in a state under which no symbol does, and only states without some symbols are ruled out. If
@@ -373,7 +372,7 @@ class Finite(FittedStates):
         wrong = (1 - _RIGHT) / (labels - 1)
         table = [[round(_RIGHT if state == code else wrong, 12) for code in range(labels)] for state in range(labels)]
         meanings = {
-            "prior": "How often each class occurs, as you believed it before anybody answered.",
+            "prior": "How often each class occurs, as you expected before anybody answered.",
             "likelihood": "How an unknown worker answers: a line for each class, a column for each label.",
         }
         return FirstGuess({"prior": [round(1 / labels, 12)] * labels, "likelihood": table}, meanings=meanings)

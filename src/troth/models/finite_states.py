@@ -8,16 +8,15 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from troth.core.contract import Array, Generator
-from troth.core.errors import DataError, MissingCapabilityError, ParameterError
-from troth.core.past import History
+from troth.core.contract import Array, Generator, Mask
+from troth.core.errors import DataError, MissingCapabilityError
+from troth.core.past import History, statistics_of
 from troth.core.reductions import Reduction
-from troth.models.categorical import draw_codes
 from troth.models.family import CompleteEvidence, Family, ReducesRows, Vector
 from troth.models.fitting.fitted import FittedPrior
-from troth.models.fitting.state_weights import fit_state_weights
+from troth.models.fitting.marginal_likelihood import LEAST_DAYS, check_fixed
+from troth.models.numerics.dispersed import draw_codes
 from troth.models.numerics.log_sum_exp import log_sum_exp
 from troth.models.parameters import Kind
 
@@ -92,7 +91,7 @@ class FiniteStates(Family):
     by_state: ClassVar[tuple[str, ...]] = ()
     """The parameters beside the prior that have an entry for each state."""
 
-    def _of_states(self, possible: NDArray[np.bool_]) -> dict[str, Any]:
+    def _of_states(self, possible: Mask) -> dict[str, Any]:
         """Return the parameters beside the prior for the states that are still possible."""
         return {name: np.array(getattr(self, name))[possible] for name in self.by_state}
 
@@ -121,12 +120,50 @@ class FittedStates(CompleteEvidence, ReducesRows, FiniteStates):
     @classmethod
     def fit(cls, history: History, **given: Any) -> FittedPrior:
         """Fit the probabilities of the states to past days."""
-        for each in cls.parameters():
-            if each.name in cls.given_parameters and each.name not in given:
-                fitted = f"the probabilities of {cls.state_word}s are fitted"
-                raise ParameterError(f"{cls.__name__}: give {each.name}= ({each.meaning}); {fitted}")
+        check_fixed(cls, given)
         states = len(given[cls.given_parameters[0]])
-        return fit_state_weights(lambda prior: cls(prior=prior, **given), states, history)
+        present = np.asarray(history.present, dtype=bool).any(axis=1)
+        days = int(present.sum())
+        if days < LEAST_DAYS:
+            raise DataError(f"{days} days with reports: weights are fitted to at least {LEAST_DAYS}")
+        summaries = np.asarray(history.summaries)[present]
+        alike = cls(prior=np.full(states, 1 / states), **given)
+        t = statistics_of(alike, summaries, history.reduction).sum(axis=-2)[:, :states]
+        peak = t.max(axis=-1, keepdims=True)
+        if np.isneginf(peak).any():
+            day = int(np.flatnonzero(present)[int(np.argmax(np.isneginf(peak[:, 0])))])
+            raise DataError(f"day {history.days[day]}: no state could have produced these reports")
+        chance = np.exp(t - peak)
+        weights, total = _likeliest_weights(chance)
+        information = (chance / total[:, None]).T @ (chance / total[:, None])
+        across = np.linalg.svd(np.ones((1, states)))[2][1:]  # directions in which weights still sum to 1
+        covariance = across.T @ np.linalg.pinv(across @ information @ across.T) @ across
+        return FittedPrior(
+            cls(prior=weights, **given),
+            float((np.log(total) + peak[:, 0]).sum()),
+            {"prior": np.sqrt(np.maximum(np.diagonal(covariance), 0.0))},
+            days,
+            tuple(f"prior[{k}]" for k in np.flatnonzero(weights < 1e-9)),
+        )
+
+
+def _likeliest_weights(chance: Array) -> tuple[Array, Array]:
+    """Return the weights of states under which days ``(day, state)`` are likeliest, and how likely each then is.
+
+    By expectation and maximisation; the likelihood is concave in the weights.
+    """
+    weights = np.full(chance.shape[1], 1 / chance.shape[1])
+    previous = -np.inf
+    for _ in range(100_000):
+        joint = chance * weights
+        total = joint.sum(axis=1)
+        reached = float(np.log(total).sum())
+        weights = np.maximum((joint / total[:, None]).mean(axis=0), 1e-12)
+        weights /= weights.sum()
+        if reached - previous < 1e-10 * len(chance):
+            break
+        previous = reached
+    return weights, total
 
 
 def _less_greatest(t: Array) -> Array:

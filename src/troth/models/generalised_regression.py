@@ -8,9 +8,8 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from troth.core.contract import Array, Generator
+from troth.core.contract import Array, Generator, Mask
 from troth.core.errors import DataError, ParameterError
 from troth.core.reductions import Expansion, Reduction
 from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
@@ -18,7 +17,7 @@ from troth.models.answered_rows import AnsweredRows, draw_features, planned_feat
 from troth.models.family import Matrix, Vector, moments
 from troth.models.features_at_hand import KeptFeatures
 from troth.models.first_guess import Column, FirstGuess, answers_of, standardised
-from troth.models.fitting.free_parameters import FreeParameters, Positive, Real
+from troth.models.fitting.initial_parameters import FreeParameters, Positive, Real
 from troth.models.fitting.modes import fit_at_modes
 from troth.models.linear_regression import KnownNoiseRegression
 from troth.models.numerics.possible import are_products
@@ -53,7 +52,7 @@ class ExpandedRegression(AnsweredRows, Regression):
     limit_measured: ClassVar[str] = "the page “Labelled rows: how good the expansion is”"
     approximation: ClassVar[str] = (
         "the likelihood is expanded at a public point, which is exact in the limit of many rows; decoys are drawn from "
-        "that normal limit for providers of whom there are statistics alone, without features"
+        "that normal limit for providers of whom only statistics are known, without features"
     )
 
     def __post_init__(self) -> None:
@@ -323,7 +322,7 @@ class GeneralisedRegression(ExpandedRegression, KnownNoiseRegression):
         "the matrix of curvatures has no negative eigenvalue, and no higher rank than rows allow"
     )
 
-    def possible(self, statistics: Array, /) -> NDArray[np.bool_]:
+    def possible(self, statistics: Array, /) -> Mask:
         """Return where H is the curvature of as many rows."""
         t = np.asarray(statistics, dtype=np.float64)
         return are_products(self._gram(t), self.rows(t) * self._classes)

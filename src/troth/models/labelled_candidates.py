@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from troth.core.contract import Array, ComparedDesign, Generator
+from troth.core.contract import Array, ComparedDesign, Generator, Indexes, Mask
 from troth.core.errors import ParameterError
 from troth.core.reductions.expansions import Expansions
 from troth.models.answered_rows import AnsweredRows, OfCounts, OfLabels, OfYesNo, root_of_curvature
@@ -52,7 +51,7 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
             )
 
     @property
-    def evidence_cost(self) -> int:
+    def evidence_cost(self) -> int:  # type: ignore[override]
         """Draws of fresh log-likelihoods copy the curvature under every candidate."""
         return 1 + self.reduction.width // 40
 
@@ -90,7 +89,7 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
         "no log-likelihood of a label exceeds 0, slopes are finite, and curvatures have no negative eigenvalue"
     )
 
-    def possible(self, statistics: Array, /) -> NDArray[np.bool_]:
+    def possible(self, statistics: Array, /) -> Mask:
         """Return where no log-likelihood exceeds the largest of an answer, and curvatures are sums of products."""
         likelihoods, _, _, halves = self._unpack(statistics)
         finite = np.asarray(np.isfinite(np.asarray(statistics)[..., len(self._points) :]).all(axis=-1))
@@ -143,7 +142,7 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
         shape = (*leading, curvatures.shape[-1])
         return self._pack(t, np.broadcast_to(rows, (*leading, 1)), slopes, np.broadcast_to(curvatures, shape))
 
-    def _draw_answers(self, rng: Generator, chosen: NDArray[np.intp], z: Array) -> Array:
+    def _draw_answers(self, rng: Generator, chosen: Indexes, z: Array) -> Array:
         return self._answer.draw(rng, self._predictors(self._points[chosen], z))
 
     @classmethod
@@ -183,7 +182,7 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
                 )
 
 
-def _of_chosen(by_candidate: Array, chosen: NDArray[np.intp]) -> Array:
+def _of_chosen(by_candidate: Array, chosen: Indexes) -> Array:
     """Return the entries of one candidate, ``(..., number…)`` of ``(..., candidate, number…)``."""
     after = by_candidate.ndim - chosen.ndim - 1
     index = chosen.reshape(*chosen.shape, *[1] * (after + 1))

@@ -33,7 +33,7 @@ class LogisticRegression(OfYesNo, GeneralisedRegression):
     array([0.5, 0. , 0. , 2. , 0. , 2. , 0. , 2. ])
     """
 
-    description: ClassVar[str] = "a yes or no explained by numbers"
+    description: ClassVar[str] = "yes or no, explained by numbers"
     example: ClassVar[Example] = Example("who is readmitted", ("age", "stay"), "hospital", target="readmitted")
 
 
@@ -65,7 +65,7 @@ class SoftmaxRegression(OfLabels, GeneralisedRegression):
     )
     classes: int = field(metadata=parameter("how many labels there are", Whole(2), 3))
 
-    description: ClassVar[str] = "a label of several explained by numbers"
+    description: ClassVar[str] = "one of several labels, explained by numbers"
     example: ClassVar[Example] = Example("which crop grows", ("rain", "height"), "farm", target="crop", seed=20201207)
 
 

@@ -10,10 +10,9 @@ from math import comb
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from troth.core.contract import Array, Extremes, Forecast, Generator
+from troth.core.contract import Array, Extremes, Forecast, Generator, Mask
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.core.past import History
 from troth.core.reductions import Counts, Moments, Reduction
@@ -25,6 +24,7 @@ from troth.models.fitting.day_types.fit import Watch, fit_day_types
 from troth.models.fitting.day_types.fitted import FittedDayTypes
 from troth.models.fitting.day_types.outcomes import outcome_of
 from troth.models.numerics.collisions import log_same_dispersed
+from troth.models.numerics.count_recovery import log_orders
 from troth.models.numerics.day_types import day_type_cosines, log_likelihood_ratios, widest_spread
 from troth.models.numerics.dispersed import (
     LABELS,
@@ -41,10 +41,8 @@ from troth.models.numerics.dispersed import (
 )
 from troth.models.numerics.extremes import unordered_datasets
 from troth.models.numerics.finite_extremes import finite_extremes_of
-from troth.models.numerics.identification import compare_predictions
+from troth.models.numerics.identification import FULL_RANK, compare_predictions
 from troth.models.numerics.possible import none_above
-from troth.models.numerics.rank import FULL_RANK
-from troth.models.numerics.row_orders import log_orders
 from troth.models.parameters import (
     Kind,
     Whole,
@@ -197,7 +195,7 @@ class LatentClass(ReducesRows, FiniteStates):
 
     possible_statistics: ClassVar[str] = "log-likelihoods, or what they are below the greatest, are not above 0"
 
-    def possible(self, statistics: Array, /) -> NDArray[np.bool_]:
+    def possible(self, statistics: Array, /) -> Mask:
         """Return where no log-likelihood exceeds 0."""
         return none_above(np.asarray(statistics, dtype=np.float64))
 

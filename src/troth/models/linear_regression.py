@@ -18,8 +18,7 @@ from troth.core.contract import Array, Generator
 from troth.core.reductions import Reduction
 from troth.core.sensitivity import Peers, Sensitivity
 from troth.models.family import Example
-from troth.models.fitting.free_parameters import FreeParameters, Positive, PositiveDefinite, Real
-from troth.models.fitting.moments import regression_moments, regression_parameters
+from troth.models.fitting.initial_parameters import FreeParameters, Positive, PositiveDefinite, Real, regression_moments
 from troth.models.normal import draw_variance, unknown_variance_log_pmi
 from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.parameters import parameter, positive
@@ -47,8 +46,8 @@ class KnownNoiseRegression(Regression):
         """Log PMI with quadratic forms that do not cancel, three factorisations at most."""
 
         def kernel(own: Array, peers: Array, both: Array) -> Array:
-            information = self._information(own, peers, both, self._unit**2, None)
-            return np.asarray(0.5 * information.determinant - information.W)
+            W, determinant, *_ = self._information(own, peers, both, self._unit**2, None)
+            return np.asarray(0.5 * determinant - W)
 
         return self._in_chunks(kernel, own, peers, both)
 
@@ -150,7 +149,12 @@ class LinearRegression(ReferenceNoise, KnownNoiseRegression):
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
         """Take the coefficients of all days together, which vary by what moves answers by one noise."""
-        return regression_parameters(summaries, reduction)
+        start = regression_moments(summaries, reduction)
+        return {
+            "mean": Real(start.mean, start.scale),
+            "precision": PositiveDefinite(1 / start.scale),
+            "noise": Positive(start.noise),
+        }
 
 
 @dataclass(frozen=True)
@@ -172,7 +176,7 @@ class LinearRegressionUnknownNoise(Regression):
 
     description: ClassVar[str] = "a number explained by others, unknown noise"
     example: ClassVar[Example] = Example(
-        "what a dose and age do to a response that scatters we do not know how much",
+        "what a dose and age do to a response whose scatter is unknown",
         ("dose", "age"),
         "clinic",
         target="response",
@@ -200,10 +204,10 @@ class LinearRegressionUnknownNoise(Regression):
         """Log PMI in a form that keeps its digits at any number of rows."""
 
         def kernel(own: Array, peers: Array, both: Array) -> Array:
-            W, determinant, *rates = self._information(own, peers, both, 1.0, self.scale)
+            W, determinant, own_rate, peers_rate = self._information(own, peers, both, 1.0, self.scale)
             prior = np.array([self.shape]), np.array([self.scale])
             A1, A2, AT = (self.shape + t[:, -1] / 2 for t in (own, peers, both))
-            return unknown_variance_log_pmi(W, determinant, prior, (A1, rates[0]), (A2, rates[1]), AT)
+            return unknown_variance_log_pmi(W, determinant, prior, (A1, own_rate), (A2, peers_rate), AT)
 
         return self._in_chunks(kernel, own, peers, both)
 

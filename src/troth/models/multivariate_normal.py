@@ -1,4 +1,4 @@
-"""Measurements of several things at once: a multivariate normal, with known covariance or with none known."""
+"""Measurements of several things at once: a multivariate normal, with known or unknown covariance."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import multigammaln, psi
 
-from troth.core.contract import Array, Generator, Model
+from troth.core.contract import Array, Generator, Mask, Model
 from troth.core.errors import DataError, ParameterError
 from troth.core.reductions import Moments, Reduction
 from troth.models.family import Example, Family, Matrix, ReducesRows, Vector
 from troth.models.first_guess import Column, FirstGuess
-from troth.models.fitting.free_parameters import FreeParameters, Positive, PositiveDefinite, Real
-from troth.models.fitting.moments import day_moments
+from troth.models.fitting.initial_parameters import FreeParameters, Positive, PositiveDefinite, Real, day_moments
 from troth.models.normal import Normal, normal_log_pmi
 from troth.models.numerics.possible import are_products
 from troth.models.numerics.predictive import log_gamma_excess
@@ -49,7 +47,7 @@ class NormalVectors(ReducesRows):
         "the matrix of n, sums and products has no negative eigenvalue, and no higher rank than there are rows"
     )
 
-    def possible(self, statistics: Array, /) -> NDArray[np.bool_]:
+    def possible(self, statistics: Array, /) -> Mask:
         """Return where n, sums and products are those of rows (1, x − mean)."""
         t, d = np.asarray(statistics, dtype=np.float64), len(self.mean)
         matrix = np.empty((*t.shape[:-1], d + 1, d + 1))

@@ -9,16 +9,14 @@ from math import floor, log10
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from troth.core.contract import Array, Extremes, Generator
+from troth.core.contract import Array, Extremes, Generator, Mask
 from troth.core.reductions import Moments, Reduction
 from troth.core.sensitivity import Peers
 from troth.models.family import LARGEST_DRAW, Example, ReducesRows, scalar_parameters
 from troth.models.first_guess import Column, FirstGuess, rough
-from troth.models.fitting.free_parameters import FreeParameters, Positive, Real
-from troth.models.fitting.moments import day_moments, normal_parameters
+from troth.models.fitting.initial_parameters import FreeParameters, Positive, Real, day_moments, normal_parameters
 from troth.models.numerics.dispersed import dispersed_mean_log_density, moments_around
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.normal_extremes import Side, normal_extremes
@@ -234,7 +232,7 @@ class NormalUnknownVariance(ReducesRows):
 
     possible_statistics: ClassVar[str] = "n·Σx² is at least (Σx)², and equal to it for one row"
 
-    def possible(self, statistics: Array, /) -> NDArray[np.bool_]:
+    def possible(self, statistics: Array, /) -> Mask:
         """Return where n·Σx² ≥ (Σx)², which is an equality for one row."""
         n, total, squares = np.moveaxis(np.asarray(statistics, dtype=np.float64), -1, 0)
         least, most = total * total, n * squares

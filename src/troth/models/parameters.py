@@ -150,7 +150,7 @@ class Numbers(Kind):
     @property
     def hint(self) -> str:
         """How a form says that they are written."""
-        return "rows with semicolons" if self.wide else "numbers with commas"
+        return "rows separated by semicolons" if self.wide else "numbers separated by commas"
 
     @property
     def wide(self) -> bool:

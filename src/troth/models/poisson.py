@@ -15,8 +15,7 @@ from troth.core.support import Support
 from troth.models.count_and_sum import CountAndSum, draw_poisson
 from troth.models.family import Example, scalar_parameters
 from troth.models.first_guess import Column, FirstGuess, is_whole, rough, unlike_counts
-from troth.models.fitting.free_parameters import FreeParameters, Positive
-from troth.models.fitting.moments import day_moments
+from troth.models.fitting.initial_parameters import FreeParameters, Positive, day_moments
 from troth.models.numerics.predictive import LARGEST_SUM, log_gamma_excess
 from troth.models.numerics.second_difference import gamma_log_pmi
 from troth.models.parameters import parameter, positive

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from troth.core.contract import Array, Extremes, Generator
+from troth.core.contract import Array, Extremes, Generator, Mask
 from troth.core.past import History
 from troth.core.reductions import Reduction
 from troth.core.sensitivity import Peers
@@ -87,7 +86,7 @@ class ProviderNormal(NormalMean):
 
     possible_statistics: ClassVar[str] = "a precision is at least 0 and below 1/dispersion²"
 
-    def possible(self, statistics: Array, /) -> NDArray[np.bool_]:
+    def possible(self, statistics: Array, /) -> Mask:
         """Return where some number of rows has the precision."""
         w = np.asarray(statistics, dtype=np.float64)[..., 0]
         return np.asarray((w >= 0) & (w * self.dispersion**2 <= 1 + SLACK))

@@ -8,10 +8,9 @@ from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from troth.core.blocks import for_each_chunk
-from troth.core.contract import Array, ComparedDesign, Generator
+from troth.core.contract import Array, ComparedDesign, Generator, Mask
 from troth.core.errors import DataError
 from troth.core.reductions import Moments, Reduction
 from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
@@ -37,15 +36,6 @@ class Posterior(NamedTuple):
     whitened: Array
     log_determinant: Array
     residual: Array
-
-
-class Differences(NamedTuple):
-    """W, minus half the second difference of hᵀΛ⁻¹h; minus that of ln det Λ; the posterior rates of own and peers."""
-
-    W: Array
-    determinant: Array
-    own_rate: Array
-    peers_rate: Array
 
 
 @dataclass(frozen=True)
@@ -134,7 +124,7 @@ class Regression(ReducesRows):
         "the products of features and answers have no negative eigenvalue, and no higher rank than there are rows"
     )
 
-    def possible(self, statistics: Array, /) -> NDArray[np.bool_]:
+    def possible(self, statistics: Array, /) -> Mask:
         """Return where ZᵀZ, Zᵀr and rᵀr are products of as many rows (z, r)."""
         t, d = np.asarray(statistics, dtype=np.float64), len(self.mean)
         matrix = np.empty((*t.shape[:-1], d + 1, d + 1))
@@ -203,8 +193,10 @@ class Regression(ReducesRows):
         precision = root.T @ gram @ root / unit[..., None]
         return 0.5 * (precision + np.swapaxes(precision, -1, -2)), product @ root / unit
 
-    def _information(self, own: Array, peers: Array, both: Array, unit: float, scale: float | None) -> Differences:
-        """Second differences of hᵀΛ⁻¹h and of the log-determinant, and the squared residuals of each side around μ_T.
+    def _information(
+        self, own: Array, peers: Array, both: Array, unit: float, scale: float | None
+    ) -> tuple[Array, ...]:
+        """W, minus half the second difference of hᵀΛ⁻¹h; minus that of ln det Λ; the posterior rates of own and peers.
 
         With r = h − Λμ_T, W = ½(r₁ᵀΛ₁⁻¹r₁ + r₂ᵀΛ₂⁻¹r₂ − μ_TᵀPμ_T) is stationary in μ_T, and c − hᵀΛ⁻¹h is
         (c − μᵀh − μᵀ(h − Gμ) + μᵀPμ) − rᵀΛ⁻¹r: what cancels, cancels in residuals that are formed exactly. Where the
@@ -231,11 +223,9 @@ class Regression(ReducesRows):
         W = 0.5 * ((distances[0] - anchor) + distances[1]) / unit
         prior_log_determinant = 2 * np.log(np.diagonal(np.sqrt(unit) * self._prior_root)).sum()
         determinant = (one.log_determinant - prior_log_determinant) - (joint.log_determinant - two.log_determinant)
-        return Differences(W, determinant, one.residual / 2, two.residual / 2)
+        return W, determinant, one.residual / 2, two.residual / 2
 
-    def _corner(
-        self, scale: float | None, t: Array, mean: Array, near: Array, anchor: Array
-    ) -> tuple[Array, NDArray[np.bool_]]:
+    def _corner(self, scale: float | None, t: Array, mean: Array, near: Array, anchor: Array) -> tuple[Array, Mask]:
         """Corner of the augmented matrix, and whether it is taken around 0; with known noise it does not matter."""
         if scale is None:
             return np.array(ABOVE_ANY_FIT), np.array(False)
@@ -345,7 +335,7 @@ class Regression(ReducesRows):
         return Sensitivity("undecided", "peers' answers may not separate noise from coefficients")
 
 
-def _root_and_rank(matrix: Array) -> tuple[Array, NDArray[np.bool_]]:
+def _root_and_rank(matrix: Array) -> tuple[Array, Mask]:
     """Return F with FFᵀ = matrix, and which of its columns are not zero: Cholesky where safe, else eigenvalues."""
     safe = _smallest_pivot(matrix) > _SAFE_PIVOT**2
     root, positive = np.empty_like(matrix), np.ones(matrix.shape[:-1], dtype=bool)

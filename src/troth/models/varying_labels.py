@@ -7,25 +7,23 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln, xlogy
 
-from troth.core.contract import Array, Extremes, Generator
+from troth.core.contract import Array, Extremes, Generator, Mask
 from troth.core.reductions import Counts, Reduction
 from troth.core.sensitivity import Peers, Sensitivity
 from troth.models.bernoulli import Bernoulli
-from troth.models.categorical import Categorical, draw_codes
+from troth.models.categorical import Categorical
 from troth.models.family import CompleteEvidence, Example, Vector
-from troth.models.fitting.free_parameters import FreeParameters, Positive
-from troth.models.fitting.moments import dirichlet_moments
+from troth.models.fitting.initial_parameters import FreeParameters, Positive, dirichlet_moments
 from troth.models.numerics.beta_binomial import draw_rate, log_evidence, summarise_report
-from troth.models.numerics.dispersed import draw_dirichlet
+from troth.models.numerics.dispersed import draw_codes, draw_dirichlet
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.identification import compare_log_pmi
 from troth.models.numerics.possible import none_negative
 from troth.models.numerics.spread_grid import ALIKE
 from troth.models.parameters import parameter, positive, pseudo_counts
-from troth.models.spread import VaryingProviders, how_far
+from troth.models.varying_providers import VaryingProviders, how_far
 
 _MARGIN = 0.01  # nats that the greatest log PMI may exceed what was found on a ladder of counts
 
@@ -81,7 +79,7 @@ class VaryingLabels(CompleteEvidence, VaryingProviders):
         t = np.asarray(statistics, dtype=np.float64)
         return np.asarray(t[..., 0] + t[..., 1])
 
-    def _recomputed(self, statistics: Array) -> tuple[Array, NDArray[np.bool_]]:
+    def _recomputed(self, statistics: Array) -> tuple[Array, Mask]:
         questions = self._by_question(statistics)
         counts = np.stack([*(t[..., 0] for t in questions), questions[-1][..., 1]], axis=-1)
         return self.from_summary(np.maximum(counts, 0.0)), none_negative(counts)
@@ -197,7 +195,7 @@ class VaryingBernoulli(VaryingLabels):
     differ: str = field(default="any", metadata=how_far("a correlation of up to 0.9 between a provider's rows"))
 
     description: ClassVar[str] = "yes or no, from providers that differ"
-    example: ClassVar[Example] = Example("did the patient improve?", ("improved",), "clinic")
+    example: ClassVar[Example] = Bernoulli.example
     theta: ClassVar[tuple[str, ...]] = ("rate of {column}", "spread of providers' rates")
     _value_word = "value"
 
@@ -248,9 +246,7 @@ class VaryingCategorical(VaryingLabels):
     differ: str = field(default="any", metadata=how_far("a correlation of up to 0.9 between a provider's rows"))
 
     description: ClassVar[str] = "one of several labels, from providers that differ"
-    example: ClassVar[Example] = Example(
-        "how annotators label pictures", ("label",), "annotator", labels=("cat", "dog", "other")
-    )
+    example: ClassVar[Example] = Categorical.example
 
     suits = Categorical.suits
     first_guess = Categorical.first_guess

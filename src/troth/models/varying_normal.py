@@ -7,22 +7,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from troth.core.contract import Array, Extremes, Generator
+from troth.core.contract import Array, Extremes, Generator, Mask
 from troth.core.reductions import Moments, Reduction
 from troth.core.sensitivity import Peers
 from troth.models.family import Example
 from troth.models.first_guess import Column, FirstGuess
-from troth.models.fitting.free_parameters import FreeParameters
-from troth.models.fitting.moments import normal_parameters
+from troth.models.fitting.initial_parameters import FreeParameters, normal_parameters
 from troth.models.normal import Normal
 from troth.models.numerics.dispersed import moments_around
 from troth.models.numerics.possible import SLACK
 from troth.models.numerics.spread_grid import ALIKE
 from troth.models.parameters import number, parameter, positive
-from troth.models.random_effects import BORROWED_ROWS, RandomEffects
-from troth.models.spread import how_far
+from troth.models.varying_providers import BORROWED_ROWS, RandomEffects, how_far
 
 
 @dataclass(frozen=True)
@@ -61,7 +58,7 @@ class VaryingNormal(RandomEffects):
     differ: str = field(default="any", metadata=how_far("up to thirty times the noise"))
 
     description: ClassVar[str] = "numbers, from providers that differ"
-    example: ClassVar[Example] = Example("a price that shops report", ("price",), "shop", values=(0, 200))
+    example: ClassVar[Example] = Normal.example
     theta: ClassVar[tuple[str, ...]] = ("mean of {column}", "spread of providers' means")
     smallest_spread: ClassVar[float] = 0.1
     largest_spread: ClassVar[float] = 30.0
@@ -103,7 +100,7 @@ class VaryingNormal(RandomEffects):
         t = self._integrated(s[..., 0], unit[..., None, None], (unit * average / self.scale)[..., None])
         return self._limited(t, s)
 
-    def _recomputed(self, statistics: Array) -> tuple[Array, NDArray[np.bool_]]:
+    def _recomputed(self, statistics: Array) -> tuple[Array, Mask]:
         recomputed, valid = super()._recomputed(statistics)
         rows, precision = statistics[..., 0], self.design(statistics)[..., 1]
         return recomputed, valid & (precision <= self._precision(rows, np.zeros(())) * self.scale**2 * (1 + SLACK))

@@ -7,24 +7,22 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln, xlogy
 
-from troth.core.contract import Array, Extremes, Generator
+from troth.core.contract import Array, Extremes, Generator, Mask
 from troth.core.reductions import Reduction
 from troth.core.sensitivity import Peers
 from troth.core.support import Support
 from troth.models.count_and_sum import draw_poisson
 from troth.models.family import CompleteEvidence, Example
 from troth.models.first_guess import Column, FirstGuess, looks_like_counts, rough
-from troth.models.fitting.free_parameters import FreeParameters, Positive
-from troth.models.fitting.moments import day_moments
+from troth.models.fitting.initial_parameters import FreeParameters, Positive, day_moments
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.gamma_poisson import draw_mean, log_evidence, summarise_counts
 from troth.models.numerics.possible import none_negative
 from troth.models.numerics.spread_grid import ALIKE
 from troth.models.parameters import parameter, positive
-from troth.models.spread import VaryingProviders, how_far
+from troth.models.varying_providers import VaryingProviders, how_far
 
 _MARGIN = 0.01  # nats that the greatest log PMI may exceed what was found on a ladder of counts
 _LARGEST_RATE = 1e15
@@ -90,7 +88,7 @@ class VaryingPoisson(CompleteEvidence, VaryingProviders):
         s = np.asarray(summary, dtype=np.float64)
         return summarise_counts(s[..., 0], s[..., 1], self.mean, self._spreads)
 
-    def _recomputed(self, statistics: Array) -> tuple[Array, NDArray[np.bool_]]:
+    def _recomputed(self, statistics: Array) -> tuple[Array, Mask]:
         sums = statistics[..., :2]
         return self.from_summary(np.maximum(sums, 0.0)), none_negative(sums)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ASSUMED = (
     "given what is to be learned, providers' datasets are independent: copies and shared errors break this",
-    "the prior and the likelihood are right: a poor fit weakens the guarantee by as much as it misleads the honest",
+    "the prior and likelihood are right: a poor fit weakens the guarantee by as much as it misleads honest providers",
     "each provider sends one dataset and knows only its own; related accounts are declared as groups",
     "rows are exchangeable given what is to be learned, and nobody chooses their number by looking at the data",
 )

@@ -70,17 +70,17 @@ def pay(
     model
         One of `troth.models`, or a custom model.
     rule
-        A rule or its name; by default the one that `troth init` writes, with the options for as many reports.
+        A rule or its name; by default the one that `troth init` writes, with its options for this number of reports.
     provider, day
         The columns of providers' names and of days. Files without a provider column are named after their providers.
     budget
         A decimal string such as ``"1000.00"``: for the campaign, or for each day of a table with days unless
         ``terms`` say how many days share it.
     task, price
-        The column of tasks, where each is a round and all are settled together, and the most for one report on one,
-        such as ``"0.05"``; without a price the reports share the budget evenly, made-up ones too.
+        The column of tasks, where each is a round and all are settled together, and the most that a report on a task
+        can earn, such as ``"0.05"``; without a price the reports share the budget evenly, made-up ones too.
     columns
-        What the model reads: by default all other columns, of which a regression explains the last.
+        What the model reads: by default all other columns; a regression explains the last of them.
     public
         Rows that everybody knows, as a table of any kind with the same columns: they belong to everybody's prior, and
         a copy of them earns no more than an empty report. With the column of days, each day has its own; a column of
@@ -94,7 +94,7 @@ def pay(
     ledger
         A file to continue or to begin; nobody who is in it is paid twice. Without one nothing is written.
     final
-        Whether the last day is the last: then it is paid too. By default it is, unless a ledger is continued.
+        Whether no day follows the last one: then it is paid too. By default it is, unless a ledger is continued.
     beacon
         The value of the public beacon that the terms name, published after all reports were in.
     watch
@@ -218,16 +218,16 @@ def verify(
     Parameters
     ----------
     head
-        The hash of the last line, as noted earlier: then a ledger that was cut off and closed anew is found too.
+        The hash of the last line, as noted earlier: then a ledger that was cut off and closed again is detected too.
     model, rule
         The custom model and rule that it was paid with, if there were any.
     file
-        The file of shares of a ledger of tasks that is not read from a path, beside which it lies.
+        The file of shares, for a ledger of tasks that is not read from a path with that file beside it.
 
     Raises
     ------
     LedgerError
-        At the first line that is not as it was, or not what the reports, the terms and the seed make it.
+        At the first line that was changed, or that is not what the reports, the terms and the seed make it.
     """
     book = ledger if isinstance(ledger, Ledger) else read_ledger(ledger)
     place = "ledger" if isinstance(ledger, Ledger) else Path(ledger).name
@@ -331,7 +331,7 @@ def _paid_before(
         raise LedgerError(f"{path}: the ledger is not one of tasks")
     paid_under = campaign_of(book, path.name)
     if paid_under.digest != campaign.digest:
-        raise LedgerError(f"{path}: the ledger is of other terms; settle further tasks with a ledger of their own")
+        raise LedgerError(f"{path}: the ledger is of other terms; settle further tasks with a separate ledger")
     if book.of("round")[0]["root"] != reports_digest(reports, public):
         raise DataError(
             f"{path}: these tasks are not those that were paid: restore the data; or, for further tasks, leave out "

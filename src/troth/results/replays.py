@@ -177,10 +177,10 @@ def _some_rows(reduction: Reduction, report: Report, rows: int, rng: np.random.G
 
 def _replaced(campaign: Campaign, stage: Scene, summaries: Mapping[str, Array | None]) -> Array:
     """Return everybody's statistics, those of some replaced by the statistics of other summaries."""
-    own = stage.round.statistics.copy()
-    for model, places in stage.paid_by_model:
-        able = [place for place in places if summaries[stage.names[place]] is not None]
-        if able:
-            at: Any = (*stage.index, able)
-            own[at] = campaign.statistics(model, np.array([summaries[stage.names[place]] for place in able]))
+    own, model = stage.round.statistics.copy(), stage.round.model
+    others = {place: other for place in stage.paid if (other := summaries[stage.names[place]]) is not None}
+    if others:
+        models = model if isinstance(model, Model) else [model[place] for place in others]
+        at: Any = (*stage.index, list(others))
+        own[at] = campaign.statistics_of(models, list(others.values()))
     return own

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from troth.core.contract import Array, Model
     from troth.core.effective_candidates import EffectiveCandidates
     from troth.data import Day, Report
-    from troth.mechanisms import Rule
     from troth.results.pictures import Picture
     from troth.results.verdict import Verdict
 
@@ -268,16 +267,11 @@ class Result:
 
     def verify(self) -> Result:
         """Recompute every payment from the ledger, or raise at the first that differs."""
-        check_ledger(self.ledger, model=self._own_model, rule=self._own_rule)
+        model, rule = self.campaign.model, self.campaign.rule
+        custom_model = None if "family" in self.campaign.plain.get("model", {}) else model
+        custom_rule = None if rule.to_settings() is not None else rule
+        check_ledger(self.ledger, model=custom_model, rule=custom_rule)
         return self
-
-    @property
-    def _own_model(self) -> Any:
-        return None if "family" in self.campaign.plain.get("model", {}) else self.campaign.model
-
-    @property
-    def _own_rule(self) -> Rule | None:
-        return None if self.campaign.rule.to_settings() is not None else self.campaign.rule
 
     def write_ledger(self, path: str | Path) -> Path:
         """Write the ledger, in one piece; only its owner can read a new one, because it has everybody's statistics."""

@@ -122,7 +122,7 @@ def answers_of(result: TaskResult) -> Answers:
     """Count the answers to each task."""
     tasks = result.shares.column("task").combine_chunks().dictionary_encode()
     known = counted_labels(result.campaign.model.reduction)  # type: ignore[attr-defined]
-    labels = [] if known is None else list(result.campaign.categories or map(str, range(known)))
+    labels = [] if known is None else result.campaign.label_names(known)
     answers = Answers(
         tasks.dictionary, tasks.indices.to_numpy(), labels, np.zeros((len(tasks.dictionary), len(labels)))
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from troth.campaigns.ledger import Ledger, LedgerError, write_whole
-from troth.campaigns.task_checks import check_task_campaign
+from troth.campaigns.task_checks import check_reports
 from troth.campaigns.task_data import read_file, read_shares
 from troth.campaigns.tasks import has_tasks
 from troth.campaigns.verify import check_tasks
@@ -101,8 +101,8 @@ class TaskResult(Result):
         notes = []
         if self.campaign.guessed:
             notes.append(
-                "the prior was guessed from the data that are paid, so that these decide on what pays them: replace it "
-                "by what you knew before anybody answered, and remove [model] guessed"
+                "the prior was guessed from the data that are paid, so these influence their own pay: replace it with "
+                "what you knew before anybody answered, and remove [model] guessed"
             )
         if public is not None:
             extra = len(set(public.tasks) - set(reports.tasks))
@@ -112,7 +112,7 @@ class TaskResult(Result):
                 notes.append(f"{extra:,} of {len(public.tasks):,} public guesses are for tasks that nobody worked on")
             if PUBLIC not in self.campaign.provider_models:
                 notes.append(
-                    "the public guess has no likelihood of its own and is taken to be as good as an unknown worker: "
+                    "the terms give no likelihood for the public guess, so it counts as an unknown worker: "
                     f'say how good it is as [model.providers."{PUBLIC}"]'
                 )
         if self.payments and not self.paid:
@@ -120,19 +120,19 @@ class TaskResult(Result):
         if odd := [payment.provider for payment in self.payments if in_csv(payment.provider) != payment.provider]:
             notes.append(
                 f"a spreadsheet would take {counted(len(odd), 'name')} such as {odd[0]!r} for a formula, so a CSV has "
-                "an apostrophe before it: remove that for a platform on which somebody is really called so"
+                "an apostrophe before it: remove that for a platform on which somebody really has this name"
             )
         if alike := names_alike(reports.tasks):
             pairs = f"{counted(len(alike), 'pair')} of tasks differ" if len(alike) > 1 else "two tasks differ"
             one, other = alike[0]
-            notes.append(f"{pairs} in capitals or spaces alone, such as {one!r} and {other!r}: is that one item?")
+            notes.append(f"{pairs} only in capitals or spaces, such as {one!r} and {other!r}: are they one item?")
         if dropped := self.ledger.of("tasks")[0].get("dropped", 0):
             notes.append(f"{counted(dropped, 'row')} without a value {'is' if dropped == 1 else 'are'} left out")
         alone = int(sum(payment.terms["without_peers"] for payment in self.payments))
         if alone and self.campaign.price is None:
             notes.append(
                 f"{counted(alone, 'answer')} without a peer share the budget like all others, which lowers "
-                "everybody's pay: name a [campaign] price where workers could make items up"
+                "everybody's pay: name a [campaign] price if workers could make items up"
             )
         if 2 * alone > len(reports):
             notes.append(
@@ -150,7 +150,8 @@ class TaskResult(Result):
                 below[payment.provider] = gap
         fit, why = None, ""
         try:
-            fit = check_task_campaign(self.campaign, self.file)
+            reports, public, _ = read_file(self.file, self.campaign)
+            fit = check_reports(self.campaign, reports, public)
         except TrothError as error:
             why = str(error)
         answers = sum(payment.rows for payment in self.payments)
@@ -243,7 +244,7 @@ class TaskResult(Result):
         """Say what a report on a task was."""
         reduction: Any = self.campaign.model.reduction  # type: ignore[attr-defined]
         if counted_labels(reduction) is not None:
-            names = self.campaign.categories or [str(code) for code in range(len(summary))]
+            names = self.campaign.label_names(len(summary))
             single = summary.sum() <= 1
             labels = np.flatnonzero(summary)
             return ", ".join(names[k] if single else f"{summary[k]:.0f} × {names[k]}" for k in labels)

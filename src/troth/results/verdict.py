@@ -36,7 +36,7 @@ _MEANING = {
     "fits": "the reports are plausible under the model; {truthful}",
     "doubtful": "under the right model one round in 25 is called doubtful: see the page before you rely on it",
     "does not fit": "under a model that does not fit, lying may pay",
-    "not checked": "without a check it is open whether telling the truth pays best",
+    "not checked": "without a check it is not known whether telling the truth pays best",
 }
 
 
@@ -228,7 +228,7 @@ class TaskVerdict(Verdict):
                 "tasks with troth fit. A prior read off these labels would let them decide what pays"
             )
         return (
-            "look at the page's agreement of labels and workers; correct the prior and the confusion matrices by what "
+            "see on the page which labels and workers agree; correct the prior and the confusion matrices by what "
             "you knew before these answers, or learn them from past tasks with troth fit, and with gold answers"
         )
 

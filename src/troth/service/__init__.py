@@ -1,1 +1,1 @@
-"""The service: campaigns with people in them, in a browser and over HTTP."""
+"""The service: campaigns with accounts, invitations and deadlines, in a browser and over HTTP."""

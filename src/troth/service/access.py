@@ -1,4 +1,4 @@
-"""Who may do what: every route of the application has a line in one table, or it does not start."""
+"""Who may do what: every route of the application has a line in one table, or the application does not start."""
 
 from __future__ import annotations
 

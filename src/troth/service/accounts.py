@@ -88,14 +88,14 @@ def new_name(text: str) -> str:
 
 
 def named(name: str) -> ColumnElement[bool]:
-    """Return the condition that an account has a name: by its handle, which was once lower case, or by its letters."""
-    return accounts.c.handle.in_([skeleton(name), name.casefold()]) | (accounts.c.name == name)
+    """Return the condition that an account has a name: by its letters, or one that looks the same."""
+    return (accounts.c.name == name) | (accounts.c.handle == skeleton(name))
 
 
 def create_account(tx: Connection, name: str, role: Role, password: str | None = None) -> str:
     """Add an account and return its identifier."""
     name, key = new_name(name), new_id()
-    taken = ConflictError(f"name: an account {name!r} exists already; choose another name, or sign in")
+    taken = ConflictError(f"name: an account {name!r} already exists; choose another name, or sign in")
     if tx.execute(select(accounts.c.id).where(named(name) | accounts.c.handle.in_(looks(name)))).first():
         raise taken
     hashed = None if password is None else hash_password(password)
@@ -246,9 +246,9 @@ def list_tokens(tx: Connection, account: str) -> Sequence[Row[Any]]:
     return tx.execute(select(tokens).where(tokens.c.account == account).order_by(tokens.c.created.desc())).all()
 
 
-def revoke_token(tx: Connection, account: str, token: str) -> None:
-    """Revoke one of an account's tokens."""
-    mine = (tokens.c.id == token) & (tokens.c.account == account)
+def revoke_token(tx: Connection, user: User, token: str) -> None:
+    """Revoke one of a user's tokens."""
+    mine = (tokens.c.id == token) & (tokens.c.account == user.account)
     if tx.execute(select(tokens.c.id).where(mine)).first() is None:
         raise NotFoundError("there is no such token")
     tx.execute(update(tokens).where(mine, tokens.c.revoked.is_(None)).values(revoked=now()))
@@ -300,7 +300,7 @@ def find_link(tx: Connection, secret: str) -> Row[Any]:
     return link
 
 
-_DEAD_LINK = "this link is incomplete or unknown, was used already or has expired; ask for a new one"
+_DEAD_LINK = "this link is incomplete or unknown, has already been used or has expired; ask for a new one"
 
 
 def use_sign_in_link(tx: Connection, secret: str, password: str | None = None) -> str:
@@ -324,9 +324,9 @@ def accept_invitation(
     link = _used_up(tx, secret, "invitation")
     member = tx.execute(select(members).where(members.c.id == link.member).with_for_update()).one()
     if member.revoked is not None:
-        raise NotFoundError("this invitation was revoked")
+        raise NotFoundError("this invitation has been revoked")
     if member.account is not None:
-        raise NotFoundError("this invitation was accepted already")
+        raise NotFoundError("this invitation has already been accepted")
     if account is None:
         if not password:
             raise InvalidError("password: choose one")

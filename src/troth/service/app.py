@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from functools import cache, partial
 from urllib.parse import urlsplit
 
 from fastapi import FastAPI
+from pydantic import TypeAdapter
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from troth import __version__
 from troth.service import accounts, api, confinement, heads, incoming, pages, settlement, upload_queue
 from troth.service.access import API, DOCUMENT, HEALTH, check_table
 from troth.service.migrate import migrate
-from troth.service.openapi import describe
+from troth.service.openapi import document_of
 from troth.service.request_limits import BodyLimits
 from troth.service.sandbox import COMPUTING, READING
 from troth.service.store import Store
@@ -52,15 +53,9 @@ class Settings:
     require_sandbox: bool = False
     hosts: tuple[str, ...] = ()
 
-    def to_text(self) -> str:
-        """Return the settings as text, for workers."""
-        return json.dumps(asdict(self))
 
-    @classmethod
-    def from_text(cls, text: str) -> Settings:
-        """Read the settings that `to_text` wrote."""
-        fields = json.loads(text)
-        return cls(**{**fields, "limits": Limits(**fields["limits"])})
+AS_JSON = TypeAdapter(Settings)
+"""How workers are told the settings."""
 
 
 def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
@@ -115,7 +110,7 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
     app.state.access, app.state.health = {**API, **pages.ACCESS}, HEALTH | pages.HEALTH
     app.router.routes.extend(api.mounted().routes)  # matched once; an included router is matched twice
     pages.add_to(app)
-    describe(app)
+    app.openapi = cache(partial(document_of, app))  # type: ignore[method-assign]
     answer_errors(app)
     check_table(app, app.state.access)
     app.add_middleware(BodyLimits, largest=settings.limits.bytes)
@@ -129,7 +124,7 @@ def from_environment() -> FastAPI:
     """Return the application as a worker starts it."""
     log_to_stderr()
     confinement.hide_memory()
-    return create_app(Settings.from_text(os.environ[SETTINGS]))
+    return create_app(AS_JSON.validate_json(os.environ[SETTINGS]))
 
 
 def _repeat(work: Callable[[], None], failure: str, seconds: float, stopped: threading.Event) -> None:

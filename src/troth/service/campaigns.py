@@ -18,7 +18,7 @@ from troth.campaigns.commit import DAILY_ROUNDS
 from troth.campaigns.seed import Secret, draw_secret
 from troth.campaigns.settle import rehearse
 from troth.campaigns.tables import TABLES
-from troth.campaigns.task_reports import check_worst_case, rehearse_tasks
+from troth.campaigns.tasks import check_worst_case, rehearse_tasks
 from troth.campaigns.terms import Campaign
 from troth.core.contract import HasReduction
 from troth.core.errors import TrothError
@@ -90,7 +90,7 @@ def change_terms(tx: Connection, user: User, campaign: str, terms: Any) -> None:
     """Replace the terms of a campaign without rounds; a new seed is drawn and committed to."""
     row = owned(tx, user, campaign, lock=True)
     if row.state != "draft":
-        raise ConflictError("terms cannot change once a round was opened; create a new campaign")
+        raise ConflictError("terms cannot change once a round has been opened; create a new campaign")
     own_terms, names, groups = _own_terms(terms)
     tx.execute(update(campaigns).where(campaigns.c.id == campaign).values(plain=_committed(tx, own_terms)))
     members_by_name = {member.name: member.id for member in list_members(tx, campaign)}
@@ -106,9 +106,8 @@ def _add_named(tx: Connection, campaign: str, names: Sequence[str], groups: Mapp
     for name in names:
         clean = new_name(name)
         if clean in rows:
-            raise ConflictError(f"name: there is a provider {clean!r} in this campaign already")
-        related = _label(groups.get(name))
-        rows[clean] = {"id": new_id(), "name": clean, "related": related}
+            raise ConflictError(f"name: there is already a provider {clean!r} in this campaign")
+        rows[clean] = {"id": new_id(), "name": clean, "group": _label(groups.get(name))}
     if rows:
         refuse_alike([*rows, *(member.name for member in list_members(tx, campaign) if member.revoked is None)])
         fixed = {"campaign": campaign, "identity": "named in the campaign file", "created": now()}
@@ -214,17 +213,17 @@ def add_member(tx: Connection, user: User, campaign: str, name: str, identity: s
     row = owned(tx, user, campaign, lock=True)
     if row.state != "draft":
         raise ConflictError(
-            "providers cannot be added once a round was opened, because everybody's cap depends on their number"
+            "providers cannot be added once a round has been opened, because everybody's cap depends on their number"
         )
     name = new_name(name)
     for other in list_members(tx, campaign):
         if "".join(other.name.split()).casefold() == "".join(name.split()).casefold():
-            differs = "" if other.name == name else ", and names must differ by more than capitals and blanks"
-            raise ConflictError(f"name: there is a provider {other.name!r} in this campaign already{differs}")
+            differs = "" if other.name == name else ", and names must differ by more than capitals and spaces"
+            raise ConflictError(f"name: there is already a provider {other.name!r} in this campaign{differs}")
         if other.revoked is None and not looks(name).isdisjoint(looks(other.name)):
             raise ConflictError(f"name: {name!r} looks like {other.name!r}, a provider of this campaign; change it")
     key = new_id()
-    values = {"identity": clean_name(identity, "identity", 200), "related": _label(group), "created": now()}
+    values = {"identity": clean_name(identity, "identity", 200), "group": _label(group), "created": now()}
     tx.execute(insert(members).values(id=key, campaign=campaign, name=name, **values))
     return key
 
@@ -234,8 +233,8 @@ def change_group(tx: Connection, user: User, campaign: str, member: str, group: 
     row = owned(tx, user, campaign, lock=True)
     find_member(tx, campaign, member)
     if row.state != "draft":
-        raise ConflictError("groups cannot change once a round was opened, because caps depend on them")
-    tx.execute(update(members).where(members.c.id == member).values(related=_label(group)))
+        raise ConflictError("groups cannot change once a round has been opened, because caps depend on them")
+    tx.execute(update(members).where(members.c.id == member).values(group=_label(group)))
 
 
 def list_members(tx: Connection, campaign: str) -> Sequence[Row[Any]]:
@@ -258,7 +257,7 @@ def invite(tx: Connection, user: User, campaign: str, member: str) -> str:
     if row.revoked is not None:
         raise ConflictError(f"{row.name} was revoked")
     if row.account is not None:
-        raise ConflictError(f"{row.name} has joined already")
+        raise ConflictError(f"{row.name} has already joined")
     return accounts.invitation(tx, member)
 
 
@@ -322,8 +321,8 @@ def _with_members(tx: Connection, row: Row[Any]) -> dict[str, Any]:
     plain.setdefault("data", {})["providers"] = [member.name for member in active]
     groups: dict[str, list[str]] = {}
     for member in active:
-        if member.related is not None:
-            groups.setdefault(member.related, []).append(member.name)
+        if member.group is not None:
+            groups.setdefault(member.group, []).append(member.name)
     if groups:
         plain["groups"] = groups
     return plain
@@ -371,7 +370,7 @@ def _own_terms(plain: Any) -> tuple[dict[str, Any], list[str], dict[str, str]]:
     if size > _LARGEST_TERMS:
         raise InvalidError(f"terms: have {size:,} bytes, and may have {_LARGEST_TERMS:,}")
     if "public" in terms.get("data", {}):
-        problem = "the service reads no files of yours: `troth create` sends their sums, or upload them to a draft"
+        problem = "the service cannot read your files: `troth create` sends their sums, or upload them to a draft"
         raise InvalidError.in_terms("data", "public", problem)
     if "commitment" in terms.get("mechanism", {}):
         problem = "the service draws the seed and publishes its hash; remove it"
@@ -407,12 +406,12 @@ def _check_tasks(campaign: Campaign) -> None:
         problem = "is missing; workers see it: give at least price × [limits] tasks × number of workers"
         raise InvalidError.in_terms("campaign", "budget", problem)
     if campaign.price is None:
-        problem = "is missing; name the most for one answer, or one worker's made-up items share the others' budget"
+        problem = "is missing; name the most that one answer can earn: otherwise made-up items share the budget"
         raise InvalidError.in_terms("campaign", "price", problem)
     most = min(_MOST_TASKS, _MOST_SUMS // campaign.request.reduction.width)
     if campaign.most_tasks is None or campaign.most_tasks > most:
         wrong = "is missing" if campaign.most_tasks is None else f"is {campaign.most_tasks:,}"
-        problem = f"{wrong}; say on how many tasks one worker may report, {most:,} at most"
+        problem = f"{wrong}; say on how many tasks one worker may report, at most {most:,}"
         raise InvalidError.in_terms("limits", "tasks", problem)
 
 

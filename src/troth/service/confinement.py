@@ -1,6 +1,6 @@
 """What a process gives up before it touches untrusted data, as far as the kernel lets it.
 
-No powers of the administrator (a user namespace of its own), no files but those to be read (Landlock), and no system
+No administrator's powers (its own user namespace), no files but those to be read (Landlock), and no system
 call but those that parsing and computing were seen to make (seccomp): memory, threads, the clock, and reading. So it
 has no network, no other program, no child, no signal, no change to any file. These are Linux system calls without a
 library of their own, so most are called by number. What the kernel does not have is reported, not assumed.
@@ -80,7 +80,7 @@ def confine(files: Iterable[Path], private: Iterable[Path] = ()) -> None:
         _lacking.append("files: the kernel has no Landlock, so a file could read whatever the service can read")
     if not _allow_calls(system):
         _lacking.append(
-            "calls: the kernel takes no seccomp filter of this program, so a file could open connections, start "
+            "calls: the kernel does not accept this program's seccomp filter, so a file could open connections, start "
             "programs, and change or signal whatever the service can"
         )
 

@@ -1,8 +1,9 @@
 """Heads of ledgers: signed, noted outside the database, and published, so that nobody can be shown two histories.
 
-The lines of a ledger are the leaves of a tree. A head is its root, signed; of two heads a short proof shows that the
-later ledger begins with the earlier. A database that was set back or edited no longer continues the last head that was
-signed: then nothing is paid until the operator begins a new epoch, which everybody is warned of.
+The lines of a ledger are the leaves of a tree. A head is its root, signed; for two heads, a short proof shows that the
+later ledger begins with the earlier one. A database that was edited, or restored from an older copy, no longer
+continues the last head that was signed: then nothing is paid until the operator begins a new epoch, and everybody is
+warned of that.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def check_continues(keys: Keys, campaign: str, ledger: Ledger) -> None:
     leaves = leaves_of(ledger, last["lines"])
     if len(leaves) < last["lines"] or root(leaves) != last["root"]:
         raise LedgerError(
-            f"the database has another ledger than the one whose head was signed at {last['time']} ({last['lines']} "
+            f"the database's ledger is not the one whose head was signed at {last['time']} ({last['lines']} "
             f"lines; here are {len(ledger.lines)}): it was edited, or an older copy was restored. Restore the newest "
             f"copy, or continue from this one with: troth service new-epoch {campaign}"
         )

@@ -23,10 +23,8 @@ from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 
 from troth.campaigns.ledger import locked
-from troth.campaigns.seed import Secret
 from troth.core.errors import DataError
-from troth.service.keys import keys_of
-from troth.service.schema import campaigns, metadata
+from troth.service.schema import metadata
 from troth.service.store import Store
 
 _LOCK = 7_264_511_908  # any number, the same in every process
@@ -59,16 +57,7 @@ def migrate(store: Store) -> str | None:
         with store.write() as connection:
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
-            _move_secrets(connection)
         return backup
-
-
-def _move_secrets(connection: sql.Connection) -> None:
-    """Take secrets that an older version kept in the database out of it."""
-    with_secret = sql.select(campaigns.c.secret, campaigns.c.secret_rounds).where(campaigns.c.secret.is_not(None))
-    for row in connection.execute(with_secret):
-        keys_of(connection).keep(Secret(row.secret, row.secret_rounds))
-    connection.execute(sql.update(campaigns).where(campaigns.c.secret.is_not(None)).values(secret=None))
 
 
 def back_up(store: Store, label: str) -> str:

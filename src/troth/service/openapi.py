@@ -1,8 +1,7 @@
-"""What OpenAPI says of the API: which operations need a token, and which refusals to expect."""
+"""What OpenAPI says about the API: which operations need a token, and which refusals to expect."""
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 from fastapi import FastAPI
@@ -37,12 +36,8 @@ def body_of(content: Content) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {content.media_type: {"schema": _BODIES[content.media_type]}}}}
 
 
-def describe(app: FastAPI) -> None:
-    """Let the application describe its API from the routes and the table of operations."""
-    app.openapi = cache(lambda: _described(app))  # type: ignore[method-assign]
-
-
-def _described(app: FastAPI) -> dict[str, Any]:
+def document_of(app: FastAPI) -> dict[str, Any]:
+    """Return what OpenAPI says of an application, by its routes and the table of operations."""
     document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
     schemas = document["components"]["schemas"]
     for name in ("HTTPValidationError", "ValidationError"):

@@ -47,7 +47,7 @@ def export(tx: Connection, user: User, campaign: str) -> responses.Batch:
     terms = campaigns.terms_of(campaigns.owned(tx, user, campaign, lock=True))
     pending = [payout.id for payout in _every_payout(tx, campaign, terms) if payout.state == "pending"]
     if not pending:
-        raise ConflictError("every payment is in a batch already")
+        raise ConflictError("every payment is already in a batch")
     number = (tx.scalar(select(func.max(payouts.c.batch)).where(payouts.c.campaign == campaign)) or 0) + 1
     values = {"campaign": campaign, "batch": number, "state": "posted", "changed": now()}
     tx.execute(insert(payouts), [{"id": key, **values} for key in pending])
@@ -87,7 +87,7 @@ def void(tx: Connection, user: User, campaign: str, payout: str, reason: str) ->
     if current is None:
         raise NotFoundError("there is no such payment")
     if current == "void":
-        raise ConflictError("it is void already")
+        raise ConflictError("it is already void")
     values = {"state": "void", "changed": now(), "reason": reason}
     if current == "pending":
         tx.execute(insert(payouts).values(id=payout, campaign=campaign, **values))

@@ -14,8 +14,7 @@ import numpy as np
 from troth.audits.tasks import audit_tasks
 from troth.campaigns.check import Setting, audit_campaign, certify_campaign, setting_of
 from troth.campaigns.task_checks import likelihood_of_guess
-from troth.campaigns.task_reports import planned_tasks
-from troth.campaigns.tasks import rule_on_tasks
+from troth.campaigns.tasks import planned_tasks, rule_on_tasks
 from troth.campaigns.terms import Campaign
 from troth.certificates.tasks import certify_tasks
 from troth.core.errors import TrothError, first_line

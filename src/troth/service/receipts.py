@@ -35,13 +35,13 @@ def statement(campaign: str, commitment: str | None, report: Any) -> dict[str, A
         "received": report.created,
         "confirmed": report.confirmed,
         "commitment": commitment,
+        "terms": report.terms,
         **({} if report.tasks is None else {"tasks": report.tasks}),
-        **({} if report.terms is None else {"terms": report.terms}),
     }
 
 
 def signed_receipt(keys: Keys, campaign: str, commitment: str | None, report: Any) -> dict[str, Any] | None:
-    """Return the receipt of a report as it was signed; None if it was confirmed before receipts were signed."""
+    """Return the receipt of a report as it was signed; None for what is not confirmed."""
     if report.receipt is None:
         return None
     return {**statement(campaign, commitment, report), "key": keys.public, "signature": report.receipt}
@@ -51,8 +51,6 @@ def check_receipts(keys: Keys, campaign: str, terms: Campaign, reports: Iterable
     """Raise if a report, or the terms, are not those that a receipt was signed for."""
     for report in reports:
         receipt = signed_receipt(keys, campaign, terms.commitment, report)
-        if receipt is None and report.nonce is None:
-            continue
         try:
             check_signature(receipt or {}, RECEIPT, keys.public)
         except StatementError:
@@ -60,13 +58,13 @@ def check_receipts(keys: Keys, campaign: str, terms: Campaign, reports: Iterable
                 f"the report of {report.provider!r} does not match its signed receipt: the database was edited. "
                 "Reopen the round and let the provider report again"
             ) from None
-        if report.terms is not None and report.terms != digest_of_terms(terms, report.provider):
+        if report.terms != digest_of_terms(terms, report.provider):
             raise DataError(
                 f"the terms are not those under which {report.provider!r} reported: the database was edited. Restore "
                 "the terms, or set the round aside"
             )
 
 
-def nonce_of(report: Any) -> str | None:
+def nonce_of(report: Any) -> str:
     """Return the nonce of a confirmed report."""
-    return None if report.nonce is None else joint_nonce(report.nonce, report.own_nonce or "")
+    return joint_nonce(report.nonce, report.own_nonce or "")

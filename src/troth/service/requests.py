@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Header, Path
+from fastapi import Header, Path, Query
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from troth.operations import SCOPES, Scope
@@ -19,6 +19,16 @@ Key = Annotated[
         description="Any text you choose: a request that is sent again under its key is done once and answered alike.",
     ),
 ]
+PARAMETERS: dict[str, Any] = {
+    **dict.fromkeys(("campaign", "member", "payout", "submission", "token"), Identifier),
+    "number": Number,
+    "secret": str,
+    "since": Annotated[int, Query(ge=0, le=10**9, description="The lines of the head that you have seen; or 0.")],
+    "name": Annotated[
+        str, Query(min_length=1, max_length=200, description="The file's name; its ending says the format.")
+    ],
+}
+"""What the parts of an address, and of a query to the API, look like."""
 Line = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern="^[^\\x00]*$")]
 Password = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 Secret = Annotated[str, StringConstraints(min_length=20, max_length=200, pattern="^[A-Za-z0-9_-]+$")]
@@ -40,7 +50,7 @@ class Strict(BaseModel):
     def _few_fields(cls, plain: Any) -> Any:
         """Refuse many unknown fields at once: to name each of a hundred thousand takes a minute."""
         if isinstance(plain, dict) and len(plain) > _MOST_FIELDS:
-            raise ValueError(f"has {len(plain):,} fields, of which at most {len(cls.model_fields)} are known")
+            raise ValueError(f"has {len(plain):,} fields, but at most {len(cls.model_fields)} are known")
         return plain
 
 

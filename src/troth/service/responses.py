@@ -70,9 +70,9 @@ PayoutState: TypeAlias = Literal["pending", "posted", "void"]
 
 
 class Shown(BaseModel):
-    """Something that is shown."""
+    """Something that is shown: its fields are given, or read from a row."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, from_attributes=True)
 
 
 class Health(Shown):
@@ -157,7 +157,7 @@ class Promise(Shown):
     categories: list[str] | None
     most_rows: int | None
     task: str | None = Field(description="The column of tasks, where all tasks are settled together.")
-    price: str | None = Field(description="The most for one report on one task.", examples=["0.05"])
+    price: str | None = Field(description="The most that one report on one task can earn.", examples=["0.05"])
     most_tasks: int | None = Field(description="On how many tasks one provider may report.")
     values: list[float] | None
     public: PublicData | None
@@ -218,10 +218,11 @@ class Verdict(Shown):
     last_day: Day = Field(default=None, description="The day on which sending less was tried.")
     odd_reports: list[str] = Field(description="Providers without whose reports the model fits.")
     most_gained: float | None = Field(
-        default=None, description="What a lie gains at most under the model, in expectation. Null if nothing is proved."
+        default=None,
+        description="The most that a lie gains in expectation, under the model. Null if nothing is proved.",
     )
     limit: str | None = Field(
-        default=None, description="The limit in which the truth is proved to pay best, if it is proved there alone."
+        default=None, description="The limit in which the truth is proved to pay best, if it is proved only there."
     )
     doubt: str | None = Field(
         default=None, description="Why the model is poor for these reports, whether they fit it or not."
@@ -261,7 +262,7 @@ class OwnRound(_Round):
     verdict: Verdict | None
     unchecked: str | None = Field(
         description="Why the model is not checked: before closing if that is known, and afterwards by the verdict. A "
-        "round that cannot be checked is paid all the same."
+        "round that cannot be checked is paid anyway."
     )
     head: Hash | None
 
@@ -304,14 +305,12 @@ class Receipt(Shown):
     summary: list[float]
     sha256: Hash
     data_digest: Commitment | None
-    nonce: Hash | None = Field(description="The service's part of the nonce, drawn when the file arrived.")
+    nonce: Hash = Field(description="The service's part of the nonce, drawn when the file arrived.")
     own_nonce: str = Field(description="The provider's part of the nonce, sent when it confirmed.")
     received: Time = Field(description="When the last bytes arrived, which counts for the deadline.")
     confirmed: Time
     commitment: Commitment | None
-    terms: Digest | None = Field(
-        default=None, description="The digest of the terms as the provider sees them; early receipts have none."
-    )
+    terms: Digest = Field(description="The digest of the terms as the provider sees them.")
     key: Hash
     signature: str = Field(pattern="^[0-9a-f]{128}$")
     tasks: Commitment | None = Field(
@@ -322,8 +321,7 @@ class Receipt(Shown):
 
     @model_serializer(mode="wrap")
     def _as_signed(self, write: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def]
-        unsigned = {name for name in ("terms", "tasks") if getattr(self, name) is None}
-        return {name: value for name, value in write(self).items() if name not in unsigned}
+        return {name: value for name, value in write(self).items() if name != "tasks" or value is not None}
 
 
 class Submission(Shown):
@@ -347,7 +345,7 @@ class Submission(Shown):
     received: Time
     confirmed: Time | None
     commitment: Commitment | None
-    nonce: Hash | None = Field(description="The service's part of the nonce.")
+    nonce: Hash = Field(description="The service's part of the nonce.")
     receipt: Receipt | None = Field(description="Once it is confirmed.")
     preview: list[list[str]]
     columns: list[ColumnSummary]
@@ -405,7 +403,7 @@ class TaskPay(Shown):
     round: int
     provider: str
     tasks: int
-    price: str | None = Field(description="The most for one report; null if reports share the budget evenly.")
+    price: str | None = Field(description="The most that one report can earn; null if reports share the budget evenly.")
     payment: Money
     pay_per_task: str = Field(examples=["0.013750"])
     empty_share: float = Field(description="The share of an answer that says nothing.")
@@ -460,7 +458,7 @@ class Payments(Shown):
     seed: str | None
     commitment: Commitment | None
     head: Hash | None
-    proof: Inclusion | None = Field(description="That your report is one of those that the round was paid by.")
+    proof: Inclusion | None = Field(description="That your report is one of those that the round was paid for.")
     payment_hashes: list[Hash] | None = Field(description="The same for your payment, among those of the round.")
     line: LedgerLine | None = Field(description="The round in the ledger, once all rounds before it are published.")
     payments: list[Payment]

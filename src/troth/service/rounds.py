@@ -1,4 +1,4 @@
-"""Rounds: opened by the analyst, reported to by providers, closed once.
+"""Rounds: opened by the analyst, with one report per provider, closed once.
 
 A provider's upload becomes its report when it is confirmed; there is one report per provider and round, which a unique
 constraint guards. A report may be replaced until the round closes.
@@ -16,7 +16,7 @@ import numpy as np
 from sqlalchemy import Connection, Row, bindparam, delete, exists, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from troth.campaigns.task_reports import TaskReport
+from troth.campaigns.tasks import TaskReport
 from troth.campaigns.terms import Campaign
 from troth.data.request import Day, Report, day_order, parse_day
 from troth.service import campaigns, receipts
@@ -69,7 +69,7 @@ def open_round(tx: Connection, user: User, campaign: str, day: Any = None, deadl
         raise ConflictError("the campaign has ended: its last day was paid")
     before = list_rounds(tx, campaign)
     if any(other.state == "open" for other in before):
-        raise ConflictError("a round is open already; close it first")
+        raise ConflictError("a round is already open; close it first")
     for other in before:
         if other.problem is not None and other.state == "closed":
             which = f"round {other.number}" if other.day is None else f"day {read_day(other.day)}"
@@ -91,12 +91,12 @@ def open_round(tx: Connection, user: User, campaign: str, day: Any = None, deadl
 def _day(terms: Campaign, day: Any, before: Sequence[Day]) -> Day:
     if not terms.daily:
         if before:
-            raise ConflictError("this campaign has one round, and it was opened")
+            raise ConflictError("this campaign has one round, which has already been opened")
         if day is not None:
             raise InvalidError("day: this campaign has no days")
         return None
     if terms.days is not None and len(before) >= terms.days:
-        raise ConflictError(f"this campaign has {terms.days} days, and all were opened")
+        raise ConflictError(f"this campaign has {terms.days} days, and all have been opened")
     if day is None:
         return next_day(before)
     try:
@@ -220,7 +220,9 @@ def confirm(
     my_upload(tx, member.id, row.id, submission)
     own_report = (reports.c.round == row.id) & (reports.c.member == member.id)
     current = tx.scalar(select(reports.c.upload).where(own_report).with_for_update())
-    twice = ConflictError("you have already confirmed a report to this round; to replace it, say which one it replaces")
+    twice = ConflictError(
+        "you have already confirmed a report for this round; to replace it, say which one it replaces"
+    )
     if current == submission:
         return
     values = {"upload": submission, "confirmed": now(), "nonce": nonce}

@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -88,11 +89,7 @@ class Waiting:
         """Give it one end of a socket over which a task comes, and return the process that has it."""
         with self._lock:
             control, process = self._ready()
-            try:
-                socket.send_fds(control, [STARTED], [end.fileno()])
-            except OSError:  # it has ended
-                self._stop()
-                control, process = self._ready()
+            with suppress(OSError):  # it has ended, and whoever waits for it to begin notices
                 socket.send_fds(control, [STARTED], [end.fileno()])
             return process
 

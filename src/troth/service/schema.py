@@ -107,9 +107,7 @@ campaigns = _table(
     "campaigns",
     _id(),
     _of("owner", "accounts"),
-    *("plain", "secret?"),
-    Column("secret_rounds", Integer),
-    "state",
+    *("plain", "state"),
     Column("publish_at_once", Boolean, nullable=False),
     Column("share_ledger", Boolean, nullable=False),
     "created",
@@ -118,7 +116,7 @@ members = _table(
     "members",
     _id(),
     _of("campaign", "campaigns"),
-    *("name", "identity", "related?"),
+    *("name", "identity", "group?"),
     _of("account", "accounts", nullable=True),
     *("created", "joined?", "revoked?"),
     UniqueConstraint("campaign", "name", name="one_name_per_campaign"),
@@ -150,7 +148,7 @@ uploads = _table(
     _of("member", "members"),
     *("name", "sha256", "data_digest?"),
     Column("rows", BigInteger, nullable=False),
-    *("summary", "shown", "created", "nonce?", "tasks?"),
+    *("summary", "shown", "created", "nonce", "tasks?"),
 )
 upload_tasks = _table(
     "upload_tasks",
@@ -172,7 +170,7 @@ queued = _table(
     Column("milliseconds", BigInteger, nullable=False),
     Column("expanded", BigInteger, nullable=False),
     Column("status", Integer),
-    *("problem?", "nonce?"),
+    *("problem?", "nonce"),
 )
 reports = _table(
     "reports",
@@ -181,7 +179,7 @@ reports = _table(
     _of("round", "rounds"),
     _of("member", "members"),
     _of("upload", "uploads"),
-    *("confirmed", "nonce?", "receipt?", "terms?"),
+    *("confirmed", "nonce?", "receipt?", "terms"),
     UniqueConstraint("campaign", "round", "member", name="one_report_per_provider_and_round"),
 )
 ledger_lines = _table(

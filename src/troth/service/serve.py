@@ -14,7 +14,7 @@ from sqlalchemy import func, select, update
 from troth.campaigns.private_files import readable_by_others
 from troth.core.errors import DataError
 from troth.service import accounts, confinement, heads, ledgers
-from troth.service.app import SETTINGS, Settings
+from troth.service.app import AS_JSON, SETTINGS, Settings
 from troth.service.connections import allow_many_files
 from troth.service.migrate import back_up, copy_sqlite, migrate
 from troth.service.sandbox import Sandbox, Waiting
@@ -54,13 +54,13 @@ def serve(
                 say(f"warning: others can read {file}, which is private: chmod go= {file}")
     backup = migrate(store)
     if backup is not None:
-        say(f"the database was upgraded; it was copied before to {backup}")
+        say(f"the database was upgraded; a copy from before is in {backup}")
     link = first_link(store, settings.url)
     store.close()
     say(f"Troth is at {settings.url}")
     if link is not None:
         say(f"sign in, once, at {link}")
-    os.environ[SETTINGS] = settings.to_text()
+    os.environ[SETTINGS] = AS_JSON.dump_json(settings).decode()
     allow_many_files()
     uvicorn.run(
         "troth.service.app:from_environment",
@@ -115,7 +115,7 @@ def backup(store: Store, target: Path | None) -> str:
     if store.file is None or target is None:
         return back_up(store, "copy")
     if target.exists():
-        raise DataError(f"{target}: exists already; choose another name")
+        raise DataError(f"{target}: already exists; choose another name")
     copy_sqlite(store.file, target)
     return str(target)
 

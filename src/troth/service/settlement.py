@@ -1,6 +1,6 @@
 """Close a round and pay what has become payable: once, whoever asks and whatever is killed.
 
-Closing and paying are two transactions with the computation between them, so that nobody waits for it. The first ends
+Closing and paying are two transactions with the computation between them, so that nobody waits for it. The first closes
 the round to reports; what is paid is then a function of what the database has. The second adds the ledger's new lines
 if nobody else has meanwhile. A process that dies between the two leaves a closed round that anybody can settle.
 """
@@ -101,7 +101,7 @@ def dry_run(
         terms = terms_of(owned(tx, user, campaign))
         row = find_round(tx, campaign, number)
         if row.state == "paid":
-            raise ConflictError("the round is paid already")
+            raise ConflictError("the round is already paid")
         before = [each for each in list_rounds(tx, campaign) if each.number < number and each.state == "closed"]
         confirmed = confirmed_rows(tx, campaign, [each.id for each in (*before, row)])
         received = received_reports(tx, confirmed)
@@ -119,7 +119,7 @@ def finish(store: Store, user: User, campaign: str) -> None:
         campaign_row = owned(tx, user, campaign, lock=True)
         rows = list_rounds(tx, campaign)
         if not rows or any(row.state == "open" for row in rows):
-            raise ConflictError("close the open round first" if rows else "no round was opened yet")
+            raise ConflictError("close the open round first" if rows else "no round has been opened yet")
         waiting = [row.id for row in rows if row.state == "closed"]
         if waiting:
             tx.execute(update(rounds).where(rounds.c.id == waiting[-1]).values(final=True, settled=None))
@@ -252,7 +252,7 @@ def _compute(store: Store, due: _Due, attempts: int) -> _Outcome | None:
         refuse_lonely(terms, due.received)
         options["secret"] = secret_of(store.keys, due.campaign)
         if attempts > MOST_ATTEMPTS:
-            raise UnboundedError("whoever tried was killed")
+            raise UnboundedError("the process that tried was killed")
         if due.received:
             outcome.paid_days, outcome.file = pay_rounds(terms, due.received, ledger, **options)
             outcome.verdict = judge(terms, ledger, outcome.file) if outcome.paid_days else None

@@ -12,7 +12,7 @@ import numpy as np
 from troth.campaigns import rounds
 from troth.campaigns.ledger import Ledger
 from troth.campaigns.settle import rehearse
-from troth.campaigns.task_reports import MOST_REHEARSED, TaskReport, pay_task_reports, rehearse_tasks
+from troth.campaigns.tasks import MOST_REHEARSED, TaskReport, pay_task_reports, rehearse_tasks
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, TrothError
 from troth.core.formats import counted
@@ -81,7 +81,7 @@ def judge(campaign: Campaign, ledger: Ledger, file: bytes | None = None) -> dict
     try:
         verdict: dict[str, Any] = SANDBOX.run(_judge, campaign.plain, list(ledger.lines), file, bounds=BOUNDS)
     except (OutOfMemoryError, OutOfTimeError):
-        return _unchecked("the check needs more time or memory than it may have")
+        return _unchecked("the check needs more time or memory than it is allowed")
     except TrothError as error:
         return _unchecked(f"the check could not be run: {error}")
     return verdict

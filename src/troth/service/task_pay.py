@@ -18,7 +18,7 @@ SAMPLE = 20
 
 def own_tasks(tx: Connection, user: User, campaign: str, number: int) -> responses.TaskPay:
     """Return what a provider's reports on tasks earned, and why on some of them, once the round is published."""
-    (payment,) = views.own_payment(tx, user, campaign, number).payments
+    (payment,) = views.payment_of(tx, user, campaign, number).payments
     return task_pay(tx, campaign, number, payment.provider)
 
 

@@ -1,8 +1,8 @@
 """Uploads that wait to be read: acknowledged once their bytes are safe, and read in a fair order.
 
 The bytes are in the spool, a folder beside the service. A row says whose they are and when they arrived, and that time
-counts for the deadline. Whoever has used least is read first. One account has one upload read at a time, and one
-campaign never all places.
+counts for the deadline. The account that has used the least time goes first. One upload of an account is read at a
+time, and one campaign never takes all places.
 """
 
 from __future__ import annotations
@@ -162,8 +162,7 @@ def _read(store: Store, limits: Limits, row: Row[Any]) -> None:
         else:
             values |= {"state": "read", "expanded": outcome.expanded}
             if tx.scalar(select(uploads.c.id).where(uploads.c.id == row.id)) is None:
-                nonce = row.nonce or rounds.new_nonce()  # an older version gave none
-                rounds.store_upload(tx, row.id, row.round, row.member, outcome, row.received, nonce)
+                rounds.store_upload(tx, row.id, row.round, row.member, outcome, row.received, row.nonce)
         tx.execute(update(queued).where(queued.c.id == row.id).values(**values))
     if values["state"] == "waiting":
         time.sleep(1.0)  # all places to read in were taken

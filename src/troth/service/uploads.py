@@ -13,18 +13,18 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from troth.campaigns.public import Guesses, describe_guesses, describe_public
+from troth.campaigns.public import describe_guesses, describe_public
 from troth.campaigns.rounds import check_limits, check_possible
 from troth.campaigns.statistics_file import parse_statistics
 from troth.campaigns.task_data import task_request
-from troth.campaigns.task_reports import TaskReport, check_own_tasks
+from troth.campaigns.tasks import TaskReport, check_own_tasks
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, TrothError
 from troth.data.files import format_of
-from troth.data.own_tasks import LONGEST_NAME, OwnTasks
 from troth.data.public import PUBLIC
 from troth.data.read import canonical_name, task_name
 from troth.data.request import Day, Report
+from troth.data.task_files import LONGEST_NAME, OwnTasks
 from troth.service.errors import UnavailableError
 from troth.service.parse import parse
 from troth.service.responses import ColumnSummary
@@ -207,7 +207,7 @@ def read_public_upload(campaign: Campaign, path: Path, name: str, limits: Limits
         unlimited = replace(campaign, provider=None, values=None, most_tasks=_MOST_GUESSES, guesses=None)
         report: Any = read_upload(unlimited, path, name, PUBLIC, None, limits).report
         own = OwnTasks.from_bytes(report.content)
-        return describe_guesses(Guesses(own.names, own.summaries, report.source, report.data_digest))
+        return describe_guesses(own.names, own.summaries, report.source, report.data_digest)
     unlimited = replace(campaign, provider=None, day=None, rows=None, values=None)
     return describe_public(read_upload(unlimited, path, name, PUBLIC, None, limits).report)
 

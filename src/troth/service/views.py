@@ -56,16 +56,16 @@ def _attributes(row: Any, *names: str) -> dict[str, Any]:
     return {name: getattr(row, name) for name in names}
 
 
-def provider_view(member: Row[Any]) -> responses.Provider:
-    """Return a provider as the analyst sees it."""
-    shown = _attributes(member, "id", "name", "identity", "joined", "revoked")
-    return responses.Provider(**shown, group=member.related)
+def provider_view(tx: Connection, user: User, campaign: str, member: str) -> responses.Provider:
+    """Return a provider of a campaign, for its analyst."""
+    campaigns.owned(tx, user, campaign)
+    return responses.Provider.model_validate(campaigns.find_member(tx, campaign, member))
 
 
 def list_providers(tx: Connection, user: User, campaign: str) -> list[responses.Provider]:
     """Return a campaign's providers, for its analyst."""
     campaigns.owned(tx, user, campaign)
-    return [provider_view(member) for member in campaigns.list_members(tx, campaign)]
+    return [responses.Provider.model_validate(member) for member in campaigns.list_members(tx, campaign)]
 
 
 def list_campaigns(tx: Connection, user: User) -> list[responses.Campaign]:
@@ -132,8 +132,9 @@ def promise(terms: Campaign) -> responses.Promise:
 
 
 def _public(terms: Campaign) -> responses.PublicData | None:
-    if (guesses := terms.guesses) is not None:
-        return responses.PublicData(source=guesses.source, rows=len(guesses.tasks), digest=guesses.digest)
+    if terms.guesses is not None:
+        table = terms.plain["public"]
+        return responses.PublicData(source=table.get("source", ""), rows=len(terms.guesses), digest=table.get("digest"))
     known = terms.public.get(None)
     if known is None:
         return None
@@ -404,24 +405,16 @@ def head_view(tx: Connection, user: User, campaign: str, since: int) -> response
         lines = len(result.ledger.entries) if member is None else _published_lines(tx, campaign, result.ledger)
         head = heads.shown_head(keys_of(tx), campaign, result.ledger, lines, since)
     if head is None:
-        raise ConflictError("nothing was paid yet" if member is None else "nothing is published yet")
+        raise ConflictError("nothing has been paid yet" if member is None else "nothing is published yet")
     return responses.Head(**head)
 
 
-def own_payment(tx: Connection, user: User, campaign: str, number: int) -> responses.Payments:
-    """Return what a provider was paid in a round, once it is published."""
+def payment_of(tx: Connection, user: User, campaign: str, number: int, member: str | None = None) -> responses.Payments:
+    """Return one payment: a member's for the analyst, or without a name the provider's own, once it is published."""
     shown = payments_view(tx, user, campaign, number)
-    if not shown.payments:
-        raise NotFoundError("nothing was paid to you in this round")
-    return shown
-
-
-def payment_of(tx: Connection, user: User, campaign: str, number: int, member: str) -> responses.Payments:
-    """Return one provider's payment, for the analyst."""
-    shown = payments_view(tx, user, campaign, number)
-    payments = [payment for payment in shown.payments if payment.member == member]
+    payments = [payment for payment in shown.payments if member in (None, payment.member)]
     if not payments:
-        raise NotFoundError("nothing was paid to this provider in this round")
+        raise NotFoundError(f"nothing was paid to {'you' if member is None else 'this provider'} in this round")
     return shown.model_copy(update={"payments": payments})
 
 
@@ -445,7 +438,7 @@ def shared_result(tx: Connection, user: User, campaign: str) -> Result:
             raise ConflictError("the ledger is shared once every closed round is published")
     result = ledgers.load_result(tx, campaign)
     if result is None:
-        raise ConflictError("nothing was paid yet")
+        raise ConflictError("nothing has been paid yet")
     return result
 
 
@@ -483,4 +476,4 @@ def _check_recorded(result: Result, confirmed: list[Row[Any]]) -> None:
     for row in confirmed:
         report = rounds.report_of(row.provider, row.day, row)
         if recorded.get(report.key) != report_leaf(report):
-            raise LedgerError(f"{report}: the ledger has another report than the one that was confirmed")
+            raise LedgerError(f"{report}: the ledger has a different report from the one that was confirmed")

@@ -1,7 +1,7 @@
 """The process that waits beside the server with all modules loaded, and its children, which do the work.
 
-It has one thread, so it may fork, and none of the server's memory, files or environment. Each task comes with a socket
-of its own. The child receives the task over it, pickled, because it trusts the server, and sends its answer as JSON,
+It has one thread, so it may fork, and none of the server's memory, files or environment. Each task comes with its own
+socket. The child receives the task over it, pickled, because it trusts the server, and sends its answer as JSON,
 because the server does not trust it. When a child has ended, its status follows; when the server hangs up, the child is
 killed.
 """

@@ -45,8 +45,6 @@ CREATE TABLE campaigns (
 	id TEXT NOT NULL,
 	owner TEXT NOT NULL,
 	plain TEXT NOT NULL,
-	secret TEXT,
-	secret_rounds INTEGER,
 	state TEXT NOT NULL,
 	publish_at_once BOOLEAN NOT NULL,
 	share_ledger BOOLEAN NOT NULL,
@@ -71,7 +69,7 @@ CREATE TABLE members (
 	campaign TEXT NOT NULL,
 	name TEXT NOT NULL,
 	identity TEXT NOT NULL,
-	related TEXT,
+	"group" TEXT,
 	account TEXT,
 	created TEXT NOT NULL,
 	joined TEXT,
@@ -99,6 +97,14 @@ CREATE TABLE rounds (
 	problem TEXT,
 	amount BIGINT,
 	head TEXT,
+	attempts INTEGER DEFAULT '0' NOT NULL,
+	attempted TEXT,
+	attempt_process INTEGER,
+	attempt_started TEXT,
+	attempt_host TEXT,
+	beacon TEXT,
+	verdict TEXT,
+	anyway BOOLEAN DEFAULT 0 NOT NULL,
 	PRIMARY KEY (id),
 	CONSTRAINT one_round_per_number UNIQUE (campaign, number),
 	CONSTRAINT one_round_per_day UNIQUE (campaign, day),
@@ -122,6 +128,24 @@ BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END
 CREATE TRIGGER ledger_lines_replace_refused BEFORE INSERT ON ledger_lines
 WHEN EXISTS (SELECT 1 FROM ledger_lines WHERE campaign = NEW.campaign AND number = NEW.number)
 BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END
+
+CREATE TABLE ledger_files (
+	campaign TEXT NOT NULL,
+	content BLOB NOT NULL,
+	PRIMARY KEY (campaign),
+	FOREIGN KEY(campaign) REFERENCES campaigns (id)
+)
+
+CREATE TABLE payouts (
+	id TEXT NOT NULL,
+	campaign TEXT NOT NULL,
+	batch INTEGER,
+	state TEXT NOT NULL,
+	changed TEXT NOT NULL,
+	reason TEXT,
+	PRIMARY KEY (id),
+	FOREIGN KEY(campaign) REFERENCES campaigns (id)
+)
 
 CREATE TABLE links (
 	hash TEXT NOT NULL,
@@ -147,9 +171,43 @@ CREATE TABLE uploads (
 	summary TEXT NOT NULL,
 	shown TEXT NOT NULL,
 	created TEXT NOT NULL,
+	nonce TEXT NOT NULL,
+	tasks TEXT,
 	PRIMARY KEY (id),
 	FOREIGN KEY(round) REFERENCES rounds (id),
 	FOREIGN KEY(member) REFERENCES members (id)
+)
+
+CREATE TABLE queued (
+	id TEXT NOT NULL,
+	round TEXT NOT NULL,
+	member TEXT NOT NULL,
+	account TEXT NOT NULL,
+	name TEXT NOT NULL,
+	sha256 TEXT NOT NULL,
+	spool TEXT NOT NULL,
+	bytes BIGINT NOT NULL,
+	received TEXT NOT NULL,
+	state TEXT NOT NULL,
+	attempts INTEGER NOT NULL,
+	claimed TEXT,
+	done TEXT,
+	milliseconds BIGINT NOT NULL,
+	expanded BIGINT NOT NULL,
+	status INTEGER,
+	problem TEXT,
+	nonce TEXT NOT NULL,
+	PRIMARY KEY (id),
+	FOREIGN KEY(round) REFERENCES rounds (id),
+	FOREIGN KEY(member) REFERENCES members (id),
+	FOREIGN KEY(account) REFERENCES accounts (id)
+)
+
+CREATE TABLE upload_tasks (
+	upload TEXT NOT NULL,
+	content BLOB NOT NULL,
+	PRIMARY KEY (upload),
+	FOREIGN KEY(upload) REFERENCES uploads (id)
 )
 
 CREATE TABLE reports (
@@ -159,6 +217,9 @@ CREATE TABLE reports (
 	member TEXT NOT NULL,
 	upload TEXT NOT NULL,
 	confirmed TEXT NOT NULL,
+	nonce TEXT,
+	receipt TEXT,
+	terms TEXT NOT NULL,
 	PRIMARY KEY (id),
 	CONSTRAINT one_report_per_provider_and_round UNIQUE (campaign, round, member),
 	FOREIGN KEY(campaign) REFERENCES campaigns (id),
@@ -178,6 +239,16 @@ CREATE INDEX ix_links_member ON links (member)
 CREATE INDEX ix_members_account ON members (account)
 
 CREATE INDEX ix_members_campaign ON members (campaign)
+
+CREATE INDEX ix_payouts_campaign ON payouts (campaign)
+
+CREATE INDEX ix_queued_account ON queued (account)
+
+CREATE INDEX ix_queued_member ON queued (member)
+
+CREATE INDEX ix_queued_round ON queued (round)
+
+CREATE INDEX ix_queued_state ON queued (state)
 
 CREATE INDEX ix_reports_campaign ON reports (campaign)
 

@@ -1,4 +1,4 @@
-"""Lies about what the rows say: as many rows, with other values."""
+"""Lies about what the rows say: the same number of rows, with other values."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ DEMO_SECRET = Secret(sha256(b"the demonstration's secret is no secret").hexdiges
 
 
 def write_demo(directory: str | Path) -> tuple[Path, Path]:
-    """Write twelve clinics of which two lie, and the same with everybody honest; return both campaign files."""
+    """Write twelve clinics, two of which lie, and the same with everybody honest; return both campaign files."""
     rng = np.random.default_rng(7)
     folder = Path(directory)
     other = folder / "campaign.toml"

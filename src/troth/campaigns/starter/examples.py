@@ -21,7 +21,7 @@ from troth.campaigns.money import minor_unit, to_minor, to_text
 from troth.campaigns.settle import rehearse
 from troth.campaigns.starter.guess import Guess, guess
 from troth.campaigns.tables import take_model
-from troth.campaigns.task_reports import rehearse_tasks
+from troth.campaigns.tasks import rehearse_tasks
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import Section, closest

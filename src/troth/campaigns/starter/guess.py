@@ -167,12 +167,12 @@ def _named_columns(
     )
     if provider is None and len(find_files(data)) == 1:
         raise DataError(
-            f"{data}: say which column names the provider with --provider; there are {listed(have)}{_headless(have)}"
+            f"{data}: say with --provider which column names the provider; there are {listed(have)}{_headless(have)}"
         )
     names = _Names(provider, day, target, _columns(data, columns, have, (provider, day, target)))
     for name in (provider, day, *names.paid):
         if name is not None and have.count(name) > 1:
-            raise DataError(f"{data}: {have.count(name)} columns are called {name!r}; give each a name of its own")
+            raise DataError(f"{data}: {have.count(name)} columns are called {name!r}; give each its own name")
     return names
 
 
@@ -210,7 +210,7 @@ def _without_constant_features(columns: list[Column], *, may_leave_out: bool) ->
     """Return the columns without features that never vary, and a note on these; refuse them if they were asked for."""
     idle = {each.name for each in columns[:-1] if len({str(value).strip() for value in each.values}) == 1}
     if idle and (not may_leave_out or len(idle) == len(columns) - 1):
-        raise DataError(_constant(columns, idle) + ", and a coefficient of it could not be learnt: leave it out")
+        raise DataError(_constant(columns, idle) + ", so its coefficient could not be learnt: leave it out")
     notes = [_constant(columns, idle) + ": left out"] if idle else []
     return [each for each in columns if each.name not in idle], notes
 
@@ -230,8 +230,8 @@ def _notes_on_providers(
         rows, first = "1 row" if len(unnamed) == 1 else f"{len(unnamed):,} rows", min(unnamed)
         notes.append(
             f"column {names.provider!r} has no provider's name in {rows} (first: {places[first]}: "
-            f'{shown(column[first])}): the campaign says missing = "drop", and the ledger counts them; fill names in, '
-            "or write it otherwise if it is a name"
+            f'{shown(column[first])}): the campaign says missing = "drop", and the ledger counts them; fill in names, '
+            "or write it differently if it is a name"
         )
     if names.day is None:
         everybody = {str(who) for row, who in enumerate(column) if row not in unnamed}
@@ -254,7 +254,7 @@ def _columns(
     """Return the columns that are paid for, or that explain the target."""
     left, target = [name for name in have if name not in others], others[-1]
     if names is None and (target is None and len(left) != 1):
-        raise DataError(f"{data}: say which column is paid for with --column; there are {listed(left)}")
+        raise DataError(f"{data}: say with --column which column you pay for; there are {listed(left)}")
     columns = [column_meant(data, name, have, "--column") for name in names] if names is not None else left
     for name in columns:
         if name in others:
@@ -263,8 +263,8 @@ def _columns(
             )
     if target is None and len(columns) > 1:
         raise DataError(
-            f"{data}: {len(columns)} columns are named; say which of them is explained by the others with --target, or "
-            "name the one column that is paid for"
+            f"{data}: {len(columns)} columns are named; say with --target which of them the others explain, or "
+            "name the one column that you pay for"
         )
     return columns
 
@@ -389,7 +389,7 @@ def column_meant(data: Path, name: str, have: list[str], option: str) -> str:
 def _refuse_one_provider(provider: str | None, whose: Sequence[tuple[Any, Any]], *, all_rows: bool) -> None:
     if all_rows and provider is not None and len({str(who).strip() for who, _ in whose if who is not None}) == 1:
         raise DataError(
-            f"column {provider!r} names only one provider; at least two are needed, because each is paid by what its "
+            f"column {provider!r} names only one provider; at least two are needed, because each is paid for what its "
             "data and the others' say about each other"
         )
 

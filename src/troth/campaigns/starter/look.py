@@ -1,4 +1,4 @@
-"""What a column holds as it is written in a file: numbers, labels or neither, and what a reader should know of it."""
+"""What a column holds as it is written in a file: numbers, labels or neither, and what you should know about it."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ _WRITTEN = (
         re.compile(
             rf"({_MONEY}|[A-Z]{{3}}\s)\s*{_DIGITS}|[-+−]\s*{_MONEY}\s*{_DIGITS}|{_DIGITS}({_MONEY}|\s[A-Z]{{3}})"
         ),
-        "remove the signs, and what stands between thousands",
+        "remove the signs, and any thousands separators",
     ),
-    ("commas", re.compile(rf"{_DIGITS},{_DIGITS}"), "write them with a decimal point and nothing between thousands"),
+    ("commas", re.compile(rf"{_DIGITS},{_DIGITS}"), "write them with a decimal point and no thousands separators"),
     ("parentheses", re.compile(rf"\(\s*{_DIGITS}\)"), "write -4 instead of (4)"),
-    ("a minus sign that is no hyphen", re.compile(r"−\s*[0-9.]+"), "write - instead"),
-    ("something between their digits", re.compile(_DIGITS), "write them with nothing between thousands"),
+    ("a minus sign that is not a hyphen", re.compile(r"−\s*[0-9.]+"), "write - instead"),
+    ("something between their digits", re.compile(_DIGITS), "write them without thousands separators"),
 )
 
 
@@ -140,7 +140,7 @@ def read_written(
             correct = "correct it, or remove the row" if len(wrong) == 1 else "correct them, or remove their rows"
             remedy = f"{correct}{empty}; if the column holds labels, {if_labels}"
             if {text.casefold() for text in texts} <= _YES | _NO:
-                remedy = "yes or no and 1 or 0 seem to be mixed: write them all in one way"
+                remedy = "yes or no and 1 or 0 seem to be mixed: write them all in the same way"
             raise DataError(
                 f"column {name!r}: {problem} (first: {places[rows[wrong[0]]]}: {shown(texts[wrong[0]])}); {remedy}"
             )
@@ -186,11 +186,11 @@ def alike(names: Sequence[str]) -> list[str]:
         plain = unicodedata.normalize("NFKC", task_name(name))
         spellings.setdefault("".join(plain.split()).casefold(), {})[name] = None
     return [
-        f"providers {', '.join(map(repr, group))} differ by {how}: if they are one, give it one name; as it is "
+        f"providers {', '.join(map(repr, group))} differ only in {how}: if they are one, give it one name; as it is "
         + _outcome(list(group))
         for group in spellings.values()
         if len(group) > 1
-        for how in ["how a number is written" if all(map(is_written_number, group)) else "capitals or blanks alone"]
+        for how in ["how a number is written" if all(map(is_written_number, group)) else "capitals or spaces"]
     ]
 
 
@@ -199,7 +199,7 @@ def _outcome(names: list[str]) -> str:
     canonical = [canonical_name(name) for name in names]
     one = [name for name, each in zip(names, canonical, strict=True) if canonical.count(each) > 1]
     if not one:
-        return "each is paid by itself"
+        return "each is paid separately"
     return f"payment is refused: {', '.join(map(repr, one))} are one name apart from spaces and how accents are stored"
 
 

@@ -87,7 +87,7 @@ def guess_values(named: TaskColumns, columns: list[str], family: str | None) -> 
     if first.from_data:
         listed = ", ".join(map(repr, columns))
         notes.append(
-            f"{listed}: the prior was guessed from the data: replace it by what you knew before anybody answered"
+            f"{listed}: the prior was guessed from the data: replace it with what you knew before anybody answered"
         )
     repeats = _repeats(named, columns)
     if repeats.several:
@@ -113,8 +113,8 @@ def guess_labels(named: TaskColumns, columns: list[str], family: str | None) -> 
     labels, notes = merged_spellings(column, counts)
     if len(labels) == 1:
         raise DataError(
-            f"{named.source}: column {column!r} has no other label than {labels[0]!r}; name a file in which every "
-            "label occurs that workers may give"
+            f"{named.source}: column {column!r} has only the label {labels[0]!r}; name a file that has every label "
+            "that workers may give"
         )
     if not 2 <= len(labels) <= _MOST_LABELS:
         raise DataError(
@@ -147,7 +147,7 @@ def guess_labels(named: TaskColumns, columns: list[str], family: str | None) -> 
     if repeats.several > _USUAL * repeats.reports:
         rows = repeats.most
         rates = next(name for name in _families() if label_count(FAMILIES[name]) >= min(3, len(labels)))
-        notes.append(f"{repeats.allowed}. If each task has a rate of its own, as a day has, say --family {rates}")
+        notes.append(f"{repeats.allowed}. If each task has its own rate, as a day has, say --family {rates}")
     elif repeats.several:
         notes.append(
             f"{repeats}: a repeated label looks like an error, and nothing is paid until one "
@@ -195,7 +195,7 @@ def _why_not(family: str, families: tuple[str, ...], *, several: bool) -> str:
     listed, what = ", ".join(families), "several columns of tasks" if several else "tasks"
     if not several and isinstance(FAMILIES[family], GuessesFromColumn):
         return (
-            f"{family} is for providers with many rows each: with one row on a task, how far a provider is off and the "
+            f"{family} is for providers with many rows each: with one row on a task, a provider's own offset and the "
             f"noise of its row cannot be told apart; for {what} there are {listed}, and labels without --family"
         )
     return (

@@ -3,8 +3,9 @@
 Each kind of `Answer` expands, for rows with predictors η and answers y, the log-likelihood, its slope y − μ, and its
 curvature W, of arrays and of Ibis columns alike. Arrays of predictors are ``(predictor, ...)``. Each also says how many
 linear ``predictors``, with coefficients of their own, a row has; how many ``labels`` there are, or None if answers are
-numbers; the largest curvature of one row for one predictor (``most_weight``) and the largest log-likelihood of a row
-(``best``); and what a linear predictor ``predicts``, with {} for the answer's name, or nothing if there are several.
+numbers; the ``support`` of an answer; the largest curvature of one row for one predictor (``most_weight``) and the
+largest log-likelihood of a row (``best``); and what a linear predictor ``predicts``, with {} for the answer's name, or
+nothing if there are several.
 """
 
 from __future__ import annotations
@@ -39,14 +40,10 @@ class YesNo:
 
     predictors = 1
     labels = 2
+    support = Support(0, 1, integer=True)
     most_weight = 0.25
     best = 0.0
     predicts = "log-odds of {}"
-
-    @property
-    def support(self) -> Support:
-        """0 and 1."""
-        return Support(0, 1, integer=True)
 
     def means(self, eta: Array, /) -> Array:
         """Return the probability of 1."""
@@ -154,14 +151,10 @@ class CountAnswers:
 
     predictors = 1
     labels = None
+    support = Support(0, integer=True)
     most_weight = np.inf
     best = np.inf
     predicts = "logarithm of the mean {}"
-
-    @property
-    def support(self) -> Support:
-        """Whole numbers from 0."""
-        return Support(0, integer=True)
 
     def means(self, eta: Array, /) -> Array:
         """Return e^η, as far as doubles go."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,7 @@ class AddsAnswers(ABC):
 
     answer: Answer
     points: tuple[tuple[float, ...], ...]
+    support = Support()
 
     @abstractmethod
     def sums(self, block: Block) -> Array:
@@ -139,7 +140,6 @@ class Expansion(AddsAnswers):
 
     answer: Answer
     point: tuple[float, ...]
-    support: Support = field(default_factory=Support)
 
     @property
     def points(self) -> tuple[tuple[float, ...], ...]:  # type: ignore[override]

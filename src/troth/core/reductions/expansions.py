@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,6 @@ from troth.core.errors import DataError
 from troth.core.reductions.expansion import AddsAnswers, Expansion
 from troth.core.reductions.reduction import SummaryWords
 from troth.core.reductions.sums import SLACK
-from troth.core.support import Array, Bounds, Support
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from troth.core.reductions.answer_likelihoods import Answer
     from troth.core.reductions.reduction import Reduction
     from troth.core.reductions.sorted_columns import Block
+    from troth.core.support import Array, Bounds
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,11 @@ class Expansions(AddsAnswers):
 
     answer: Answer
     points: tuple[tuple[float, ...], ...]
-    support: Support = field(default_factory=Support)
 
     @cached_property
     def each(self) -> tuple[Expansion, ...]:
         """The expansion at each point."""
-        return tuple(Expansion(self.answer, point, self.support) for point in self.points)
+        return tuple(Expansion(self.answer, point) for point in self.points)
 
     def in_words(self, summary: Array, labels: Sequence[str] | None = None, /) -> SummaryWords | None:
         """Return the candidate that explains the rows best, and how probable it makes their labels."""

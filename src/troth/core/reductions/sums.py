@@ -1,4 +1,4 @@
-"""What all sums over rows have in common: which of them no data can have, and which coefficients products say."""
+"""What all sums over rows have in common: which of them no data can have, and which coefficients products determine."""
 
 from __future__ import annotations
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from troth.core.contract import Array
-from troth.core.formats import number
-from troth.core.notebook import html_table
+from troth.core.formats import html_table, number
 from troth.core.past import History
 
 if TYPE_CHECKING:

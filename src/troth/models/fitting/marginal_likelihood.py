@@ -21,7 +21,7 @@ from troth.core.contract import Array, HasBaseMeasure
 from troth.core.errors import DataError, ParameterError
 from troth.core.past import History, statistics_of
 from troth.models.fitting.fitted import FittedPrior
-from troth.models.fitting.free_parameters import Positive, Real
+from troth.models.fitting.initial_parameters import Positive, Real
 
 if TYPE_CHECKING:
     from troth.models.family import Family
@@ -54,9 +54,10 @@ def check_fixed(family: type[Family], fixed: Mapping[str, Any]) -> None:
     for name in fixed:
         if name not in names:
             raise ParameterError(f"{family.__name__} has no parameter {name!r}")
-    for name in family.given_parameters:
-        if name not in fixed:
-            raise ParameterError(f"{family.__name__}: the history does not determine {name}: give {name}=")
+    for each in family.parameters():
+        if each.name in family.given_parameters and each.name not in fixed:
+            needed = f"the history does not determine {each.name}: give {each.name}= ({each.meaning})"
+            raise ParameterError(f"{family.__name__}: {needed}")
 
 
 class _MarginalLikelihood:

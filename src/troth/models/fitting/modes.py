@@ -75,9 +75,7 @@ def _at(expansion: Expansion, point: Array) -> Expansion:
 
 def _spare(prior: ExpandedRegression, expansion: Expansion, rows: tuple[Array, Array]) -> Array:
     """Return the posterior variance of the coefficients of a day, expanded at its mode."""
-    precision = np.array(prior.precision)
-    precision = np.diag(precision) if precision.ndim == 1 else precision
-    return np.diagonal(np.linalg.inv(precision + expansion.curvature(expansion.of_datasets(*rows))))
+    return np.diagonal(np.linalg.inv(prior._prior_precision + expansion.curvature(expansion.of_datasets(*rows))))
 
 
 def _around(expansion: Expansion, summary: Array, point: Array) -> Array:

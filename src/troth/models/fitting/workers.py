@@ -62,7 +62,7 @@ class FittedWorkers(FittedProviders[Finite]):
         """Warn of labels that nobody answered, and of labels that hardly depend on the class."""
         caveats, table = [], np.array(self.population.likelihood)
         if unseen := [repr(name) for name, seen in zip(labels, self.seen, strict=True) if not seen]:
-            guess = "how it is answered is a guess, by the other classes"
+            guess = "how it is answered is guessed from the other classes"
             caveats.append(f"nobody answered {', '.join(unseen)} in the past: {guess}")
         if np.abs(table - table.mean(axis=0)).max() < 0.01:
             caveats.append("labels hardly depend on the class: everybody will be paid the empty share")

@@ -18,7 +18,6 @@ from scipy.special import xlogy
 from troth.core.contract import Array, Generator
 from troth.core.errors import DataError
 from troth.core.reductions import Moments, Reduction
-from troth.models.categorical import draw_codes, draw_counts
 from troth.models.numerics.second_difference import binet_remainder
 
 OUTCOMES = ("binary", "categorical", "count", "real")
@@ -144,6 +143,23 @@ def draw_sums(outcome: str, rng: Generator, effect: Array, rows: Array, spread: 
         return np.stack([rows, rng.poisson(np.minimum(effect * rows, _LARGEST_RATE)).astype(np.float64)], axis=-1)
     noise = spread * np.sqrt(rows) * rng.standard_normal(rows.shape)
     return np.stack([rows, rows * (effect - centre) + noise], axis=-1)
+
+
+def draw_codes(rng: Generator, probabilities: Array, rows: int) -> Array:
+    """Draw codes by inversion, shape ``(..., rows)``."""
+    steps = np.cumsum(probabilities, axis=-1)[..., :-1]
+    uniform = rng.random((*probabilities.shape[:-1], rows)) * np.sum(probabilities, axis=-1)[..., None]
+    codes = np.zeros(uniform.shape)
+    for step in np.moveaxis(steps, -1, 0):
+        codes += uniform >= step[..., None]
+    return codes
+
+
+def draw_counts(rng: Generator, probabilities: Array, rows: Array) -> Array:
+    """Draw multinomial counts, with leading axes of both broadcast."""
+    shape = np.broadcast_shapes(probabilities.shape[:-1], rows.shape)
+    p = np.broadcast_to(probabilities, (*shape, probabilities.shape[-1]))
+    return np.asarray(rng.multinomial(np.broadcast_to(rows, shape).astype(np.int64), p), dtype=np.float64)
 
 
 def draw_dirichlet(rng: Generator, a: Array) -> Array:

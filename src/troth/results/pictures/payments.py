@@ -1,4 +1,4 @@
-"""Payments beside caps: bars, a ranking where there are too many for bars, and a heat map of days."""
+"""Payments beside caps: bars, a ranking if there are too many for bars, and a heat map of days."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def draw_bars(title: str, bars: Sequence[Bar]) -> Picture:
     """Draw payments beside caps on one scale, each with a mark where an empty report would be."""
     row, top = 42, 32
     picture = Picture(title, height=top + row * len(bars), description="The table beside it has the same numbers.")
-    picture.key(("bar", "paid"), ("track", "cap"), ("mark", "an empty report"), y=14)
+    picture.key(("bar", "paid"), ("track", "cap"), ("mark", "an empty report"))
     low = min((bar.share * bar.cap for bar in bars if bar.share < 0), default=0.0)
     reach = max((bar.cap for bar in bars), default=1.0) - low
 

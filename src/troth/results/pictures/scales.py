@@ -18,7 +18,7 @@ def draw_score(score: float, low: float, high: float, empty_share: float) -> Pic
     part = (score - low) / (high - low)
     title = f"The score {number(score)} on the scale from {number(low)} to {number(high)}"
     picture = Picture(title, height=78, description=f"An empty report would be at {empty_share:.0%} of the scale.")
-    picture.key(("bar", f"this report: {number(score)}"), ("mark", "an empty report"), y=14)
+    picture.key(("bar", f"this report: {number(score)}"), ("mark", "an empty report"))
     picture.add("rect", kind="track", y=32, width="100%", height=16, rx=8)
     picture.add("rect", kind="bar soft", y=32, width=percent(part), height=16, rx=8)
     x = percent(empty_share)
@@ -41,7 +41,7 @@ def draw_line(line: Line) -> Picture:
         each = "" if dots == line.count else f", a dot for {line.count / dots:,.0f}"
     description = f"{line.others[:1].upper()}{line.others[1:]}, in the order in which they fit the report."
     picture = Picture(line.title, height=70, description=description)
-    picture.key(("mark", line.who), ("track", f"{line.others}{each}"), y=14)
+    picture.key(("mark", line.who), ("track", f"{line.others}{each}"))
     for dot in range(dots):
         picture.add("circle", kind="track", cx=percent(0.01 + 0.98 * (dot + 0.5) / dots), cy=38, r=3)
     x = percent(0.01 + 0.98 * (line.above + line.tied / 2) / (line.count or 1))

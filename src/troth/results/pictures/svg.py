@@ -63,9 +63,9 @@ class Picture:
         """Add a square of 100 units that is stretched over a part of the picture: for curves."""
         return self.add("svg", x=x, y=y, width=width, height=height, viewBox="0 0 100 100", preserveAspectRatio="none")
 
-    def key(self, *entries: tuple[str, str], y: float) -> None:
-        """Add a line that says what the colours are: class and word."""
-        x = 0.0
+    def key(self, *entries: tuple[str, str]) -> None:
+        """Add a line at the top that says what the colours are: class and word."""
+        x, y = 0.0, 14
         for kind, word in entries:
             self.add("rect", kind=kind, x=x, y=y - 10, width=3 if kind == "mark" else 12, height=12)
             self.add("text", word, kind="note", x=x + (8 if kind == "mark" else 18), y=y)

@@ -1,4 +1,4 @@
-"""The JSON API: the routes are those of `troth.operations`, and each is answered by the function of its name.
+"""The JSON API: the routes are those of `troth.operations`, and each is answered by the function of the same name.
 
 Money is decimal strings, times are UTC.
 """

@@ -9,9 +9,9 @@ from functools import cache
 from hashlib import sha256
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import Query, Request, Response
+from fastapi import Request, Response
 from pydantic import BaseModel, TypeAdapter
 from sqlalchemy import Connection, Row
 
@@ -22,15 +22,6 @@ from troth.service.accounts import User
 from troth.service.errors import InvalidError
 from troth.service.idempotency import KeyedRequest, Reply, answer_once, earlier_reply
 from troth.service.uploads import digest_of
-
-_PARAMETERS: dict[str, Any] = {
-    **dict.fromkeys(("campaign", "member", "payout", "submission", "token"), requests.Identifier),
-    "number": requests.Number,
-    "since": Annotated[int, Query(ge=0, le=10**9, description="The lines of the head that you have seen; or 0.")],
-    "name": Annotated[
-        str, Query(min_length=1, max_length=200, description="The file's name; its ending says the format.")
-    ],
-}
 
 
 @dataclass(frozen=True)
@@ -145,7 +136,7 @@ def _receipt(call: Call, row: Row[Any], user: User, campaign: str, number: int) 
 
 def _signature(operation: Operation) -> Signature:
     parameters = {"request": Request, "visitor": Visitor}
-    parameters |= {name: _PARAMETERS[name] for name in (*operation.path_parameters, *operation.query)}
+    parameters |= {name: requests.PARAMETERS[name] for name in (*operation.path_parameters, *operation.query)}
     if isinstance(operation.input, str):
         parameters["body"] = getattr(requests, operation.input)
     needed = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind) for name, kind in parameters.items()]

@@ -47,11 +47,6 @@ def list_tokens(tx: Connection, user: User) -> list[responses.Token]:
     return [views.token_view(token) for token in accounts.list_tokens(tx, user.account)]
 
 
-def revoke_token(call: Call, token: str) -> None:
-    with call.store.write() as tx:
-        accounts.revoke_token(tx, call.user.account, token)
-
-
 def accept_invitation(call: Call, body: requests.Acceptance) -> responses.Joined:
     if call.visitor is not None and "manage" not in call.visitor.scopes:
         raise ForbiddenError("the token lacks the scope 'manage'; create one that has it")
@@ -69,10 +64,12 @@ def choose_password(call: Call, body: requests.NewPassword) -> responses.Joined:
         return responses.Joined(account=account, name=accounts.find_account(tx, account).name)
 
 
+revoke_token = changes(accounts.revoke_token)
 list_campaigns = reads(views.list_campaigns)
 show_campaign = reads(views.campaign_view)
 change_terms = changes(campaigns.change_terms, views.campaign_view)
 list_providers = reads(views.list_providers)
+change_group = changes(campaigns.change_group, views.provider_view)
 revoke_provider = changes(campaigns.revoke)
 
 
@@ -91,15 +88,9 @@ def add_provider(tx: Connection, call: Call, campaign: str, body: requests.NewPr
     return _invited(tx, call, campaign, campaigns.add_member(tx, call.user, campaign, **dict(body)))
 
 
-@writes
-def change_group(tx: Connection, call: Call, campaign: str, member: str, body: requests.Group) -> responses.Provider:
-    campaigns.change_group(tx, call.user, campaign, member, body.group)
-    return views.provider_view(campaigns.find_member(tx, campaign, member))
-
-
 def _invited(tx: Connection, call: Call, campaign: str, member: str) -> responses.Invited:
     secret = campaigns.invite(tx, call.user, campaign, member)
-    provider = views.provider_view(campaigns.find_member(tx, campaign, member))
+    provider = views.provider_view(tx, call.user, campaign, member)
     return responses.Invited(**dict(provider), invitation=secret, link=f"{call.settings.url}/join/{secret}")
 
 

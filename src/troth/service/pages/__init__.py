@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.resources import files
-from inspect import Parameter, iscoroutinefunction, signature
+from inspect import Parameter, Signature, iscoroutinefunction, signature
 from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Depends, FastAPI
@@ -14,13 +14,14 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
 from troth.core.errors import TrothError
-from troth.operations import ANYONE, Access, Lane
+from troth.operations import ANYONE, CAMPAIGN, MEMBER, ROUND, SUBMISSION, Access, Lane, names_in
 from troth.service import lanes
 from troth.service.access import Visitor, identify
 from troth.service.accounts import User
 from troth.service.api import ENDPOINTS
 from troth.service.pages import about, account, analyst, explanation, forms, ledger, provider, rounds, terms
 from troth.service.pages.frame import Visit
+from troth.service.requests import PARAMETERS
 
 
 class Page(NamedTuple):
@@ -29,8 +30,8 @@ class Page(NamedTuple):
     Attributes
     ----------
     function
-        What answers, given the visit and what the address says; or an endpoint of the API, for a file. Parameters
-        after a star are for other functions, and not read from the request.
+        What answers, given the visit and what the address says; or an endpoint of the API, for a file. A parameter
+        with a default is read from the query; those after a star are for other functions.
     slow
         The kind of work, where it takes longer than a look at the database or a change to it.
     again
@@ -67,11 +68,12 @@ class Page(NamedTuple):
             async with forms.sent(request, visitor, with_file=self.welcome is not None) as form:
                 return await self._answer(replace(visit, form=form), values)
 
-        declared = signature(self.function, eval_str=True)
-        _, *read = [each for each in declared.parameters.values() if each.kind is not each.KEYWORD_ONLY]
-        given = {"request": Request, "visitor": Visitor}
-        first = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, annotation=kind) for name, kind in given.items()]
-        endpoint.__signature__ = declared.replace(parameters=[*first, *read])  # type: ignore[attr-defined]
+        given = {"request": Request, "visitor": Visitor} | {name: PARAMETERS[name] for name in names_in(self.path)}
+        needed = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind) for name, kind in given.items()]
+        own = signature(self.function, eval_str=True).parameters.values()
+        asked = [each for each in own if each.kind is each.POSITIONAL_OR_KEYWORD and each.default is not each.empty]
+        query = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in asked]
+        endpoint.__signature__ = Signature([*needed, *query])  # type: ignore[attr-defined]
         return endpoint
 
     async def _answer(self, visit: Visit, values: dict[str, Any]) -> Any:
@@ -89,10 +91,6 @@ class Page(NamedTuple):
 
 
 _ANALYST, _PROVIDER, _BOTH = Access(("analyst",)), Access(("provider",)), Access(("analyst", "provider"))
-_CAMPAIGN = "/campaigns/{campaign}"
-_MEMBER = _CAMPAIGN + "/providers/{member}"
-_ROUND = _CAMPAIGN + "/rounds/{number}"
-_SUBMISSION = _ROUND + "/submissions/{submission}"
 
 PAGES: tuple[Page, ...] = (
     Page("GET", "/health", ANYONE, about.health, "health"),
@@ -114,46 +112,46 @@ PAGES: tuple[Page, ...] = (
     Page("POST", "/campaigns/new", _ANALYST, terms.create, "work", again=terms.new_page),
     Page("POST", "/campaigns/new/fields", _ANALYST, terms.fields, "work"),
     Page("POST", "/campaigns/new/preview", _ANALYST, terms.preview, "work", again=terms.new_page),
-    Page("GET", _CAMPAIGN, _BOTH, analyst.campaign_page),
-    Page("GET", f"{_CAMPAIGN}/campaign.toml", _BOTH, ENDPOINTS["campaign_file"]),
-    Page("GET", f"{_CAMPAIGN}/ledger", _ANALYST, ledger.ledger_page),
-    Page("POST", f"{_CAMPAIGN}/ledger/verify", _ANALYST, ledger.verify, "work"),
-    Page("GET", f"{_CAMPAIGN}/ledger.jsonl", _BOTH, ENDPOINTS["ledger_file"]),
-    Page("GET", f"{_CAMPAIGN}/ledger.tasks.parquet", _BOTH, ENDPOINTS["shares_file"]),
-    Page("GET", f"{_CAMPAIGN}/payments.csv", _ANALYST, ENDPOINTS["payments_file"]),
-    Page("GET", f"{_CAMPAIGN}/report.html", _ANALYST, ledger.result_page, "work"),
-    Page("POST", f"{_CAMPAIGN}/rounds", _ANALYST, analyst.open_round, "work", again=analyst.campaign_page),
-    Page("POST", f"{_CAMPAIGN}/finish", _ANALYST, analyst.finish, "work", again=analyst.campaign_page),
-    Page("GET", f"{_CAMPAIGN}/terms", _ANALYST, terms.terms_page),
-    Page("POST", f"{_CAMPAIGN}/terms", _ANALYST, terms.change_terms, again=terms.terms_page),
+    Page("GET", CAMPAIGN, _BOTH, analyst.campaign_page),
+    Page("GET", f"{CAMPAIGN}/campaign.toml", _BOTH, ENDPOINTS["campaign_file"]),
+    Page("GET", f"{CAMPAIGN}/ledger", _ANALYST, ledger.ledger_page),
+    Page("POST", f"{CAMPAIGN}/ledger/verify", _ANALYST, ledger.verify, "work"),
+    Page("GET", f"{CAMPAIGN}/ledger.jsonl", _BOTH, ENDPOINTS["ledger_file"]),
+    Page("GET", f"{CAMPAIGN}/ledger.tasks.parquet", _BOTH, ENDPOINTS["shares_file"]),
+    Page("GET", f"{CAMPAIGN}/payments.csv", _ANALYST, ENDPOINTS["payments_file"]),
+    Page("GET", f"{CAMPAIGN}/report.html", _ANALYST, ledger.result_page, "work"),
+    Page("POST", f"{CAMPAIGN}/rounds", _ANALYST, analyst.open_round, "work", again=analyst.campaign_page),
+    Page("POST", f"{CAMPAIGN}/finish", _ANALYST, analyst.finish, "work", again=analyst.campaign_page),
+    Page("GET", f"{CAMPAIGN}/terms", _ANALYST, terms.terms_page),
+    Page("POST", f"{CAMPAIGN}/terms", _ANALYST, terms.change_terms, again=terms.terms_page),
     Page(
-        "POST", f"{_CAMPAIGN}/public", _ANALYST, terms.change_public, again=terms.terms_page, welcome=terms.check_owner
+        "POST", f"{CAMPAIGN}/public", _ANALYST, terms.change_public, again=terms.terms_page, welcome=terms.check_owner
     ),
-    Page("GET", f"{_CAMPAIGN}/providers", _ANALYST, analyst.providers_page),
-    Page("POST", f"{_CAMPAIGN}/providers", _ANALYST, analyst.invite, again=analyst.providers_page),
-    Page("POST", f"{_MEMBER}/invitation", _ANALYST, analyst.invite_again, again=analyst.providers_page),
-    Page("POST", f"{_MEMBER}/group", _ANALYST, analyst.change_group, again=analyst.providers_page),
-    Page("GET", f"{_MEMBER}/revoke", _ANALYST, analyst.revoke_page),
-    Page("POST", f"{_MEMBER}/revoke", _ANALYST, analyst.revoke),
-    Page("GET", _ROUND, _BOTH, rounds.round_page),
-    Page("GET", f"{_ROUND}/close", _ANALYST, rounds.close_page),
-    Page("POST", f"{_ROUND}/close", _ANALYST, rounds.close, "work"),
-    Page("POST", f"{_ROUND}/dry-run", _ANALYST, rounds.dry_run, "work", again=rounds.close_page),
-    Page("POST", f"{_ROUND}/publish", _ANALYST, rounds.publish, again=rounds.round_page),
-    Page("POST", f"{_ROUND}/reopen", _ANALYST, rounds.reopen, again=rounds.round_page),
-    Page("POST", f"{_ROUND}/set-aside", _ANALYST, rounds.set_aside, "work", again=rounds.round_page),
-    Page("GET", _ROUND + "/payments/{member}", _ANALYST, explanation.for_analyst),
-    Page("GET", f"{_ROUND}/payment", _PROVIDER, explanation.for_provider),
+    Page("GET", f"{CAMPAIGN}/providers", _ANALYST, analyst.providers_page),
+    Page("POST", f"{CAMPAIGN}/providers", _ANALYST, analyst.invite, again=analyst.providers_page),
+    Page("POST", f"{MEMBER}/invitation", _ANALYST, analyst.invite_again, again=analyst.providers_page),
+    Page("POST", f"{MEMBER}/group", _ANALYST, analyst.change_group, again=analyst.providers_page),
+    Page("GET", f"{MEMBER}/revoke", _ANALYST, analyst.revoke_page),
+    Page("POST", f"{MEMBER}/revoke", _ANALYST, analyst.revoke),
+    Page("GET", ROUND, _BOTH, rounds.round_page),
+    Page("GET", f"{ROUND}/close", _ANALYST, rounds.close_page),
+    Page("POST", f"{ROUND}/close", _ANALYST, rounds.close, "work"),
+    Page("POST", f"{ROUND}/dry-run", _ANALYST, rounds.dry_run, "work", again=rounds.close_page),
+    Page("POST", f"{ROUND}/publish", _ANALYST, rounds.publish, again=rounds.round_page),
+    Page("POST", f"{ROUND}/reopen", _ANALYST, rounds.reopen, again=rounds.round_page),
+    Page("POST", f"{ROUND}/set-aside", _ANALYST, rounds.set_aside, "work", again=rounds.round_page),
+    Page("GET", ROUND + "/payments/{member}", _ANALYST, explanation.explain),
+    Page("GET", f"{ROUND}/payment", _PROVIDER, explanation.explain),
     Page(
         "POST",
-        f"{_ROUND}/submissions",
+        f"{ROUND}/submissions",
         _PROVIDER,
         provider.submit,
         again=provider.round_page,
         welcome=provider.check_welcome,
     ),
-    Page("GET", _SUBMISSION, _PROVIDER, provider.submission_page),
-    Page("POST", f"{_SUBMISSION}/confirm", _PROVIDER, provider.confirm, again=provider.submission_page),
+    Page("GET", SUBMISSION, _PROVIDER, provider.submission_page),
+    Page("POST", f"{SUBMISSION}/confirm", _PROVIDER, provider.confirm, again=provider.submission_page),
     Page("GET", "/results", _PROVIDER, provider.results),
 )
 ACCESS = {"MOUNT /static": ANYONE} | {page.route: page.access for page in PAGES}

@@ -9,8 +9,7 @@ from troth.service import accounts, campaigns, views
 from troth.service.access import COOKIE
 from troth.service.errors import InvalidError, NotFoundError, SignInNeededError
 from troth.service.pages import forms
-from troth.service.pages.frame import Visit, goto, safe_next
-from troth.service.requests import Identifier
+from troth.service.pages.frame import Visit, changes, goto, safe_next
 
 
 def sign_in_page(visit: Visit, next: str = "/") -> Response:  # noqa: A002 (as browsers see it)
@@ -129,8 +128,4 @@ def create_token(visit: Visit) -> Response:
     return settings_page(visit, secret=secret)
 
 
-def revoke_token(visit: Visit, token: Identifier) -> Response:
-    """Revoke a token."""
-    with visit.store.write() as tx:
-        accounts.revoke_token(tx, visit.user.account, token)
-    return goto("/settings", "ended")
+revoke_token = changes(accounts.revoke_token, "/settings", "ended")

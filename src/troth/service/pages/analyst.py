@@ -1,4 +1,4 @@
-"""The analyst's campaigns and their providers. Providers see the same addresses as `provider` shows them."""
+"""The analyst's campaigns and their providers. At the same addresses providers see what `provider` shows."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from sqlalchemy import Connection
 from starlette.responses import Response
 
 from troth.campaigns.toml import to_toml
+from troth.operations import CAMPAIGN
 from troth.results.pictures import draw_budget
 from troth.service import campaigns, rounds, settlement, views
 from troth.service.accounts import User
 from troth.service.pages import provider
-from troth.service.pages.frame import Visit, goto
-from troth.service.requests import Identifier
+from troth.service.pages.frame import Visit, changes, goto, settles
 
+_PROVIDERS = f"{CAMPAIGN}/providers"
 _INVITED = ("name", "identity", "group")  # the fields of an invitation
 
 
@@ -52,7 +53,7 @@ def _status(tx: Connection, user: User, campaign: str) -> dict[str, Any]:
     return {"rounds": shown, "bar": draw_budget(title, paid=paid, pending=pending, budget=budget), **texts}
 
 
-def campaign_page(visit: Visit, campaign: Identifier) -> Response:
+def campaign_page(visit: Visit, campaign: str) -> Response:
     """Show a campaign to its analyst or to one of its providers."""
     if visit.user.role == "provider":
         return provider.campaign_page(visit, campaign)
@@ -71,7 +72,7 @@ def campaign_page(visit: Visit, campaign: Identifier) -> Response:
     return visit.page("campaign.html", view=view, status=status, **context)
 
 
-def open_round(visit: Visit, campaign: Identifier) -> Response:
+def open_round(visit: Visit, campaign: str) -> Response:
     """Open the next round."""
     text = visit.form.text("day")
     day = int(text) if text.lstrip("-").isdigit() and text.isascii() and len(text) < 12 else text or None
@@ -81,27 +82,24 @@ def open_round(visit: Visit, campaign: Identifier) -> Response:
     return goto(f"/campaigns/{campaign}", "opened")
 
 
-def finish(visit: Visit, campaign: Identifier) -> Response:
-    """End a daily campaign."""
-    settlement.finish(visit.store, visit.user, campaign)
-    return goto(f"/campaigns/{campaign}", "finished")
+finish = settles(settlement.finish, CAMPAIGN, "finished")
 
 
-def providers_page(visit: Visit, campaign: Identifier, *, invited: str | None = None, secret: str = "") -> Response:
+def providers_page(visit: Visit, campaign: str, *, invited: str | None = None, secret: str = "") -> Response:
     """Show the providers, with the invitation of one of them, or what was typed into a form that was refused."""
     with visit.store.read() as tx:
         view = views.own_campaign(tx, visit.user, campaign)
         members = campaigns.list_members(tx, campaign)
     refused = visit.error is not None and visit.form.has("identity")  # another form has only a group
     context = {
-        "groups": sorted({member.related for member in members if member.related}),
+        "groups": sorted({member.group for member in members if member.group}),
         "typed": {name: visit.form.text(name) if refused else "" for name in _INVITED},
         "link": f"{visit.settings.url}/join/{secret}" if secret else None,
     }
     return visit.page("providers.html", view=view, members=members, invited=invited, **context)
 
 
-def invite(visit: Visit, campaign: Identifier) -> Response:
+def invite(visit: Visit, campaign: str) -> Response:
     """Add a provider and show its one-time link, this once."""
     name, identity, group = map(visit.form.text, _INVITED)
     with visit.store.write() as tx:
@@ -110,7 +108,7 @@ def invite(visit: Visit, campaign: Identifier) -> Response:
     return providers_page(visit, campaign, invited=name, secret=secret)
 
 
-def invite_again(visit: Visit, campaign: Identifier, member: Identifier) -> Response:
+def invite_again(visit: Visit, campaign: str, member: str) -> Response:
     """Show a new one-time link, this once; any earlier link stops working."""
     with visit.store.write() as tx:
         secret = campaigns.invite(tx, visit.user, campaign, member)
@@ -118,14 +116,10 @@ def invite_again(visit: Visit, campaign: Identifier, member: Identifier) -> Resp
     return providers_page(visit, campaign, invited=name, secret=secret)
 
 
-def change_group(visit: Visit, campaign: Identifier, member: Identifier) -> Response:
-    """Put a provider into a group of related ones, or take it out."""
-    with visit.store.write() as tx:
-        campaigns.change_group(tx, visit.user, campaign, member, visit.form.text("group"))
-    return goto(f"/campaigns/{campaign}/providers", "grouped")
+change_group = changes(campaigns.change_group, _PROVIDERS, "grouped", group=lambda form: form.text("group"))
 
 
-def revoke_page(visit: Visit, campaign: Identifier, member: Identifier) -> Response:
+def revoke_page(visit: Visit, campaign: str, member: str) -> Response:
     """Ask whether a provider is really to be revoked."""
     with visit.store.read() as tx:
         view = views.own_campaign(tx, visit.user, campaign)
@@ -133,8 +127,4 @@ def revoke_page(visit: Visit, campaign: Identifier, member: Identifier) -> Respo
     return visit.page("revoke.html", view=view, member=row)
 
 
-def revoke(visit: Visit, campaign: Identifier, member: Identifier) -> Response:
-    """Let a provider send no more data."""
-    with visit.store.write() as tx:
-        campaigns.revoke(tx, visit.user, campaign, member)
-    return goto(f"/campaigns/{campaign}/providers", "revoked")
+revoke = changes(campaigns.revoke, _PROVIDERS, "revoked")

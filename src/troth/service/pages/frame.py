@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -18,8 +19,10 @@ from troth.audits.findings import VERDICT_IN_WORDS
 from troth.core.errors import TrothError
 from troth.results.templating import make_environment
 from troth.service.access import KnownRequest
+from troth.service.accounts import User
 from troth.service.errors import status_of
 from troth.service.pages import forms
+from troth.service.store import Store
 
 NOTICES = {
     "created": "The campaign was created. Invite its providers, then open the first round.",
@@ -84,6 +87,33 @@ class Visit(KnownRequest):
 def goto(path: str, notice: str | None = None) -> Response:
     """Send a browser to another page after something was done."""
     return RedirectResponse(path + (f"?notice={notice}" if notice else ""), 303)
+
+
+def changes(
+    change: Callable[..., Any], to: str, notice: str, **fields: Callable[[forms.Fields], Any]
+) -> Callable[..., Response]:
+    """Return what a form does that calls `change` in one transaction, and then sends the browser to a page.
+
+    What is called gets who asks, what the address says, and ``fields`` as they are read from the form.
+    """
+
+    def in_transaction(store: Store, *who: User, **values: Any) -> None:
+        with store.write() as tx:
+            change(tx, *who, **values)
+
+    return settles(in_transaction, to, notice, **fields)
+
+
+def settles(
+    work: Callable[..., Any], to: str, notice: str, **fields: Callable[[forms.Fields], Any]
+) -> Callable[..., Response]:
+    """Return the same for what has transactions of its own, and is called with the store."""
+
+    def answer(visit: Visit, **values: Any) -> Response:
+        work(visit.store, visit.user, **values, **{name: read(visit.form) for name, read in fields.items()})
+        return goto(to.format(**values), notice)
+
+    return answer
 
 
 def is_part(request: Request) -> bool:

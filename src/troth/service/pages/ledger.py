@@ -10,7 +10,6 @@ from starlette.responses import HTMLResponse, Response
 from troth.results.result import Result
 from troth.service import ledgers, views
 from troth.service.pages.frame import Visit, is_part
-from troth.service.requests import Identifier
 from troth.service.responses import Verified
 
 _LINES, _LAST = 100, 10**9
@@ -21,9 +20,7 @@ _REPORT_POLICY = (
 )
 
 
-def ledger_page(
-    visit: Visit, campaign: Identifier, before: Place = _LAST, *, verified: Verified | None = None
-) -> Response:
+def ledger_page(visit: Visit, campaign: str, before: Place = _LAST, *, verified: Verified | None = None) -> Response:
     """Show the ledger, the last lines first."""
     with visit.store.read() as tx:
         view = views.own_campaign(tx, visit.user, campaign)
@@ -56,7 +53,7 @@ def _in_words(result: Result, entry: dict[str, Any]) -> str:
     return result.campaign.name if entry["entry"] == "campaign" else ""
 
 
-def verify(visit: Visit, campaign: Identifier) -> Response:
+def verify(visit: Visit, campaign: str) -> Response:
     """Check every byte and recompute every payment."""
     verified = views.verified(visit.store, visit.user, campaign)
     if is_part(visit.request):
@@ -64,7 +61,7 @@ def verify(visit: Visit, campaign: Identifier) -> Response:
     return ledger_page(visit, campaign, verified=verified)
 
 
-def result_page(visit: Visit, campaign: Identifier) -> Response:
+def result_page(visit: Visit, campaign: str) -> Response:
     """Show what was paid and why, in a sandbox: its scripts run without our cookies."""
     with visit.store.read() as tx:
         result = views.shared_result(tx, visit.user, campaign)

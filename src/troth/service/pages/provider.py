@@ -10,12 +10,12 @@ from sqlalchemy import Connection, Row
 from starlette.responses import Response
 
 from troth.campaigns.toml import to_toml
+from troth.operations import SUBMISSION
 from troth.results.pictures import Bar, Picture, draw_bars
 from troth.service import campaigns, incoming, lanes, rounds, upload_queue, views
 from troth.service.errors import InvalidError
 from troth.service.pages.forms import Fields
-from troth.service.pages.frame import Visit, goto
-from troth.service.requests import Identifier, Number
+from troth.service.pages.frame import Visit, changes, goto
 from troth.service.responses import JoinedCampaign, JoinedRound, Payment
 
 _MOST_ROUNDS, _SMALL = 60, 1 << 16
@@ -74,7 +74,7 @@ def check_welcome(visit: Visit, campaign: str, number: int) -> None:
         incoming.check_welcome(visit.store, visit.user, campaign, number)
 
 
-async def submit(visit: Visit, campaign: Identifier, number: Number) -> Response:
+async def submit(visit: Visit, campaign: str, number: int) -> Response:
     """Take a file of rows or statistics; it counts once it is confirmed."""
     file = visit.form.file("file")
     name = incoming.STATISTICS if file is None else file.filename or ""
@@ -108,7 +108,7 @@ def _add(visit: Visit, campaign: str, number: int, path: Path, name: str) -> tup
         return rounds.add_upload(tx, *where, upload, received), False
 
 
-def submission_page(visit: Visit, campaign: Identifier, number: Number, submission: Identifier) -> Response:
+def submission_page(visit: Visit, campaign: str, number: int, submission: str) -> Response:
     """Show a submission to be confirmed, or its receipt once it is."""
     with visit.store.read() as tx:
         row, member = campaigns.joined(tx, visit.user, campaign)
@@ -121,12 +121,13 @@ def submission_page(visit: Visit, campaign: Identifier, number: Number, submissi
     return visit.page("submission.html", **context)
 
 
-def confirm(visit: Visit, campaign: Identifier, number: Number, submission: Identifier) -> Response:
-    """Make a submission the provider's report."""
-    replaces, nonce = visit.form.text("replaces") or None, visit.form.text("nonce")[:200] or None
-    with visit.store.write() as tx:
-        rounds.confirm(tx, visit.user, campaign, number, submission, replaces, nonce)
-    return goto(f"/campaigns/{campaign}/rounds/{number}/submissions/{submission}", "confirmed")
+confirm = changes(
+    rounds.confirm,
+    SUBMISSION,
+    "confirmed",
+    replaces=lambda form: form.text("replaces") or None,
+    nonce=lambda form: form.text("nonce")[:200] or None,
+)
 
 
 def results(visit: Visit) -> Response:

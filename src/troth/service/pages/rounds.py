@@ -8,19 +8,20 @@ from starlette.responses import Response
 
 from troth.core.effective_candidates import EffectiveCandidates
 from troth.core.errors import TrothError
+from troth.operations import ROUND
 from troth.results.beliefs import Belief
 from troth.results.pictures import draw_round
 from troth.results.result import Result
 from troth.service import campaigns, ledgers, rounds, settlement, views
 from troth.service.errors import ConflictError
 from troth.service.pages import provider
-from troth.service.pages.frame import Visit, goto, is_part
+from troth.service.pages.forms import Fields
+from troth.service.pages.frame import Visit, changes, is_part, settles
 from troth.service.preview import learned
-from troth.service.requests import Identifier, Number
 from troth.service.responses import DryRun
 
 
-def round_page(visit: Visit, campaign: Identifier, number: Number) -> Response:
+def round_page(visit: Visit, campaign: str, number: int) -> Response:
     """Show a round to the analyst, or to a provider."""
     user, part = visit.user, is_part(visit.request)
     if user.role == "provider":
@@ -75,8 +76,8 @@ def _beliefs(campaign: str, head: str, day: Any, result: Result) -> list[Belief]
 
 def close_page(
     visit: Visit,
-    campaign: Identifier,
-    number: Number,
+    campaign: str,
+    number: int,
     *,
     would: DryRun | None = None,
     candidates: EffectiveCandidates | None = None,
@@ -92,36 +93,21 @@ def close_page(
     return visit.page("close.html", view=view, round=shown, **given)
 
 
-def close(visit: Visit, campaign: Identifier, number: Number) -> Response:
-    """Close a round and pay."""
-    final, anyway = visit.form.has("final"), visit.form.has("anyway")
-    settlement.close_round(visit.store, visit.user, campaign, number, final=final, anyway=anyway)
-    return goto(f"/campaigns/{campaign}/rounds/{number}", "closed")
+close = settles(
+    settlement.close_round,
+    ROUND,
+    "closed",
+    final=lambda form: form.has("final"),
+    anyway=lambda form: form.has("anyway"),
+)
+publish = changes(rounds.publish, ROUND, "published")
+reopen = changes(settlement.reopen, ROUND, "reopened", deadline=Fields.deadline)
+set_aside = settles(settlement.set_aside, ROUND, "aside")
 
 
-def dry_run(visit: Visit, campaign: Identifier, number: Number) -> Response:
+def dry_run(visit: Visit, campaign: str, number: int) -> Response:
     """Show what closing the round now would pay, and whether the model fits."""
     final = visit.form.has("final")
     result, verdict = settlement.dry_run(visit.store, visit.user, campaign, number, final=final)
     would = views.dry_run_view(result, verdict)
     return close_page(visit, campaign, number, would=would, candidates=result.effective_candidates)
-
-
-def publish(visit: Visit, campaign: Identifier, number: Number) -> Response:
-    """Show providers what they were paid, and why."""
-    with visit.store.write() as tx:
-        rounds.publish(tx, visit.user, campaign, number)
-    return goto(f"/campaigns/{campaign}/rounds/{number}", "published")
-
-
-def set_aside(visit: Visit, campaign: Identifier, number: Number) -> Response:
-    """End a round that could not be paid, without paying anybody."""
-    settlement.set_aside(visit.store, visit.user, campaign, number)
-    return goto(f"/campaigns/{campaign}/rounds/{number}", "aside")
-
-
-def reopen(visit: Visit, campaign: Identifier, number: Number) -> Response:
-    """Reopen a round that could not be paid."""
-    with visit.store.write() as tx:
-        settlement.reopen(tx, visit.user, campaign, number, visit.form.deadline())
-    return goto(f"/campaigns/{campaign}/rounds/{number}", "reopened")

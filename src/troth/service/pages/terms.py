@@ -13,13 +13,13 @@ from starlette.responses import Response
 from troth.campaigns.toml import to_toml
 from troth.mechanisms import offered_rules
 from troth.models import FAMILIES
+from troth.operations import CAMPAIGN
 from troth.service import campaigns, incoming, views
 from troth.service.errors import InvalidError
 from troth.service.pages import terms_form
 from troth.service.pages.forms import Fields
-from troth.service.pages.frame import Visit, goto, is_part
+from troth.service.pages.frame import Visit, changes, goto, is_part
 from troth.service.preview import make_preview
-from troth.service.requests import Identifier
 from troth.service.uploads import read_public_upload
 
 _MOST_PROVIDERS, _MOST_ROWS = 1000, 10**6
@@ -106,7 +106,7 @@ def _bounded(name: str, text: str, least: int, most: int) -> int:
     return int(text)
 
 
-def terms_page(visit: Visit, campaign: Identifier) -> Response:
+def terms_page(visit: Visit, campaign: str) -> Response:
     """Show the terms to be changed, until the first round opens, or what was typed into a form that was refused."""
     with visit.store.read() as tx:
         view = views.own_campaign(tx, visit.user, campaign)
@@ -115,11 +115,7 @@ def terms_page(visit: Visit, campaign: Identifier) -> Response:
     return visit.page("terms.html", view=view, toml=toml)
 
 
-def change_terms(visit: Visit, campaign: Identifier) -> Response:
-    """Replace the terms."""
-    with visit.store.write() as tx:
-        campaigns.change_terms(tx, visit.user, campaign, _parse_toml(visit.form.text("toml")))
-    return goto(f"/campaigns/{campaign}", "changed")
+change_terms = changes(campaigns.change_terms, CAMPAIGN, "changed", terms=lambda form: _parse_toml(form.text("toml")))
 
 
 def check_owner(visit: Visit, campaign: str) -> None:
@@ -128,7 +124,7 @@ def check_owner(visit: Visit, campaign: str) -> None:
         campaigns.owned(tx, visit.user, campaign)
 
 
-async def change_public(visit: Visit, campaign: Identifier) -> Response:
+async def change_public(visit: Visit, campaign: str) -> Response:
     """Take a file of rows that everybody knows."""
     file = visit.form.file("file")
     if file is None:

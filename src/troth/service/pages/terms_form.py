@@ -1,4 +1,4 @@
-"""The form of a new campaign: what it asks for each family and rule, and the tables of a campaign file made of it."""
+"""The form for a new campaign: what it asks for each family and rule, and the tables of a campaign file made of it."""
 
 from __future__ import annotations
 

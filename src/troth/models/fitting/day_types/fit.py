@@ -12,11 +12,9 @@ from troth.core.contract import Array, Indexes
 from troth.core.errors import DataError, ParameterError
 from troth.core.past import History
 from troth.core.reductions import Moments
-from troth.models.fitting.day_types.em import State, day_log_likelihoods, maximise
-from troth.models.fitting.day_types.fitted import FittedDayTypes
+from troth.models.fitting.day_types.em import State, climb, day_log_likelihoods, maximise
+from troth.models.fitting.day_types.fitted import FittedDayTypes, standard_errors
 from troth.models.fitting.day_types.outcomes import LabelData, OutcomeData, ValueData, outcome_data, outcome_of
-from troth.models.fitting.day_types.standard_errors import standard_errors
-from troth.models.fitting.day_types.starts import climb
 from troth.models.numerics.dispersed import LABELS, OUTCOMES
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Day types that were learnt, and pictures of them."""
+"""Day types that were learnt, how sure the fit is of them, and pictures."""
 
 from __future__ import annotations
 
@@ -9,14 +9,45 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.contract import Array, combine
+from troth.core.errors import DataError
 from troth.core.formats import number
 from troth.core.information import leave_one_out
 from troth.core.past import History, statistics_of
-from troth.models.fitting.day_types.standard_errors import Errors
+from troth.models.fitting.day_types.em import State, day_log_likelihoods
+from troth.models.fitting.day_types.outcomes import OutcomeData, softmax_variance
 from troth.models.fitting.fitted import BLUE, MOST_PROVIDERS, FittedProviders, name_rows
 
 if TYPE_CHECKING:
     from troth.models.latent_class import LatentClass  # noqa: F401 (the parameter of the base class)
+
+
+_DAYS_PER_PARAMETER = 3  # below which standard errors are taken provider by provider
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Standard errors of a fit.
+
+    Attributes
+    ----------
+    of_prior
+        One per type.
+    of_means
+        ``(provider, type)``, of labels also ``code``.
+    of_dispersion
+        One per provider.
+    """
+
+    providers: tuple[str, ...]
+    of_prior: Array = field(repr=False)
+    of_means: Array = field(repr=False)
+    of_dispersion: Array = field(repr=False)
+
+    def __getitem__(self, provider: str) -> dict[str, Any]:
+        if provider not in self.providers:
+            raise DataError(f"provider {provider!r} has no distribution of its own in this fit")
+        place = self.providers.index(provider)
+        return {"means": self.of_means[place], "dispersion": float(self.of_dispersion[place])}
 
 
 @dataclass(frozen=True)
@@ -70,9 +101,7 @@ class FittedDayTypes(FittedProviders["LatentClass"]):
         models: Any = combine([self.model_of(name) for name in history.providers])
         parts = [statistics_of(model, history.summaries[:, i], history.reduction) for i, model in enumerate(models)]
         t = np.where(history.present[..., None], np.stack(parts, axis=1), 0.0)
-        log = np.log(np.array(self.population.prior)) + leave_one_out(t)
-        posterior = np.exp(log - log.max(axis=-1, keepdims=True))
-        posterior /= posterior.sum(axis=-1, keepdims=True)
+        posterior = self.population.posterior_probabilities(leave_one_out(t))
         means = np.array([[_last(mean) for mean in self.model_of(name).means] for name in history.providers])
         return np.asarray((posterior * means).sum(axis=-1))
 
@@ -99,3 +128,45 @@ class FittedDayTypes(FittedProviders["LatentClass"]):
 
 def _last(mean: Any) -> float:
     return float(mean[-1]) if isinstance(mean, tuple) else float(mean)
+
+
+def standard_errors(data: OutcomeData, state: State, providers: Sequence[str]) -> Errors:
+    """Return standard errors from the information Σ_d s_d s_dᵀ, s_d the score of day d averaged over its type.
+
+    To it comes what the shrinkage towards the population is worth. With fewer than three days per parameter providers
+    are taken one by one, as if the others' parameters were known.
+    """
+    _, posterior = day_log_likelihoods(data, state)
+    by_mean, by_dispersion, worth = data.scores(state.means, state.dispersion)
+    days, people, types, free = by_mean.shape
+    of_means = (posterior[:, None, :, None] * by_mean).reshape(days, people, types * free)
+    of_dispersion = np.einsum("dk,dik->di", posterior, by_dispersion)
+    of_prior = (posterior - np.exp(state.log_prior))[:, :-1]
+    extra = np.concatenate([state.shrinkage * worth.reshape(people, -1), np.zeros((people, 1))], axis=1)
+    blocks = np.concatenate([of_means, of_dispersion[..., None]], axis=-1)
+    size = blocks.shape[-1]
+    if days >= _DAYS_PER_PARAMETER * (people * size + types - 1):
+        scores = np.concatenate([of_prior, blocks.reshape(days, -1)], axis=1)
+        covariance = inverse(scores.T @ scores + np.diag(np.concatenate([np.zeros(types - 1), extra.ravel()])))
+        logits = covariance[: types - 1, : types - 1]
+        starts = types - 1 + size * np.arange(people)
+        own = np.stack([covariance[a : a + size, a : a + size] for a in starts])
+    else:
+        logits = inverse(of_prior.T @ of_prior)
+        own = np.stack([inverse(blocks[:, i].T @ blocks[:, i] + np.diag(extra[i])) for i in range(people)])
+    inner = own[:, :-1, :-1].reshape(people, types, free, types, free)
+    of_type = np.stack([inner[:, k, :, k] for k in range(types)], axis=1)
+    errors = np.sqrt(np.maximum(own[:, -1, -1], 0.0))
+    return Errors(
+        tuple(providers),
+        np.sqrt(np.maximum(softmax_variance(np.exp(state.log_prior), logits), 0.0)),
+        data.errors(state.means, of_type),
+        data.natural_errors(state.dispersion, errors),
+    )
+
+
+def inverse(information: Array) -> Array:
+    """Invert in units in which the diagonal is 1, and leave out what the data do not determine."""
+    scale = np.sqrt(np.maximum(np.diagonal(information), 1e-300))
+    units = np.outer(scale, scale)
+    return np.asarray(np.linalg.pinv(information / units, rcond=1e-10, hermitian=True) / units)

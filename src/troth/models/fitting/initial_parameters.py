@@ -1,15 +1,84 @@
-"""First guesses of a prior by moments: how days' means vary, and rows within days."""
+"""Where the fit of a prior starts: first guesses by moments, each written as free numbers.
+
+All free numbers are 0 at the start, and a plausible step is of size 1. The moments are how days' means vary, and rows
+within days.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from troth.core.contract import Array
 from troth.core.errors import DataError
 from troth.core.reductions import Counts, Moments, Reduction
-from troth.models.fitting.free_parameters import FreeParameters, Positive, PositiveDefinite, Real
+
+
+@dataclass(frozen=True)
+class _AroundOrigin:
+    origin: Any
+
+    @property
+    def free(self) -> int:
+        """How many free numbers there are."""
+        return int(np.size(self.origin))
+
+
+@dataclass(frozen=True)
+class Real(_AroundOrigin):
+    """A real number or a vector of them: origin + unit·free."""
+
+    unit: Any
+
+    def read(self, free: Array) -> Any:
+        """Return the parameter with these free numbers."""
+        value = np.atleast_1d(self.origin) + np.atleast_1d(self.unit) * free
+        return value if np.ndim(self.origin) else float(value[0])
+
+
+@dataclass(frozen=True)
+class Positive(_AroundOrigin):
+    """A number above a bound, or a vector of them: above + origin·exp(free)."""
+
+    above: float = 0.0
+
+    def read(self, free: Array) -> Any:
+        """Return the parameter with these free numbers."""
+        value = np.atleast_1d(self.origin) * np.exp(free) + self.above
+        return value if np.ndim(self.origin) else float(value[0])
+
+
+@dataclass(frozen=True)
+class PositiveDefinite:
+    """A covariance matrix DLLᵀD with D = diag(scale): free are the entries of L, of its diagonal the logarithms.
+
+    Examples
+    --------
+    >>> PositiveDefinite(np.array([2.0, 1.0])).read(np.zeros(3))
+    array([[4., 0.],
+           [0., 1.]])
+    """
+
+    scale: Array
+
+    @property
+    def free(self) -> int:
+        """How many free numbers there are."""
+        return len(self.scale) * (len(self.scale) + 1) // 2
+
+    def read(self, free: Array) -> Array:
+        """Return the parameter with these free numbers."""
+        size = len(self.scale)
+        root = np.zeros((size, size))
+        root[np.tril_indices(size)] = free
+        root[np.diag_indices(size)] = np.exp(np.diagonal(root))
+        root = np.diag(self.scale) @ root
+        return np.asarray(root @ root.T)
+
+
+FreeParameters: TypeAlias = dict[str, Real | Positive | PositiveDefinite]
 
 
 class DayMoments(NamedTuple):
@@ -57,16 +126,6 @@ def normal_parameters(family: str, summaries: Array, reduction: Reduction) -> Fr
         "mean": Real(days.centre[0], np.sqrt(days.between[0])),
         "scale": Positive(days.scale[0]),
         "noise": Positive(days.noise[0]),
-    }
-
-
-def regression_parameters(summaries: Array, reduction: Reduction) -> FreeParameters:
-    """Return mean and precision of coefficients, and the noise of answers."""
-    start = regression_moments(summaries, reduction)
-    return {
-        "mean": Real(start.mean, start.scale),
-        "precision": PositiveDefinite(1 / start.scale),
-        "noise": Positive(start.noise),
     }
 
 

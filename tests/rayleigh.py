@@ -39,7 +39,9 @@ class Rayleigh(models.Family):
     @classmethod
     def first_guess(cls, column: Column, /) -> FirstGuess:
         """Take the size from the data."""
-        return FirstGuess({"shape": 1.0, "rate": float(np.mean(column.numbers**2) / 2)}, from_data=True)
+        rate = float(np.mean(column.numbers**2) / 2)
+        meanings = {"unit": "What heights are measured in."}
+        return FirstGuess({"shape": 1.0, "rate": rate, "unit": "metre"}, from_data=True, meanings=meanings)
 
     @property
     def _metres(self) -> float:

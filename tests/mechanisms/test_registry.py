@@ -72,6 +72,10 @@ def test_what_is_no_rule_or_takes_a_name_is_refused() -> None:
     class Undeclared(Damped):
         depth: int = 1
 
+    @dataclass(frozen=True)
+    class Required(Damped):
+        depth: int = option(Whole("depth", None, "how deep", "Depth", example=3, least=1))
+
     line_up = type(DEFAULT_RULE, (Damped,), {})
     refused: list[tuple[Any, str]] = [
         (int, "not a subclass of Rule"),
@@ -80,6 +84,7 @@ def test_what_is_no_rule_or_takes_a_name_is_refused() -> None:
         (Silent, "what it is for"),
         (Shareless, "breakdown"),
         (Undeclared, r"declare depth with option\(...\)"),
+        (Required, "give every option a default .* depth"),
     ]
     before = dict(RULES)
     for rule, message in refused:

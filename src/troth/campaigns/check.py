@@ -126,7 +126,7 @@ def audited_rows(campaign: Campaign, setting: Setting, reports: Sequence[Report]
     """
     models = one_each(_audited(campaign, setting, reports), len(setting.names))
     at_hand = sum(isinstance(one, HasFeatures) for one in models)
-    of_draws = str(getattr(models[0], "draws_limit", ""))
+    of_draws = declared(models[0]).draws_limit
     if not at_hand and not of_draws:
         return ""
     if not at_hand and not isinstance(models[0], DrawsAnswers):

@@ -39,12 +39,12 @@ def show(plain: Any, as_json: bool, *lines: str, warnings: Iterable[str] = ()) -
 
 def print_result(result: Result) -> None:
     """Print payments: with bars for people, plainly for pipes."""
-    from troth.results.tables import as_text
+    from troth.results.tables import text_lines
 
     for_people = sys.stdout is not None and sys.stdout.isatty()
-    headline, table = as_text(result, get_terminal_size().columns if for_people else 0).split("\n", 1)
+    headline, *table = text_lines(result, get_terminal_size().columns if for_people else 0)
     typer.secho(headline, bold=True)
-    typer.echo(table)
+    typer.echo("\n".join(table))
 
 
 def say_unfit(remedy: str, again: str, *, stopped: bool) -> None:

@@ -29,7 +29,7 @@ def refuse_unpaid(campaign: str, closed: dict[str, Any], *, anyway: bool = False
         return
     number, verdict = closed["number"], closed["verdict"]
     otherwise = "Reopen it with troth round reopen, or end it unpaid with troth round set-aside"
-    if anyway or verdict is None or verdict["model"] != "does not fit":
+    if anyway or verdict is None or not verdict["stops"]:
         raise DataError(f"round {number} is closed and could not be paid: {closed['problem']}. {otherwise}")
     again = f"troth round close {shlex.quote(campaign)} {number} --anyway"
     typer.echo(f"round {number} is closed, and nothing was paid. {otherwise}", err=True)

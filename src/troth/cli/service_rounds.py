@@ -74,7 +74,7 @@ def close_round(
         would = client.dry_run(chosen["id"], number, final=final)
         show_lines(would, as_json, would_be_paid(chosen, would))
         typer.echo("nothing was closed, paid or revealed: this was a dry run", err=True)
-        if would["verdict"] is not None and would["verdict"]["model"] == "does not fit":
+        if would["verdict"] is not None and would["verdict"]["stops"]:
             again = f"troth round close {shlex.quote(campaign)} {number} --anyway"
             say_unfit(would["verdict"]["remedy"], again, stopped=False)
             raise typer.Exit(0 if anyway else STOPPED)

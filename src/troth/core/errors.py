@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import isnan
 from typing import TYPE_CHECKING
 
+from troth.core.formats import counted
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -190,4 +192,4 @@ class LawBrokenError(TrothError):
     def __init__(self, model: object, failures: dict[str, str]) -> None:
         self.failures = failures
         listing = "\n".join(f"  - {law}: {example}" for law, example in failures.items())
-        super().__init__(f"{model!r} breaks {len(failures)} law(s):\n{listing}")
+        super().__init__(f"{model!r} breaks {counted(len(failures), 'law')}:\n{listing}")

@@ -35,9 +35,14 @@ class Support:
     open: bool = False
 
     def __str__(self) -> str:
+        return self.in_words if np.isfinite(self.low) or np.isfinite(self.high) else f"{self.in_words} (finite)"
+
+    @property
+    def in_words(self) -> str:
+        """Which values may occur, for people who do not think of infinity."""
         kind = "a whole number" if self.integer else "a number"
         if np.isinf(self.low) and np.isinf(self.high):
-            return f"{kind} (finite)"
+            return kind
         if np.isinf(self.high):
             return f"{kind} above {self.low:g}" if self.open else f"{kind} of at least {self.low:g}"
         return f"{kind} from {self.low:g} to {self.high:g}"

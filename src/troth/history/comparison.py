@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from troth.audits.plots import heat_map
 from troth.core.errors import ParameterError, TrothError, first_line
-from troth.core.formats import number
+from troth.core.formats import number, share
 from troth.history.backtest import Candidate, Payer, backtest
 from troth.history.findings import HONEST_PAST, INDEPENDENT_PAST, Backtest
 from troth.history.intervals import over_days
@@ -76,18 +76,23 @@ class ModelComparison:
             who = "all providers" if worst.provider is None else worst.provider
             return (
                 f"Lies gain under every model. The least bad is {name}, under which {worst.lie} ({who}) gains "
-                f"{100 * worst.gain:+.1f}% of the cap: do not pay with it before it is improved. {replayed.power}"
+                f"{share(worst.gain, 1, sign=True)} of the cap: do not pay with it before it is improved. "
+                f"{replayed.power}"
             )
         unsafe = [other for other in self.backtests if other != name and self.backtests[other].gaining()]
         warning = f" Lies gain under {', '.join(unsafe)}." if unsafe else ""
         if not self.advisable:
+            cost = share(abs(replayed.incentive), 1)
+            either = f"lies cost little either ({cost} of the cap on average)"
+            if replayed.incentive < 0:
+                either = f"on average over lies the liar is paid {cost} of the cap more"
             return (
-                f"No lie gains significantly under {name}{replayed.coverage}, but lies cost little either "
-                f"({100 * replayed.incentive:.1f}% of the cap on average): these days hardly distinguish "
-                f"providers' data, and honesty would not be rewarded: do not pay with it. {replayed.caution}{warning}"
+                f"No lie gains significantly under {name}{replayed.coverage}, but {either}: these days hardly "
+                f"distinguish providers' data, and honesty would not be rewarded: do not pay with it. "
+                f"{replayed.caution}{warning}"
             )
         cost = (
-            f"no lie gains significantly{replayed.coverage}, and a lie costs {100 * replayed.incentive:.1f}% of the "
+            f"no lie gains significantly{replayed.coverage}, and a lie costs {share(replayed.incentive, 1)} of the "
             "cap on average"
         )
         advice = f"{name} passes: {cost}" if replayed.means_little else f"Pay with {name}: {cost}"
@@ -99,7 +104,7 @@ class ModelComparison:
         rows = [
             ("gain, percent of the cap", list(self.backtests)),
             *((lie, [f"{_percent(b[lie])} ({_percent(b.worst(lie))})" for b in backtests]) for lie in first.lies),
-            ("a lie costs", [f"{100 * b.incentive:.1f}" for b in backtests]),
+            ("a lie costs", [number(100 * b.incentive, 1) for b in backtests]),
             ("honest payoff", [f"{100 * b.truth:.1f}" for b in backtests]),
             ("log score of a held-out day", [b.log_score_text(3) for b in backtests]),
             ("detectable gain (80% power)", [f"{100 * b.detectable:.1f}" for b in backtests]),

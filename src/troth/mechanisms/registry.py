@@ -37,6 +37,10 @@ def register(rule: type[Rule]) -> type[Rule]:
     for field in fields:
         if field.init and field.name not in rule.options():
             raise ParameterError(f"{name}: declare {field.name} with option(...)", parameter=field.name)
+    try:
+        rule()
+    except (TypeError, ParameterError) as error:
+        raise ParameterError(f"{name}: give every option a default with which the rule can be made: {error}") from None
     RULES[name] = rule
     return rule
 

@@ -375,7 +375,12 @@ class Finite(FittedStates):
             "prior": "How often each class occurs, as you expected before anybody answered.",
             "likelihood": "How an unknown worker answers: a line for each class, a column for each label.",
         }
-        return FirstGuess({"prior": [round(1 / labels, 12)] * labels, "likelihood": table}, meanings=meanings)
+        advice = (
+            "What follows is a guess, not read off the data: learn a confusion matrix for each worker from past tasks "
+            "with `troth fit campaign.toml past.csv --gold gold.csv`, never from labels that are being paid."
+        )
+        parameters = {"prior": [round(1 / labels, 12)] * labels, "likelihood": table}
+        return FirstGuess(parameters, meanings=meanings, advice=advice)
 
     given_parameters: ClassVar[tuple[str, ...]] = ("likelihood",)
 

@@ -84,8 +84,9 @@ class FirstGuess:
         Of the codes 0, 1, …, if the column has texts.
     from_data
         Whether the prior was read off the data, where it should come from elsewhere.
-    meanings
-        What hyper-parameters mean here, in sentences, for those that do not say it themselves.
+    meanings, advice
+        What hyper-parameters mean here, in sentences, for those that do not say it themselves; and where to get better
+        ones.
     scales, levels
         Public centre and scale of each column of numbers, and the public list of labels of each other column, for
         families that explain a column by others.
@@ -95,6 +96,7 @@ class FirstGuess:
     labels: tuple[str, ...] | None = None
     from_data: bool = False
     meanings: Mapping[str, str] = field(default_factory=dict)
+    advice: str = ""
     scales: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 

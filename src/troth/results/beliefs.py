@@ -50,11 +50,11 @@ def beliefs_of(campaign: Campaign, reports: list[Report]) -> list[Belief]:
         total = campaign.statistics(model, np.zeros(campaign.request.reduction.width))
     if isinstance(model, HasFiniteStates):
         return [_belief_in_states(model, total)]
-    if not (isinstance(model, SamplesPosterior) and isinstance(model, SamplesData)):
+    if not isinstance(model, SamplesData) or (reports and not isinstance(model, SamplesPosterior)):
         return []
     rng = np.random.default_rng(20201206)
     prior = posterior = np.asarray(model.draw_parameters(rng, (_DRAWS,)))
-    if reports:
+    if reports and isinstance(model, SamplesPosterior):
         count = max(_FEWEST, _DRAWS // evidence_cost(model))
         posterior = np.asarray(model.draw_posterior(rng, np.broadcast_to(total, (count, len(total)))))
     columns = level_names(campaign.columns, campaign.levels)

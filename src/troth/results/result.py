@@ -307,10 +307,10 @@ class Result:
         )
 
     def __str__(self) -> str:
-        from troth.results.tables import as_text
+        from troth.results.tables import text_lines
 
         hint = "its verdict says whether the model fits, and who would have been better off sending nothing or less"
-        return f"{as_text(self)}\n  {hint}"
+        return "\n".join([*text_lines(self), f"  {hint}"])
 
     def __repr__(self) -> str:
         return f"<Result {self.headline()}>"

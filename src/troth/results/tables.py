@@ -93,12 +93,12 @@ def table_lines(head: Sequence[str] | None, rows: Sequence[Sequence[str]], right
     return ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
 
 
-def as_text(result: Result, width: int = 0) -> str:
-    """Return the headline and the table, with a bar for each share where the width has room for bars."""
+def text_lines(result: Result, width: int = 0) -> list[str]:
+    """Return the headline, and the lines of the table, with a bar for each share where the width has room for bars."""
     table = shown_table(result)
     lines = aligned(table.with_bars())
     text = [result.headline(), *(lines if max(map(len, lines)) <= width else aligned(table))]
     if result.effective_candidates is not None:
         text.append(f"  {result.effective_candidates}")
     text += [f"  note: {note}" for note in result.notes]
-    return "\n".join(text)
+    return text

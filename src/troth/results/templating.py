@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, PrefixLoader, StrictUndefined
 
+from troth.audits.findings import VERDICT_IN_WORDS
 from troth.core import formats
 from troth.results import pictures
 
@@ -25,5 +26,6 @@ def make_environment(*loaders: BaseLoader) -> Environment:
     )
     filters = ("number", "counted", "brief", "share", "short", "probability", "money")
     environment.filters |= {name: getattr(formats, name) for name in filters}
+    environment.filters["in_words"] = VERDICT_IN_WORDS.__getitem__
     environment.globals |= {"pictures": pictures}
     return environment

@@ -156,6 +156,7 @@ class Verdict:
         """Plain data for JSON."""
         return {
             "model": self.word,
+            "stops": self.stops,
             "unchecked": self.unchecked or None,
             "p_value": None if self.fit is None else self.fit.p_value,
             "below_empty_report": dict(self.below_empty),

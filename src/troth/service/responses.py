@@ -205,6 +205,7 @@ class Verdict(Shown):
     """
 
     model: Literal["fits", "doubtful", "does not fit", "not checked"]
+    stops: bool = Field(default=False, description="Whether nothing is paid before the analyst has decided.")
     meaning: str
     unchecked: str | None = Field(default=None, description="Why the model was not checked.")
     p_value: float | None

@@ -257,7 +257,7 @@ def _compute(store: Store, due: _Due, attempts: int) -> _Outcome | None:
             outcome.paid_days, outcome.file = pay_rounds(terms, due.received, ledger, **options)
             outcome.verdict = judge(terms, ledger, outcome.file) if outcome.paid_days else None
         verdict, anyway = outcome.verdict, any(row.anyway for row in due.rounds)
-        if verdict is not None and verdict["model"] == "does not fit" and not anyway:
+        if verdict is not None and verdict["stops"] and not anyway:
             outcome.problem, outcome.paid_days = f"the model does not fit these reports: {verdict['remedy']}", []
     except UnavailableError:
         logger.warning("payments cannot be computed now; it is tried again")

@@ -157,6 +157,7 @@ def guess_labels(named: TaskColumns, columns: list[str], family: str | None) -> 
     return Guess(
         parameters=first.parameters,
         meanings=first.meanings,
+        advice=first.advice,
         labels=tuple(sorted(labels, key=float if numbers else str)),
         family=class_family().__name__,
         columns=(column,),

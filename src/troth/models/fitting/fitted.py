@@ -38,9 +38,17 @@ class Fitted(ABC):
         """Return what you should know before you pay by it, in sentences; the codes 0, 1, … are called ``labels``."""
         return []
 
+    @abstractmethod
+    def title_and_lines(self) -> tuple[str, list[str]]:
+        """Return what was learnt as a title and a line for each part of it."""
+
+    def __str__(self) -> str:
+        title, lines = self.title_and_lines()
+        return "\n".join([title, *(f"  {line}" for line in lines)])
+
     def _repr_html_(self) -> str:
-        title, *lines = str(self).splitlines()
-        return html_table(title, ("learnt",), [[line.strip()] for line in lines])
+        title, lines = self.title_and_lines()
+        return html_table(title, ("learnt",), [[line] for line in lines])
 
     def predicted_means(self, history: History) -> Array | None:  # noqa: ARG002
         """Return the mean that each report's peers predict for it, ``(day, provider)``, or None if not known."""
@@ -89,17 +97,17 @@ class FittedPrior(Fitted):
         """Return plain data for the table [model] of a campaign file."""
         return self.model.to_dict()
 
-    def __str__(self) -> str:
-        likelihood = number(self.log_likelihood, 3)
-        lines = [f"{type(self.model).__name__} from {self.days} {self.rounds}, log-likelihood {likelihood}"]
+    def title_and_lines(self) -> tuple[str, list[str]]:
+        """Return the family, and each parameter with its standard error."""
+        likelihood, lines = number(self.log_likelihood, 3), []
         for name, error in self.errors.items():
             value = np.array2string(np.asarray(getattr(self.model, name)), precision=4, separator=", ")
             spread = np.array2string(np.asarray(error), precision=2, separator=", ")
-            lines.append(f"  {name} = {value} ± {spread}".replace("\n", " ").replace("-", "−"))
+            lines.append(f"{name} = {value} ± {spread}".replace("\n", " ").replace("-", "−"))
         if self.at_bound:
             unbounded = ", ".join(self.at_bound)
-            lines.append(f"  the history does not bound {unbounded}: {self.rounds} hardly differ, or too much")
-        return "\n".join(lines)
+            lines.append(f"the history does not bound {unbounded}: {self.rounds} hardly differ, or too much")
+        return f"{type(self.model).__name__} from {self.days} {self.rounds}, log-likelihood {likelihood}", lines
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""

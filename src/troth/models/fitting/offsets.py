@@ -52,16 +52,15 @@ class FittedOffsets(FittedProviders["ProviderNormal"]):
     trace: tuple[float, ...] = field(repr=False)
     notes: tuple[str, ...] = ()
 
-    def __str__(self) -> str:
+    def title_and_lines(self) -> tuple[str, list[str]]:
+        """Return the mean of a day, and each provider's offset and dispersion."""
         p = self.population
-        lines = [
-            f"a day's mean is {few_digits(p.mean)} ± {p.scale:.4g}; {len(self.models)} offsets ± {self.offsets:.4g}"
-        ]
-        lines += [
-            f"  {name}: offset {few_digits(m.offset, sign=True)}, dispersion {m.dispersion:.4g}"
+        title = f"a day's mean is {few_digits(p.mean)} ± {p.scale:.4g}; {len(self.models)} offsets ± {self.offsets:.4g}"
+        offsets = [
+            f"{name}: offset {few_digits(m.offset, sign=True)}, dispersion {m.dispersion:.4g}"
             for name, m in self.models.items()
         ]
-        return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
+        return title, [*offsets, *(f"note: {note}" for note in self.notes)]
 
     def draw(self, axes: Sequence[Any], history: History) -> None:
         """Draw the mean of each day, each provider's offset and the dispersions."""

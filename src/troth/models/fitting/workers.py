@@ -73,16 +73,20 @@ class FittedWorkers(FittedProviders[Finite]):
         prior = np.array(self.population.prior)
         return {name: float(prior @ np.diag(np.array(model.likelihood))) for name, model in self.models.items()}
 
-    def __str__(self) -> str:
+    def title_and_lines(self) -> tuple[str, list[str]]:
+        """Return how many workers and tasks there are, how often classes occur, and what an unknown worker does."""
         prior = ", ".join(f"{p:.3f}" for p in self.population.prior)
         gold = f", {self.known:,} of them with a gold answer" if self.known else ""
         diagonal = ", ".join(f"{p:.3f}" for p in np.diag(np.array(self.population.likelihood)))
-        return (
+        title = (
             f"confusion matrices of {len(self.models):,} workers from {self.tasks:,} tasks{gold}, "
-            f"{number(self.log_likelihood)} nats per task\n  classes: {prior}\n"
-            f"  an unknown worker is right with probability {diagonal}, by class\n"
-            f"  which is worth {self.pooling:.3g} tasks of a class to each worker"
+            f"{number(self.log_likelihood)} nats per task"
         )
+        return title, [
+            f"classes: {prior}",
+            f"an unknown worker is right with probability {diagonal}, by class",
+            f"which is worth {self.pooling:.3g} tasks of a class to each worker",
+        ]
 
 
 def fit_workers(

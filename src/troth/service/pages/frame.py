@@ -15,7 +15,6 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from troth import __version__
-from troth.audits.findings import VERDICT_IN_WORDS
 from troth.core.errors import TrothError
 from troth.results.templating import make_environment
 from troth.service.access import KnownRequest
@@ -54,7 +53,6 @@ def moment(text: str | None) -> Markup:
 
 environment = make_environment(PackageLoader("troth.service"))
 environment.filters["moment"] = moment
-environment.filters["in_words"] = VERDICT_IN_WORDS.__getitem__
 environment.globals["version"] = __version__
 
 

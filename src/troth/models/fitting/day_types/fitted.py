@@ -91,10 +91,11 @@ class FittedDayTypes(FittedProviders["LatentClass"]):
         alike = "they say nothing about each other, and everybody will be paid alike"
         return [f"one day type explains these days best: {alike}"] if self.types == 1 else []
 
-    def __str__(self) -> str:
-        lines = [f"{self.types} day types of {len(self.models)} providers, {number(self.log_likelihood)} nats per day"]
-        lines += [f"  {name}: {model.dispersion:.4g} dispersion" for name, model in self.models.items()]
-        return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
+    def title_and_lines(self) -> tuple[str, list[str]]:
+        """Return how many types and providers there are, and the dispersion of each provider."""
+        title = f"{self.types} day types of {len(self.models)} providers, {number(self.log_likelihood)} nats per day"
+        dispersions = [f"{name}: {model.dispersion:.4g} dispersion" for name, model in self.models.items()]
+        return title, [*dispersions, *(f"note: {note}" for note in self.notes)]
 
     def predicted_means(self, history: History) -> Array:
         """Σ_k p(type k | peers) · mean of the provider on type k; of labels, the chance of the last one."""

@@ -32,7 +32,6 @@ from troth.mechanisms.line import Standing, compare, compare_ordered, first_plac
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from troth.mechanisms.line_memory import LineMemory
     from troth.mechanisms.panels import Panels
     from troth.mechanisms.round import Round
 
@@ -131,31 +130,13 @@ class Lines:
         counts = np.zeros((4, len(self.own)))
         if self._apart and self._panels is None:
             step, compared = 0, self._comparison(slice(None), strict, self._answers is not None)
-            for block, keys in self._fresh(decoys):
-                first = np.repeat(ahead[step : step + len(block)], self.per_round, axis=1)
-                counts += compared(block, first, keys)
-                step += len(block)
+            for fresh in draw_peers(self._round, decoys, self._answers):
+                first = np.repeat(ahead[step : step + len(fresh)], self.per_round, axis=1)
+                counts += compared(fresh.reshape(len(fresh), len(self.own), -1), first)
+                step += len(fresh)
         else:
             self._stand_by_design(counts, decoys, ahead, strict, rng)
         return Standing(*counts.reshape(4, self.rounds, self.per_round))
-
-    def _fresh(self, decoys: int) -> Iterator[tuple[Array, list[bytes] | None]]:
-        """Draw decoys one by one, ``(decoy, line, entry)``, with keys of lines where scores are remembered."""
-
-        def drawn() -> Iterator[Array]:
-            for fresh in draw_peers(self._round, decoys, self._answers):
-                yield fresh.reshape(len(fresh), len(self.own), -1)
-
-        if self._memory is None:
-            yield from ((block, None) for block in drawn())
-        else:
-            yield from self._memory.decoys(drawn, decoys * len(self.own) * self._width)
-
-    @property
-    def _memory(self) -> LineMemory | None:
-        """What is remembered of other reports of the same round, where log evidence is an integral."""
-        integral = declared(self.model).evidence_cost > 1 and not isinstance(self.model, HasLineLogPMI | HasLogPMI)
-        return self._round.memory if integral and self._answers is None else None
 
     def stand_among(self, decoys: Array, priorities: Array, strict: bool) -> Standing:
         """Return how the real peers stand among given decoys, ``(decoy, round, line, statistic)``."""
@@ -241,29 +222,28 @@ class Lines:
         return total
 
     def _comparison(self, lines: Any, strict: bool, answers: bool) -> Callable[..., Array]:
-        """Return what compares some lines with blocks of decoys, ``(decoy, line, entry)``, lots, and keys of lines.
+        """Return what compares some lines with blocks of decoys, ``(decoy, line, entry)``, and lots.
 
-        Decoys are statistics, or with ``answers`` what answers change of them.
+        Decoys are statistics, or with ``answers`` what answers change of them. Where log evidence is an integral, what
+        other reports of the same round scored is remembered.
         """
         model: Any = self.model
         own, real = self.own[lines], self.real[lines]
         count, reporting = len(own), own.any(axis=-1)
         at: Any = slice(None) if reporting.all() else reporting
         own, real = own[at], real[at]
-        score = model.answer_scorer(own, real) if answers else partial(line_log_pmi, model, own)
+        integral = declared(model).evidence_cost > 1 and not isinstance(model, HasLineLogPMI | HasLogPMI)
+        remembered = self._round.memory is not None and integral
+        score = partial(self._round.memory.score if remembered else line_log_pmi, model, own)
+        if answers:
+            score = model.answer_scorer(own, real)
         v_real = on_grid(score((model.answer_part(real) if answers else real)[None])) if len(own) else np.empty((1, 0))
 
-        def compared(decoys: Array, ahead: Array, keys: list[bytes] | None = None) -> Array:
+        def compared(decoys: Array, ahead: Array) -> Array:
             counts = np.zeros((4, count))
             counts[1], counts[2], counts[3] = len(decoys), ahead.sum(axis=0), len(decoys) * strict  # empty: all tie
-            if not len(own):
-                return counts
-            if keys is None or self._memory is None:
-                v = score(decoys[:, at])
-            else:
-                keys_here = [key for key, reports in zip(keys, reporting, strict=True) if reports]
-                v = self._memory.score(model, own, decoys[:, at], keys_here)
-            counts[:, at] = compare(on_grid(v), v_real, ahead[:, at], strict)
+            if len(own):
+                counts[:, at] = compare(on_grid(score(decoys[:, at])), v_real, ahead[:, at], strict)
             return counts
 
         return compared

@@ -57,7 +57,7 @@ def audit_tasks(
     public
         The confusion matrix of a public guess, ``(class, label)``; without it nothing is public.
     simulations
-        How many tasks to simulate.
+        How many tasks are simulated.
 
     Examples
     --------
@@ -163,12 +163,9 @@ def mean_over_tasks(task: Indexes, entries: Array) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class OtherValue(RowLie):
-    """Report usual + weight·(x − usual) + (shift + noise·ε)·sd in place of x, with ε standard normal.
+    """Report usual + weight·(x − usual) + (shift + noise·ε)·spread in place of x, with ε standard normal.
 
-    Attributes
-    ----------
-    usual, spread
-        Mean and standard deviation of values under the prior, one entry, or one for each column.
+    ``usual`` and ``spread`` are the mean and the standard deviation of values under the prior, for each column.
     """
 
     what: str

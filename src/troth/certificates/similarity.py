@@ -29,16 +29,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NearDuplicates:
-    """Two providers whose data are too alike.
+    """Two providers, by their numbers in the round, whose data are too alike, and why.
 
-    Attributes
-    ----------
-    providers
-        Their numbers in the round.
-    why
-        What is alike.
-    chance
-        Probability that honest data of these two would be so alike, where it is known.
+    ``chance`` is the probability that honest data of these two would be so alike, where it is known.
     """
 
     providers: tuple[int, int]

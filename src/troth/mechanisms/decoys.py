@@ -71,8 +71,6 @@ class Lines:
         The report of each line, and the sum of its real peers' reports, ``(line, statistic)``.
     rounds, per_round
         How many rounds there are, and how many lines in each.
-    model
-        The model that everybody shares for the evidence.
     parts, designs
         The peers of each model, and the design of all peers of each line, ``(line, design)``.
     """
@@ -233,8 +231,8 @@ class Lines:
         at: Any = slice(None) if reporting.all() else reporting
         own, real = own[at], real[at]
         integral = declared(model).evidence_cost > 1 and not isinstance(model, HasLineLogPMI | HasLogPMI)
-        remembered = self._round.memory is not None and integral
-        score = partial(self._round.memory.score if remembered else line_log_pmi, model, own)
+        memory = self._round.memory if integral else None
+        score = partial(line_log_pmi if memory is None else memory.score, model, own)
         if answers:
             score = model.answer_scorer(own, real)
         v_real = on_grid(score((model.answer_part(real) if answers else real)[None])) if len(own) else np.empty((1, 0))

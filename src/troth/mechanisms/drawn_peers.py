@@ -138,12 +138,8 @@ class SeparatePeers:
     Providers of the same model and design are of one kind, and exchangeable given θ. One draw is made for every
     provider, kind by kind in an order that does not depend on who comes first. A provider that leaves out c providers
     of a kind (itself, or its group) faces all draws of that kind but the last c: the right distribution, and the same
-    draws for all who face the same peers.
-
-    Parameters
-    ----------
-    classes
-        For each model its providers and their designs, ``(..., member, design)``.
+    draws for all who face the same peers. ``classes`` has for each model its providers and their designs,
+    ``(..., member, design)``.
     """
 
     def __init__(self, classes: Mapping[SamplesStatistics, tuple[list[int], Array]], this_round: Round) -> None:

@@ -27,11 +27,9 @@ class Replicate(RowLie, SummaryLie):
             raise ParameterError(f"Replicate: times must be a whole number of at least 1, not {self.times!r}")
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
-        """Repeat the rows."""
         return map_rows(model, data, lambda x, axis: np.concatenate([x] * self.times, axis=axis))
 
     def change_summary(self, knowledge: Knowledge) -> Array:
-        """Multiply the summary, which adds over rows."""
         return self.times * knowledge.own
 
     def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:
@@ -55,11 +53,9 @@ class Withhold(RowLie, SummaryLie):
         check_share(self)
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
-        """Report the first rows only."""
         return take_rows(model, data, 0, round(count_rows(model, data) * (1 - self.share)))
 
     def change_summary(self, knowledge: Knowledge) -> Array:
-        """Thin the summary."""
         rows = np.round(knowledge.rows * (1 - self.share))
         return np.asarray(knowledge.reduction.thinned(knowledge.own, rows, knowledge.rng))
 
@@ -71,11 +67,9 @@ class Nothing(RowLie, SummaryLie):
     label = "report nothing"
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
-        """Drop every row."""
         return take_rows(model, data, 0, 0)
 
     def change_summary(self, knowledge: Knowledge) -> Array:
-        """Report zeros."""
         return np.zeros_like(knowledge.own)
 
 

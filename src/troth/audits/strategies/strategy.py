@@ -89,7 +89,6 @@ class RowLie(Strategy):
         return self.change_rows(rng, model, data)
 
     def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:
-        """Change the liar's rows."""
         rows = self.reported_rows(rng, model, data)
         return one_report(honest, liar, statistics_of(model, rows), count_rows(model, rows))
 
@@ -165,11 +164,9 @@ class Truthful(RowLie, SummaryLie):
     label = "tell the truth"
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
-        """Change nothing."""
         return data
 
     def change_summary(self, knowledge: Knowledge) -> Array:
-        """Change nothing."""
         return knowledge.own
 
 

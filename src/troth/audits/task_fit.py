@@ -98,13 +98,7 @@ def _corrected(chances: Sequence[float]) -> float:
     return min(1.0, (len(chances) if len(chances) > 2 else 1) * min(chances))
 
 
-def check_task_fit(
-    tasks: Tasks,
-    rule: Rule,
-    names: Sequence[str],
-    *,
-    past: int | None = None,
-) -> TaskFit:
+def check_task_fit(tasks: Tasks, rule: Rule, names: Sequence[str], *, past: int | None = None) -> TaskFit:
     """Compare frequencies of labels with those expected, and replay every label as every other one.
 
     Either check raises a false alarm with a probability of half a percent. ``names`` are those of the labels, and

@@ -64,10 +64,6 @@ class Backtest:
 
     Attributes
     ----------
-    name
-        What the model is called.
-    rule
-        The payment rule.
     overall
         One finding per lie, averaged over the providers of each day.
     findings

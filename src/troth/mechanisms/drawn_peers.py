@@ -24,6 +24,7 @@ from troth.core.contract import (
 )
 from troth.core.errors import MissingCapabilityError
 from troth.core.information import leave_one_out
+from troth.mechanisms.round import places_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -166,8 +167,7 @@ class SeparatePeers:
     def _by_group(self, groups: list[object]) -> list[tuple[list[int], Mask]]:
         """Return each group's members, and which draws they leave out, ``(..., draw)``."""
         left_out = []
-        for label in dict.fromkeys(groups):
-            members = [provider for provider, other in enumerate(groups) if other == label]
+        for members in places_of(groups).values():
             out = np.zeros((*self._ends.shape[:-1], self._count + 1), dtype=bool)
             for rank, provider in enumerate(members):
                 end = self._ends[..., provider]

@@ -372,17 +372,19 @@ class LineUp(Rule):
             if self.ties == "average":
                 share = np.where(tied == count, empty, share)  # an empty report, to the last bit
         contradict = lines.contradict.reshape(share.shape)
-        share = np.where(contradict, empty, share)
-        shape = this_round.own.shape[:-1]
-        terms = {key: mean_over_panels(term, panels).reshape(shape) for key, term in terms.items()}
-        if panels is not None and contradict.any():
-            part = mean_over_panels(contradict.astype(np.float64), panels).reshape(shape)
-            terms["contradicting"] = np.where(part > 0, part, np.nan)
-        share = np.clip(mean_over_panels(share, panels), 0.0, 1.0).reshape(shape)
+
+        def mean(entries: Array) -> Array:
+            return mean_over_panels(entries, panels).reshape(this_round.own.shape[:-1])
+
+        terms = {key: mean(term) for key, term in terms.items()}
+        share = np.clip(mean(np.where(contradict, empty, share)), 0.0, 1.0)
         log_pmi = self._log_pmi(this_round)
         undefined = np.isnan(log_pmi)
         if panels is not None:
-            undefined = mean_over_panels(np.isnan(lines.log_pmi()).astype(np.float64), panels).reshape(shape) > 0
+            undefined = mean(np.isnan(lines.log_pmi()).astype(np.float64)) > 0
+            if contradict.any():
+                part = mean(contradict.astype(np.float64))
+                terms["contradicting"] = np.where(part > 0, part, np.nan)
         return Breakdown(np.where(undefined, np.nan, share), log_pmi, share, 0.0, 1.0, terms)
 
     def _log_pmi(self, this_round: Round) -> Array:

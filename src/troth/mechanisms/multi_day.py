@@ -223,9 +223,7 @@ class MultiDay(Rule):
     def _compared(self, this_round: Round) -> tuple[Array, Array, Array, Mask]:
         """Return log PMI with the same day's peers, those peers, the next day's, and who is not among them.
 
-        Where a provider's peers have another design on the next day (erratum E10), those whose own design changes are
-        left out on both days. That depends on their reports alone, so nobody chooses what it is compared with. Where
-        designs are exchangeable, somebody whose peers all report on one of the days alone has none.
+        Where designs are exchangeable, somebody whose peers all report on one of the days alone has none.
         """
         peers, same = this_round.peers, this_round.log_pmi()
         nobody = np.zeros(this_round.own[..., :-1, :, 0].shape, dtype=bool)

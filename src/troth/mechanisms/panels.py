@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from troth.core.information import add_exactly, sum_subsets
+from troth.mechanisms.round import places_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -74,10 +75,7 @@ def _deal(t: Array, groups: Sequence[Any], order: Indexes, counts: Indexes, perm
     ordered = np.take_along_axis(t, order[..., None], axis=1)
     ranks = np.argsort(order, axis=1)
     members: dict[int, list[list[int]]] = {}
-    by_group: dict[Any, list[int]] = {}
-    for provider, group in enumerate(groups):
-        by_group.setdefault(group, []).append(provider)
-    for each in by_group.values():
+    for each in places_of(groups).values():
         members.setdefault(len(each), []).append(each)
     for size, alike in members.items():
         who = np.array(alike)

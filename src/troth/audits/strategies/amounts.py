@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
 from troth.audits.strategies.row_shapes import count_rows, map_rows, take_rows
-from troth.audits.strategies.strategy import Knowledge, Play, RowLie, SummaryLie, one_report
-from troth.core.contract import Array, Generator, HasSummary, Model
+from troth.audits.strategies.strategy import Knowledge, RowLie, SummaryLie
 from troth.core.errors import ParameterError
 from troth.core.reductions.reduction import ThinsRows
+
+if TYPE_CHECKING:
+    from troth.core.contract import Array, Generator
 
 
 @dataclass(frozen=True)
@@ -31,13 +33,6 @@ class Replicate(RowLie, SummaryLie):
 
     def change_summary(self, knowledge: Knowledge) -> Array:
         return self.times * knowledge.own
-
-    def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:
-        """Multiply the summary where the model has one: that is faster than repeating rows."""
-        if not isinstance(model, HasSummary):
-            return super().play(rng, model, data, honest, liar)
-        statistics = model.from_summary(self.times * model.summary(data))
-        return one_report(honest, liar, statistics, self.times * count_rows(model, data))
 
 
 @dataclass(frozen=True)

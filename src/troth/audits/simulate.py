@@ -68,10 +68,8 @@ def audit(
         Rows of each provider's true dataset.
     lie
         A single lie, in place of ``lies``.
-    simulations
-        How many simulations to run.
-    liar
-        Which provider lies.
+    simulations, liar
+        How many simulations to run, and which provider lies.
     rng
         A fixed one by default, so that an audit can be repeated.
     false_alarm

@@ -40,12 +40,8 @@ MOST_LABELS = 12
 class TaskFit(Fit):
     """How frequent labels are, and what others would have earned in their place, in shares of the price, on average.
 
-    Attributes
-    ----------
-    frequencies
-        Every label's part of all answers, the expected part, and the chance of the difference.
-    not_replayed
-        Labels in whose place no other was tried: there are too few answers of these, or too many labels.
+    In the place of labels that are ``not_replayed`` no other was tried: they were answered too rarely, or labels are
+    too many.
     """
 
     frequencies: tuple[Frequency, ...] = ()

@@ -49,15 +49,8 @@ def audit_tasks(
     """Simulate what lies of one worker at a time earn, its peers being honest, on the tasks as they were assigned.
 
     Classes and labels are drawn from the model, so reports that are there are used for their sizes alone. Everybody
-    lies in turn: what is reported is the mean over all reports. Errors are those of means over tasks. For models of
-    values, see `audit_task_values`.
-
-    Parameters
-    ----------
-    public
-        The confusion matrix of a public guess, ``(class, label)``; without it nothing is public.
-    simulations
-        How many tasks are simulated.
+    lies in turn: what is reported is the mean over all reports. Errors are those of means over tasks. ``public`` is the
+    confusion matrix of a public guess, ``(class, label)``. For models of values, see `audit_task_values`.
 
     Examples
     --------

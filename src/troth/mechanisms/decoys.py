@@ -41,13 +41,10 @@ _SEARCH_FROM = 64  # decoys, from which a search of ordered ones scores fewer th
 
 @dataclass(frozen=True)
 class Part:
-    """The peers of one model within a design.
+    """The peers of one model within a design: columns of the pooled design.
 
-    Attributes
-    ----------
-    kinds
-        Where a provider's rows share an effect, so that peers are drawn one by one: the designs of single peers. The
-        columns of a design then say how many peers of each kind there are, and otherwise they are the pooled design.
+    Where a provider's rows share an effect, peers are drawn one by one. Columns then say how many peers there are of
+    each of the ``kinds``, which are designs of single peers.
     """
 
     model: SamplesStatistics
@@ -58,12 +55,8 @@ class Part:
 class Lines:
     """Everybody's real peers and the design of their decoys: one line for each provider and panel of each round.
 
-    Where the real peers of a line contradict each other, which ``contradict`` says, everything in it ties.
-
-    Parameters
-    ----------
-    panels
-        Who is on which panel, or None for all peers together.
+    Without ``panels`` all peers stand together. Where the real peers of a line contradict each other, which
+    ``contradict`` says, everything in it ties.
 
     Attributes
     ----------
@@ -119,10 +112,8 @@ class Lines:
     def stand(self, decoys: int, priorities: Array, strict: bool, rng: Generator) -> Standing:
         """Draw decoys, and return how the real peers stand among them, ``(round, line)`` each.
 
-        Parameters
-        ----------
-        priorities
-            What the lot gives the real peers and each decoy, ``(1 + decoys, round)``: the lower comes first.
+        By lot whoever has the lower of the ``priorities`` of the real peers and of each decoy, ``(1 + decoys, round)``,
+        comes first.
         """
         ahead = (priorities[1:] < priorities[0]).astype(np.float64)
         counts = np.zeros((4, len(self.own)))

@@ -104,8 +104,6 @@ def compare_ordered(
         Return the next place with other statistics, and the first with the same.
     totals
         Returns the sums of weights, and of those ahead by the lot, before a place.
-    count
-        How many decoys there are.
     """
 
     def fits(at: Indexes) -> Mask:

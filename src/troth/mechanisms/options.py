@@ -25,10 +25,8 @@ class Option:
 
     Attributes
     ----------
-    key
-        Its name.
-    default
-        Its value if none is given.
+    key, default
+        Its name, and its value if none is given.
     meaning
         What it does, as the comment beside it in a new campaign file.
     label, hint

@@ -31,16 +31,9 @@ _ALL_SPLITS = 252  # different panels of one provider, up to which all are tried
 
 
 class Panels(NamedTuple):
-    """Everybody's panels, one provider's after the other's.
+    """Everybody's panels, one provider's after the other's: whose each is, and what it counts for the provider's share.
 
-    Attributes
-    ----------
-    provider
-        Whose panel it is, ``(panel,)``.
-    weight
-        What its line-up counts for the provider's share, ``(panel,)``.
-    sum
-        Adds up what has shape ``(round, provider, statistic)`` over the members of each panel, exactly.
+    ``sum`` adds up what has shape ``(round, provider, statistic)`` over the members of each panel, exactly.
     """
 
     provider: Indexes

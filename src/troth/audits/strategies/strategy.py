@@ -46,12 +46,8 @@ class Strategy:
     def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:  # noqa: ARG002
         """Return the round in which provider ``liar`` lies and everybody else is honest.
 
-        Parameters
-        ----------
-        data
-            The liar's rows, ``(..., row[, column])``, or features and target, ``(z, y)``.
-        honest
-            Everybody's honest statistics, ``(..., provider, statistic)``.
+        ``data`` are the liar's rows, ``(..., row[, column])``, or features and target, ``(z, y)``, and ``honest`` are
+        everybody's honest statistics, ``(..., provider, statistic)``.
         """
         raise MissingCapabilityError(f"{self.name!r} needs past days: it can be backtested, not audited")
 

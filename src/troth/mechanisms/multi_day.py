@@ -133,6 +133,7 @@ class MultiDay(Rule):
 
     @property
     def last_rule(self) -> Rule:
+        """The rule of the last day."""
         return self.last if isinstance(self.last, Rule) else EqualShares()
 
     @property

@@ -245,12 +245,6 @@ class Lines:
         keys = model.peer_order(decoys)
         weights = np.take_along_axis(np.broadcast_to(weights, (2, *order.shape)), order[None], axis=1)
         totals = np.concatenate([np.zeros((2, 1, order.shape[1])), np.cumsum(weights, axis=1)], axis=1)
-        differs = np.diff(keys, axis=0) != 0
-        edge = np.ones((1, keys.shape[1]), dtype=bool)
-        places = np.arange(len(keys))[:, None]
-        starts = np.maximum.accumulate(np.where(np.concatenate([edge, differs]), places, 0), axis=0)
-        last = np.where(np.concatenate([differs, edge]), places + 1, len(keys))
-        ends = np.minimum.accumulate(last[::-1], axis=0)[::-1]
         counts = np.zeros((4, len(lines)))
         counts[1:3] = totals[:, -1, local]  # an empty report ties with everybody
         reporting = np.flatnonzero(self.own[lines].any(axis=-1))
@@ -259,7 +253,10 @@ class Lines:
             lambda at: on_grid(log_pmi(model, own, decoys[at, local])),
             on_grid(log_pmi(model, own, real)),
             first_place(keys, local, model.peer_order(real)),
-            (lambda at: ends[at, local], lambda at: starts[at, local]),
+            (
+                lambda at: first_place(keys, local, keys[at, local], after=True),
+                lambda at: first_place(keys, local, keys[at, local]),
+            ),
             lambda at: totals[:, at, local],
             len(keys),
         )

@@ -29,3 +29,16 @@ def test_with_and_without_memory(sizes: list[int], most: int, monkeypatch: pytes
             for each in (None, memory)
         ]
         assert np.array_equal(shares[0], shares[1])
+
+
+def test_days_that_draw_their_own_decoys_do_not_share_them() -> None:
+    """Days with too few later ones take decoys from the model, each with the rows of its own peers."""
+    model = models.VaryingBernoulli(2, 2)
+    rule = troth.LineUp(decoys=9, rivals=4, source="days", exchangeable=True)
+    ones, rows = np.array([[3, 5, 8], [2, 6, 1], [30, 22, 17]]), np.array([[9, 9, 9], [9, 7, 9], [40, 30, 20]])
+    t = model.from_summary(np.stack([rows - ones, ones], axis=-1))
+    shares = [
+        rule.evaluate(Round(model, t, rng=generator(1), lenient=True, memory=each)).share
+        for each in (None, LineMemory())
+    ]
+    assert np.array_equal(shares[0], shares[1])

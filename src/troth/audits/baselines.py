@@ -36,7 +36,6 @@ class FixedPrice(Rule):
     """The full cap for any dataset that is not empty."""
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
-        """Pay everybody who sent something."""
         return Breakdown((this_round.own != 0).any(axis=-1).astype(np.float64))
 
 
@@ -47,13 +46,12 @@ class PerRow(Rule):
     most: int = 200
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
-        """Pay by the number of rows."""
         return Breakdown(np.minimum(_own_rows(this_round) / self.most, 1.0))
 
 
 @dataclass(frozen=True)
 class TestSetRule(Rule):
-    """A rule that values data by a test set, on a fixed scale from ``low`` to ``high``."""
+    """A rule that values data by a test set, on a fixed scale from ``low`` to ``high`` that cuts values off."""
 
     __test__ = False
 
@@ -67,7 +65,6 @@ class TestSetRule(Rule):
         raise NotImplementedError
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
-        """Put values on the scale, cut off at its ends."""
         if this_round.test is None:
             raise MissingCapabilityError("this baseline needs a test set, which only an audit gives it")
         value = self.value(this_round, this_round.test[..., None, :])
@@ -83,7 +80,6 @@ class TestLikelihood(TestSetRule):
     high: float = 5.0
 
     def value(self, this_round: Round, test: Array) -> Array:
-        """Score each dataset by the test set."""
         return log_pmi(this_round.model, this_round.own, test)
 
 
@@ -92,7 +88,6 @@ class LeaveOneOutValue(TestSetRule):
     """How much the likelihood of a test set falls if the data are left out, on a fixed scale."""
 
     def value(self, this_round: Round, test: Array) -> Array:
-        """Compare the test likelihood with and without each dataset."""
         everyone, peers = (
             np.maximum(log_pmi(this_round.evidence, t, test), -50.0)
             for t in (this_round.own + this_round.peers, this_round.peers)
@@ -108,7 +103,6 @@ class ShapleyValue(TestSetRule):
     orders: int = 8
 
     def value(self, this_round: Round, test: Array) -> Array:
-        """Average marginal values over permutations."""
         if this_round.rng is None:
             raise MissingCapabilityError("ShapleyValue draws orders: pass rng=")
         value = np.zeros(this_round.own.shape[:-1])
@@ -127,10 +121,9 @@ class ShapleyValue(TestSetRule):
 
 @dataclass(frozen=True)
 class OutOfBag(Rule):
-    """How well peers' data predict the rows, on average: needs no test set, and rewards the expected answer."""
+    """The geometric mean of the probabilities that peers' data give to the rows: rewards the expected answer."""
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
-        """Pay the geometric mean of the rows' predictive probabilities."""
         model: Any = this_round.evidence
         if not (isinstance(model, HasSupport) and model.support.integer and np.isfinite(model.support.high)):
             raise MissingCapabilityError("OutOfBag is defined here for labels only")

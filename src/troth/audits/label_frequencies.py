@@ -45,13 +45,8 @@ def label_frequencies(
 ) -> tuple[Frequency, ...]:
     """Compare how often each label was answered with what the prior and the confusion matrices expect.
 
-    Chances are those of a difference beyond `TOLERATED`, in either direction.
-
-    Parameters
-    ----------
-    past
-        How many past tasks the prior and the confusion matrices were learnt from, if they were: they are then as
-        uncertain as a sample of that size.
+    Chances are those of a difference beyond `TOLERATED`, in either direction. A prior and confusion matrices that were
+    learnt from ``past`` tasks are as uncertain as a sample of that size.
 
     Examples
     --------

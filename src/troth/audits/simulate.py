@@ -29,6 +29,7 @@ from troth.core.contract import (
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.core.information import check_generator, impossible
 from troth.mechanisms import Round, Rule, group_weights
+from troth.mechanisms.round import places_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -67,10 +68,8 @@ def audit(
         Rows of each provider's true dataset.
     lie
         A single lie, in place of ``lies``.
-    simulations
-        How many simulations to run.
-    liar
-        Which provider lies.
+    simulations, liar
+        How many simulations to run, and which provider lies.
     rng
         A fixed one by default, so that an audit can be repeated.
     false_alarm
@@ -151,9 +150,7 @@ class _Scene:
                 raise MissingCapabilityError(f"{type(each).__name__} cannot draw data, so it cannot be audited")
         lying = self.models[liar]
         self.own: Any = lying.without_features if isinstance(lying, HasFeatures) else lying  # what lies are about
-        self.classes: dict[Any, list[int]] = {}
-        for provider, each in enumerate(self.models):
-            self.classes.setdefault(each, []).append(provider)
+        self.classes: dict[Any, list[int]] = places_of(self.models)
         first: Any = self.models[0]
         rng = np.random.default_rng(0)
         self.statistics = int(first.statistics(first.draw_data(rng, self._theta(rng, (1,)), 1)).shape[-1])
@@ -188,7 +185,6 @@ class _Scene:
         for number, (play, grouped) in enumerate(tried):
             lies = np.random.default_rng(for_lies)  # anew, so that a finding does not depend on the lies before it
             reported, accounts, sizes = play.play(lies, self.own, data, honest, self.liar)
-            reported, refused = self._refuse_impossible(reported, accounts)
             rows = np.concatenate([self.rows, np.zeros(reported.shape[-2] - len(self.rows))])
             rows[list(accounts)] = sizes
             existing = tuple(i for i in accounts if i < len(self.rows))
@@ -198,29 +194,25 @@ class _Scene:
                 honest_rows = np.array(self.rows, dtype=np.float64)
                 truths[existing, beside] = self._earned(honest, existing, test, key, beside, honest_rows)[0]
             truth = truths[existing, beside]
-            earned, out_of_range = self._earned(reported, accounts, test, key, grouped, rows)
-            refused = refused | out_of_range
-            earned = np.where(refused, 0.0, earned)
+            earned, refused = self._earned(reported, accounts, test, key, grouped, rows)
             sums[number] = truth.sum(), earned.sum(), ((earned - truth) ** 2).sum(), refused.sum()
         return sums
-
-    def _refuse_impossible(self, reported: Array, accounts: tuple[int, ...]) -> tuple[Array, Any]:
-        """Replace reports that no state could produce, which a buyer refuses, and say in which simulations."""
-        own = reported[..., list(accounts), :]
-        refused = impossible(self.evidence, own)
-        reported = reported.copy()
-        reported[..., list(accounts), :] = np.where(refused[..., None], 0.0, own)
-        return reported, refused.reshape(len(reported), -1).any(axis=1)
 
     def _earned(
         self, t: Array, accounts: tuple[int, ...], test: Array | None, key: int, grouped: bool, rows: Array
     ) -> tuple[Array, Any]:
-        """Return what some accounts earn in all, per account that exists anyway, in units of an honest cap."""
-        count = t.shape[-2]
+        """Return what some accounts earn in all, per account that exists anyway, in units of an honest cap.
+
+        Nothing is paid in simulations in which a report is refused: no state could produce it, or it is out of range.
+        """
+        count, own = t.shape[-2], t[..., list(accounts), :]
+        ruled_out = impossible(self.evidence, own)
+        t = t.copy()
+        t[..., list(accounts), :] = np.where(ruled_out[..., None], 0.0, own)
         groups = [-1 if i in accounts else i for i in range(count)] if grouped else None
         weights = np.full(count, 1 / count) if groups is None else group_weights(groups)
         share = self._shares(t, accounts, test, key, groups, rows)
-        refused = np.isnan(share).any(axis=-1)
+        refused = np.isnan(share).any(axis=-1) | ruled_out.reshape(len(t), -1).any(axis=1)
         existing = sum(i < len(self.rows) for i in accounts)
         earned = (np.nan_to_num(share, neginf=-1e9) * weights[list(accounts)]).sum(axis=-1) * len(self.rows) / existing
         return np.where(refused, 0.0, earned), refused

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from troth.mechanisms import Rule
     from troth.mechanisms.tasks import Tasks
 
-_TASKS = 5000
+_TASKS, _LEVEL = 5000, 0.01
 FEWEST = 10
 """Answers of a label, from which other labels are tried in its place."""
 MOST_LABELS = 12
@@ -40,12 +40,8 @@ MOST_LABELS = 12
 class TaskFit(Fit):
     """How frequent labels are, and what others would have earned in their place, in shares of the price, on average.
 
-    Attributes
-    ----------
-    frequencies
-        Every label's part of all answers, the expected part, and the chance of the difference.
-    not_replayed
-        Labels in whose place no other was tried: there are too few answers of these, or too many labels.
+    In the place of labels that are ``not_replayed`` no other was tried: they were answered too rarely, or labels are
+    too many.
     """
 
     frequencies: tuple[Frequency, ...] = ()
@@ -98,25 +94,11 @@ def _corrected(chances: Sequence[float]) -> float:
     return min(1.0, (len(chances) if len(chances) > 2 else 1) * min(chances))
 
 
-def check_task_fit(
-    tasks: Tasks,
-    rule: Rule,
-    names: Sequence[str],
-    *,
-    past: int | None = None,
-    level: float = 0.01,
-    seed: int = 0,
-) -> TaskFit:
+def check_task_fit(tasks: Tasks, rule: Rule, names: Sequence[str], *, past: int | None = None) -> TaskFit:
     """Compare frequencies of labels with those expected, and replay every label as every other one.
 
-    Either check may raise an alarm in half of ``level`` of all simulations of the model.
-
-    Parameters
-    ----------
-    names
-        What the labels are called.
-    past
-        How many past tasks the prior and the confusion matrices were learnt from, if they were.
+    Either check raises a false alarm with a probability of half a percent. ``names`` are those of the labels, and
+    ``past`` says how many past tasks the prior and the confusion matrices were learnt from, if they were.
 
     Examples
     --------
@@ -139,8 +121,8 @@ def check_task_fit(
     replayed = (counts >= FEWEST) & (len(names) <= MOST_LABELS)
     observed, expected = {}, {}
     if replayed.any():
-        simulated, _ = draw_world(np.random.default_rng(seed), sample, labels)
-        observed, expected = (_replayed_gains(world, rule, names, seed) for world in (sample, simulated))
+        simulated, _ = draw_world(np.random.default_rng(0), sample, labels)
+        observed, expected = (_replayed_gains(world, rule, names) for world in (sample, simulated))
     chances = {name: _chance(*gain) for name, gain in observed.items()}
     alone = min([1.0, *(len(chances) * p for p in chances.values())])
     fit = TaskFit(
@@ -148,7 +130,7 @@ def check_task_fit(
         chances,
         {name: gain for name, (gain, *_) in observed.items()},
         {name: expected.get(name, (0.0,))[0] for name in observed},
-        level,
+        _LEVEL,
         int(sample.task[-1]) + 1,
         frequencies,
         tuple(name for name, given in zip(names, (counts > 0) & ~replayed, strict=True) if given),
@@ -164,13 +146,13 @@ def check_task_fit(
     return fit
 
 
-def _replayed_gains(tasks: Tasks, rule: Rule, names: Sequence[str], seed: int) -> dict[str, tuple[float, float, int]]:
+def _replayed_gains(tasks: Tasks, rule: Rule, names: Sequence[str]) -> dict[str, tuple[float, float, int]]:
     """Replay every frequent label as every other one; return mean gains, their errors, and on how many tasks."""
-    label, truth = tasks.summaries.argmax(axis=1), rule.evaluate_tasks(tasks, np.random.default_rng(seed)).share
+    label, truth = tasks.summaries.argmax(axis=1), rule.evaluate_tasks(tasks, np.random.default_rng(0)).share
     gains = {}
     for other, as_name in enumerate(names):
         own = np.eye(len(names))[np.full(len(tasks), other)]
-        share = rule.evaluate_tasks(tasks.with_own(own), np.random.default_rng(seed)).share
+        share = rule.evaluate_tasks(tasks.with_own(own), np.random.default_rng(0)).share
         for reported, name in enumerate(names):
             given = label == reported
             if reported != other and given.sum() >= FEWEST:

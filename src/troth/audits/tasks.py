@@ -49,15 +49,8 @@ def audit_tasks(
     """Simulate what lies of one worker at a time earn, its peers being honest, on the tasks as they were assigned.
 
     Classes and labels are drawn from the model, so reports that are there are used for their sizes alone. Everybody
-    lies in turn: what is reported is the mean over all reports. Errors are those of means over tasks. For models of
-    values, see `audit_task_values`.
-
-    Parameters
-    ----------
-    public
-        The confusion matrix of a public guess, ``(class, label)``; without it nothing is public.
-    simulations
-        How many tasks to simulate.
+    lies in turn: what is reported is the mean over all reports. Errors are those of means over tasks. ``public`` is the
+    confusion matrix of a public guess, ``(class, label)``. For models of values, see `audit_task_values`.
 
     Examples
     --------
@@ -163,12 +156,9 @@ def mean_over_tasks(task: Indexes, entries: Array) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class OtherValue(RowLie):
-    """Report usual + weight·(x − usual) + (shift + noise·ε)·sd in place of x, with ε standard normal.
+    """Report usual + weight·(x − usual) + (shift + noise·ε)·spread in place of x, with ε standard normal.
 
-    Attributes
-    ----------
-    usual, spread
-        Mean and standard deviation of values under the prior, one entry, or one for each column.
+    ``usual`` and ``spread`` are the mean and the standard deviation of values under the prior, for each column.
     """
 
     what: str

@@ -16,16 +16,9 @@ _BEYOND = "troth audit measures what lies gain outside that limit"
 
 
 def limit_of(models: Models, premise: Premise = "model", *, draws: bool) -> str:
-    """Return the limit in which the models are exact, as far as a claim rests on them, in words; empty if they are.
+    """Return the limit in which models are exact, as far as a claim that rests on ``premise`` needs them, in words.
 
-    Parameters
-    ----------
-    models
-        The models that peers are drawn from.
-    premise
-        What the claim rests on.
-    draws
-        Whether the rule draws from the models.
+    It is empty if they are exact. ``draws`` says whether the rule draws peers from them.
 
     Examples
     --------

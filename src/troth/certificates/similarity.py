@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from hashlib import blake2b
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from troth.core.contract import (
     one_each,
 )
 from troth.core.errors import MissingCapabilityError
+from troth.mechanisms.round import places_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,16 +29,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NearDuplicates:
-    """Two providers whose data are too alike.
+    """Two providers, by their numbers in the round, whose data are too alike, and why.
 
-    Attributes
-    ----------
-    providers
-        Their numbers in the round.
-    why
-        What is alike.
-    chance
-        Probability that honest data of these two would be so alike, where it is known.
+    ``chance`` is the probability that honest data of these two would be so alike, where it is known.
     """
 
     providers: tuple[int, int]
@@ -76,9 +69,7 @@ def find_near_duplicates(
     t = np.asarray(statistics, dtype=np.float64)
     models = one_each(model, len(t))
     pairs: list[NearDuplicates] = []
-    members: dict[Any, list[int]] = {}
-    for provider, one in enumerate(models):
-        members.setdefault(one, []).append(provider)
+    members = places_of(models)
     for one, providers in members.items():
         where = np.array(providers, dtype=np.intp)
         sizes = None if rows is None else np.broadcast_to(np.asarray(rows, dtype=np.float64), len(t))[where]
@@ -154,7 +145,7 @@ def _multiples(t: Array, where: Indexes) -> list[NearDuplicates]:
 
 
 def _shared_rows(datasets: Sequence[Any]) -> list[NearDuplicates]:
-    owners: defaultdict[bytes, Counter[int]] = defaultdict(Counter)
+    owners: defaultdict[str, Counter[int]] = defaultdict(Counter)
     sizes = []
     for provider, data in enumerate(datasets):
         parts = data if isinstance(data, tuple) else (data,)
@@ -162,8 +153,7 @@ def _shared_rows(datasets: Sequence[Any]) -> list[NearDuplicates]:
         table = np.column_stack([column[:, None] if column.ndim == 1 else column for column in columns])
         sizes.append(len(table))
         for row in table:
-            key = blake2b(np.array([float(f"{value:.9g}") for value in row]).tobytes(), digest_size=12).digest()
-            owners[key][provider] += 1
+            owners[" ".join(f"{value:.9g}" for value in row)][provider] += 1
     shared: Counter[tuple[int, int]] = Counter()
     for counts in owners.values():
         for one, two in combinations(sorted(counts), 2):

@@ -120,10 +120,7 @@ def _strict(tasks: Tasks, rule: Rule) -> Claim:
 def expected_shares(rule: Rule, own: Any, peers: Sequence[Any]) -> Array:
     """Return E[share | true label, reported label] on a task of a provider and its peers, exactly, ``(label, label)``.
 
-    Parameters
-    ----------
-    own, peers
-        Models of labels with finitely many classes, in one space of statistics.
+    Models are of labels with finitely many classes, in one space of statistics.
 
     Examples
     --------

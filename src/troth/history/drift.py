@@ -54,14 +54,9 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Age:
-    """What a fit of some age has lost: the log score per day of a fresh fit minus its own, on the same days.
+    """What a fit has lost that is some days older than a fresh one, in nats a day, with its confidence interval.
 
-    Attributes
-    ----------
-    days
-        How many days passed between the last day of the fresh fit and that of the old one.
-    loss, low, high
-        Mean loss per day in nats, with its confidence interval.
+    The loss is the log score of the fresh fit minus that of the old one, on the same days.
     """
 
     days: int
@@ -115,8 +110,6 @@ class Trend:
 
     Attributes
     ----------
-    lie
-        What was done.
     first, last
         Its mean gain over the first and over the last third of the days, on average over providers.
     slope, error

@@ -37,7 +37,7 @@ _UNSEEN_ALONE = 0.1  # or one that gains more for one provider
 
 @dataclass(frozen=True)
 class PastFinding(Finding):
-    """What one lie would have gained on past days, in units of the cap.
+    """What one lie would have gained on past days, in units of the cap; without a provider, on average over them.
 
     Intervals are over days, each at the stated level by itself. A provider's gain is shrunk towards the mean over
     providers, the more so the more alike they are. A gain that is detectable would have been called significant with
@@ -45,13 +45,6 @@ class PastFinding(Finding):
     which the lie could not have been paid: impossible, or out of the declared range. The verdict is ``"gains"`` or
     ``"loses"`` if that is significant among all comparisons together, ``"unchanged"`` if no payment changes, else
     ``"open"``.
-
-    Attributes
-    ----------
-    provider
-        Who did it, or None for the average over providers.
-    days
-        On how many days.
     """
 
     provider: Any = None
@@ -64,10 +57,6 @@ class Backtest:
 
     Attributes
     ----------
-    name
-        What the model is called.
-    rule
-        The payment rule.
     overall
         One finding per lie, averaged over the providers of each day.
     findings
@@ -87,18 +76,14 @@ class Backtest:
         What older fits of a rolling origin lose.
     trends
         Lies whose gain rises significantly over the days of a rolling origin; the false-alarm rate is one for all.
-    gains
-        Daily gains ``(day, provider, lie)``, NaN where there was no report.
-    scores
-        Log probability of each held-out day, ``(day,)``.
+    gains, scores
+        Daily gains ``(day, provider, lie)``, NaN where there was no report, and log probabilities ``(day,)``.
     measure
         What log scores leave out: only those that leave out the same are comparable, and none where it is None.
     family
         The family of the model, as `troth.fit` takes it.
-    recent
-        How many last days it was fitted to each time, or None if to all.
-    ahead
-        For how many next days a model that drifts was fitted each time.
+    recent, ahead
+        How many last days it was fitted to each time, None if to all, and for how many next ones if it drifts.
     left_out
         Known lies that could not be replayed, because the history has no rows or the reduction no such numbers.
     """

@@ -53,12 +53,7 @@ def over_days(daily: Array, false_alarm: float, negligible: float = 0.0, extra: 
     bias and not below 0, the residuals e_t = x_t − ρx_{t−1} have a long-run variance with Bartlett's weights up to lag
     ⌊4(T/100)^{2/9}⌋, and the mean's is that over (1 − ρ)²T. Student's t has T(1 − ρ)/(1 + ρ) − 1 degrees of freedom,
     as many as there are independent days' worth. Missing days are left out. The p-value of a mean above 0 is that of a
-    mean above ``negligible``.
-
-    Parameters
-    ----------
-    extra
-        A variance to add to that of the mean.
+    mean above ``negligible``, and ``extra`` is added to the variance of the mean.
 
     Examples
     --------
@@ -103,13 +98,9 @@ def _resemblance(residual: Array, squares: float) -> float:
 def joint_level(columns: Array, false_alarm: float) -> float:
     """Return the level of each of many one-sided tests at which any true hypothesis falls with ``false_alarm``.
 
-    Columns that move together count as few: the largest of their standardised means is simulated by weighting days with
-    normal numbers (the multiplier bootstrap). It is Bonferroni's level where columns are unrelated, and never below it.
-
-    Parameters
-    ----------
-    columns
-        Daily numbers ``(day, comparison)``, NaN where there is none.
+    ``columns`` are daily numbers ``(day, comparison)``, NaN where there is none. Columns that move together count as
+    few: the largest of their standardised means is simulated by weighting days with normal numbers (the multiplier
+    bootstrap). It is Bonferroni's level where columns are unrelated, and never below it.
 
     Examples
     --------

@@ -18,15 +18,9 @@ if TYPE_CHECKING:
 def log_marginal(model: Any, history: History, days: Indexes | None = None) -> Array:
     """Log p of everything reported on each day, up to what the models' ``score_measure`` says they leave out.
 
-    Reports of numbers are rows where the history has squares, and otherwise their means. A model without a base
-    measure knows log p only up to terms that depend on its parameters: its days are NaN.
-
-    Parameters
-    ----------
-    model
-        One model, or one per provider.
-    days
-        Numbers of the days; all by default.
+    There is one model, or one per provider. Reports of numbers are rows where the history has squares, and otherwise
+    their means. A model without a base measure knows log p only up to terms that depend on its parameters: its days are
+    NaN. ``days`` are numbers of days, by default all.
 
     Examples
     --------

@@ -44,19 +44,7 @@ def first_days(days: int) -> int:
 
 
 def split_days(days: int, split: str, folds: int | None, gap: int, first: int | None) -> list[Split]:
-    """Cut days into stretches; with each come the days to fit on.
-
-    Parameters
-    ----------
-    split
-        One of `SPLITS`.
-    folds
-        Number of stretches: five by default, or as many of three days as there are.
-    gap
-        Days next to a stretch that are not used for fitting.
-    first
-        Days before the first stretch of a rolling origin; `first_days` by default.
-    """
+    """Cut days into stretches of at least three; with each come the days to fit on. Parameters are as of `backtest`."""
     if split not in SPLITS:
         raise ParameterError(f"there is no split {split!r}; there are {', '.join(SPLITS)}")
     rolling = split == "rolling"

@@ -56,16 +56,13 @@ class Bonded(Rule):
 
     @property
     def term_labels(self) -> Mapping[str, str]:  # type: ignore[override]
-        """Those of the rule behind it, and both sides of the bond."""
         return {**self.rule.term_labels, _BEFORE: "share before the bond", _EMPTY: "empty share before the bond"}
 
     @property
     def name(self) -> str:
-        """What people call it."""
         return f"Bonded {self.rule.name}"
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
-        """Measure shares from what an empty report earns."""
         inner = self.rule._evaluate(this_round)
         empty = self.rule.evaluate_empty(this_round)
         terms = {**inner.terms, _BEFORE: inner.share, _EMPTY: empty}
@@ -91,24 +88,19 @@ class Bonded(Rule):
         return np.array([_deposit_share(float(each)) for each in distinct], dtype=object)[which].reshape(empty.shape)
 
     def to_settings(self) -> dict[str, Any] | None:
-        """Return the table of the rule behind it, bonded."""
         inner = self.rule.to_settings()
         return None if inner is None else {**inner, "bonded": True}
 
     def prepared(self, model: Models, rows: Sequence[int] | None, values: Bounds | None = None) -> Rule:
-        """Prepare the rule behind it."""
         return Bonded(self.rule.prepared(model, rows, values))
 
     def drawing(self, most: int) -> Rule:
-        """Let the rule behind it draw less often."""
         return Bonded(self.rule.drawing(most))
 
     def in_expectation(self) -> Rule:
-        """Bond the expectation."""
         return Bonded(self.rule.in_expectation())
 
     def steps(self, figures: Figures, /) -> tuple[Step, ...]:
-        """Explain the share before the bond, and then the bond."""
         before, empty = figures.terms[_BEFORE], figures.terms[_EMPTY]
         terms = {key: value for key, value in figures.terms.items() if key not in (_BEFORE, _EMPTY)}
         inner = self.rule.steps(replace(figures, terms=terms, share=before, empty_share=empty))
@@ -128,7 +120,6 @@ class Bonded(Rule):
         return (*inner, bond)
 
     def share_shown(self, figures: Figures, /) -> Span | None:
-        """Put the bond on what the share before it can be."""
         before = self.rule.share_shown(figures)
         if before is None or _EMPTY not in figures.terms:
             return None
@@ -153,7 +144,6 @@ class Bonded(Rule):
         return [replace(claim, text=f"{claim.text} ({before})") for claim in claims]
 
     def feasible(self) -> list[Claim]:
-        """Say that a bond can be lost."""
         text = "a payment can be negative, down to the deposit"
         return [Claim("individually rational", "refuted", text, "definition of bonds"), self.rule.feasible()[1]]
 

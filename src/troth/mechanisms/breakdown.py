@@ -28,10 +28,8 @@ class Figures:
         What is put on a scale, and the scale; None where nothing is scored.
     terms
         The parts of the score, by their keys.
-    share
-        Share of the cap that is paid.
-    empty_share
-        Share of the cap that an empty report would have been paid.
+    share, empty_share
+        The shares of the cap that are paid, and that an empty report would have been paid.
     note
         Anything else that the provider should know.
     """
@@ -129,10 +127,8 @@ class Line:
         How many of the others, or how probable ones, fit better and equally well.
     who, others
         Who has the place, and who the others are, such as "the real peers" and "decoys".
-    title
-        The place in a sentence.
-    label, value
-        The place as a line of a table, such as "decoys that fit better" and "12 of 999".
+    title, label, value
+        The place in a sentence, and as a line of a table, such as "decoys that fit better" and "12 of 999".
     """
 
     count: int | None
@@ -151,10 +147,8 @@ class Step:
 
     Attributes
     ----------
-    title
-        What happens in it, such as "The score".
-    formula
-        In LaTeX.
+    title, formula
+        What happens in it, such as "The score", and how, in LaTeX.
     terms
         Parts in words, with their values.
     symbol, value, calculation

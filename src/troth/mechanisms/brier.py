@@ -71,13 +71,11 @@ class Brier(Rule):
 
     @property
     def score_formula(self) -> str:  # type: ignore[override]
-        """One minus a squared distance."""
         weight = r"\frac{1}{2}" if self.form == "unordered" else r"\frac{1}{|D|}"
         distance = r"\left(p(D \mid \text{own}) - 1[D = \text{peers’}]\right)^2"
         return rf"\text{{score}} = 1 - {weight} \allowbreak \sum_D {distance}"
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
-        """Score everybody's forecast of their peers' data."""
         unordered = self.form == "unordered"
         probability, collision_probability, log_outcomes = self._forecast(this_round, unordered)
         gap = collision_probability - 2 * probability + 1

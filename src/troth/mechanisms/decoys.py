@@ -32,7 +32,6 @@ from troth.mechanisms.line import Standing, compare, compare_ordered, first_plac
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from troth.mechanisms.line_memory import LineMemory
     from troth.mechanisms.panels import Panels
     from troth.mechanisms.round import Round
 
@@ -42,13 +41,10 @@ _SEARCH_FROM = 64  # decoys, from which a search of ordered ones scores fewer th
 
 @dataclass(frozen=True)
 class Part:
-    """The peers of one model within a design.
+    """The peers of one model within a design: columns of the pooled design.
 
-    Attributes
-    ----------
-    kinds
-        Where a provider's rows share an effect, so that peers are drawn one by one: the designs of single peers. The
-        columns of a design then say how many peers of each kind there are, and otherwise they are the pooled design.
+    Where a provider's rows share an effect, peers are drawn one by one. Columns then say how many peers there are of
+    each of the ``kinds``, which are designs of single peers.
     """
 
     model: SamplesStatistics
@@ -59,12 +55,8 @@ class Part:
 class Lines:
     """Everybody's real peers and the design of their decoys: one line for each provider and panel of each round.
 
-    Where the real peers of a line contradict each other, which ``contradict`` says, everything in it ties.
-
-    Parameters
-    ----------
-    panels
-        Who is on which panel, or None for all peers together.
+    Without ``panels`` all peers stand together. Where the real peers of a line contradict each other, which
+    ``contradict`` says, everything in it ties.
 
     Attributes
     ----------
@@ -72,8 +64,6 @@ class Lines:
         The report of each line, and the sum of its real peers' reports, ``(line, statistic)``.
     rounds, per_round
         How many rounds there are, and how many lines in each.
-    model
-        The model that everybody shares for the evidence.
     parts, designs
         The peers of each model, and the design of all peers of each line, ``(line, design)``.
     """
@@ -122,40 +112,20 @@ class Lines:
     def stand(self, decoys: int, priorities: Array, strict: bool, rng: Generator) -> Standing:
         """Draw decoys, and return how the real peers stand among them, ``(round, line)`` each.
 
-        Parameters
-        ----------
-        priorities
-            What the lot gives the real peers and each decoy, ``(1 + decoys, round)``: the lower comes first.
+        By lot whoever has the lower of the ``priorities`` of the real peers and of each decoy, ``(1 + decoys, round)``,
+        comes first.
         """
         ahead = (priorities[1:] < priorities[0]).astype(np.float64)
         counts = np.zeros((4, len(self.own)))
         if self._apart and self._panels is None:
             step, compared = 0, self._comparison(slice(None), strict, self._answers is not None)
-            for block, keys in self._fresh(decoys):
-                first = np.repeat(ahead[step : step + len(block)], self.per_round, axis=1)
-                counts += compared(block, first, keys)
-                step += len(block)
+            for fresh in draw_peers(self._round, decoys, self._answers):
+                first = np.repeat(ahead[step : step + len(fresh)], self.per_round, axis=1)
+                counts += compared(fresh.reshape(len(fresh), len(self.own), -1), first)
+                step += len(fresh)
         else:
             self._stand_by_design(counts, decoys, ahead, strict, rng)
         return Standing(*counts.reshape(4, self.rounds, self.per_round))
-
-    def _fresh(self, decoys: int) -> Iterator[tuple[Array, list[bytes] | None]]:
-        """Draw decoys one by one, ``(decoy, line, entry)``, with keys of lines where scores are remembered."""
-
-        def drawn() -> Iterator[Array]:
-            for fresh in draw_peers(self._round, decoys, self._answers):
-                yield fresh.reshape(len(fresh), len(self.own), -1)
-
-        if self._memory is None:
-            yield from ((block, None) for block in drawn())
-        else:
-            yield from self._memory.decoys(drawn, decoys * len(self.own) * self._width)
-
-    @property
-    def _memory(self) -> LineMemory | None:
-        """What is remembered of other reports of the same round, where log evidence is an integral."""
-        integral = declared(self.model).evidence_cost > 1 and not isinstance(self.model, HasLineLogPMI | HasLogPMI)
-        return self._round.memory if integral and self._answers is None else None
 
     def stand_among(self, decoys: Array, priorities: Array, strict: bool) -> Standing:
         """Return how the real peers stand among given decoys, ``(decoy, round, line, statistic)``."""
@@ -241,29 +211,28 @@ class Lines:
         return total
 
     def _comparison(self, lines: Any, strict: bool, answers: bool) -> Callable[..., Array]:
-        """Return what compares some lines with blocks of decoys, ``(decoy, line, entry)``, lots, and keys of lines.
+        """Return what compares some lines with blocks of decoys, ``(decoy, line, entry)``, and lots.
 
-        Decoys are statistics, or with ``answers`` what answers change of them.
+        Decoys are statistics, or with ``answers`` what answers change of them. Where log evidence is an integral, what
+        other reports of the same round scored is remembered.
         """
         model: Any = self.model
         own, real = self.own[lines], self.real[lines]
         count, reporting = len(own), own.any(axis=-1)
         at: Any = slice(None) if reporting.all() else reporting
         own, real = own[at], real[at]
-        score = model.answer_scorer(own, real) if answers else partial(line_log_pmi, model, own)
+        integral = declared(model).evidence_cost > 1 and not isinstance(model, HasLineLogPMI | HasLogPMI)
+        memory = self._round.memory if integral else None
+        score = partial(line_log_pmi if memory is None else memory.score, model, own)
+        if answers:
+            score = model.answer_scorer(own, real)
         v_real = on_grid(score((model.answer_part(real) if answers else real)[None])) if len(own) else np.empty((1, 0))
 
-        def compared(decoys: Array, ahead: Array, keys: list[bytes] | None = None) -> Array:
+        def compared(decoys: Array, ahead: Array) -> Array:
             counts = np.zeros((4, count))
             counts[1], counts[2], counts[3] = len(decoys), ahead.sum(axis=0), len(decoys) * strict  # empty: all tie
-            if not len(own):
-                return counts
-            if keys is None or self._memory is None:
-                v = score(decoys[:, at])
-            else:
-                keys_here = [key for key, reports in zip(keys, reporting, strict=True) if reports]
-                v = self._memory.score(model, own, decoys[:, at], keys_here)
-            counts[:, at] = compare(on_grid(v), v_real, ahead[:, at], strict)
+            if len(own):
+                counts[:, at] = compare(on_grid(score(decoys[:, at])), v_real, ahead[:, at], strict)
             return counts
 
         return compared
@@ -276,12 +245,6 @@ class Lines:
         keys = model.peer_order(decoys)
         weights = np.take_along_axis(np.broadcast_to(weights, (2, *order.shape)), order[None], axis=1)
         totals = np.concatenate([np.zeros((2, 1, order.shape[1])), np.cumsum(weights, axis=1)], axis=1)
-        differs = np.diff(keys, axis=0) != 0
-        edge = np.ones((1, keys.shape[1]), dtype=bool)
-        places = np.arange(len(keys))[:, None]
-        starts = np.maximum.accumulate(np.where(np.concatenate([edge, differs]), places, 0), axis=0)
-        last = np.where(np.concatenate([differs, edge]), places + 1, len(keys))
-        ends = np.minimum.accumulate(last[::-1], axis=0)[::-1]
         counts = np.zeros((4, len(lines)))
         counts[1:3] = totals[:, -1, local]  # an empty report ties with everybody
         reporting = np.flatnonzero(self.own[lines].any(axis=-1))
@@ -290,7 +253,10 @@ class Lines:
             lambda at: on_grid(log_pmi(model, own, decoys[at, local])),
             on_grid(log_pmi(model, own, real)),
             first_place(keys, local, model.peer_order(real)),
-            (lambda at: ends[at, local], lambda at: starts[at, local]),
+            (
+                lambda at: first_place(keys, local, keys[at, local], after=True),
+                lambda at: first_place(keys, local, keys[at, local]),
+            ),
             lambda at: totals[:, at, local],
             len(keys),
         )

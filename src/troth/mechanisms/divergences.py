@@ -210,11 +210,9 @@ class DivergenceOption(Choice):
         return (self, Number("power", in_form=False, in_file=False))
 
     def problem(self, value: Any) -> str:
-        """Say that it must be a divergence."""
         return "" if isinstance(value, Divergence) else f"must be one of troth.divergences, not {value!r}"
 
     def read(self, section: Section) -> Divergence:
-        """Take the name and the power."""
         name, power = super().read(section), section.take("power")
         if power is None:
             return ALL[name]
@@ -226,7 +224,6 @@ class DivergenceOption(Choice):
             raise section.fail("power", str(error)) from None
 
     def write(self, value: Divergence) -> dict[str, Any] | None:
-        """Return the name of a divergence that has one."""
         if isinstance(value, Power):
             return {"divergence": "power", "power": value.k}
         return {"divergence": value.name} if ALL.get(value.name) == value else None

@@ -24,6 +24,7 @@ from troth.core.contract import (
 )
 from troth.core.errors import MissingCapabilityError
 from troth.core.information import leave_one_out
+from troth.mechanisms.round import places_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -138,12 +139,8 @@ class SeparatePeers:
     Providers of the same model and design are of one kind, and exchangeable given θ. One draw is made for every
     provider, kind by kind in an order that does not depend on who comes first. A provider that leaves out c providers
     of a kind (itself, or its group) faces all draws of that kind but the last c: the right distribution, and the same
-    draws for all who face the same peers.
-
-    Parameters
-    ----------
-    classes
-        For each model its providers and their designs, ``(..., member, design)``.
+    draws for all who face the same peers. ``classes`` has for each model its providers and their designs,
+    ``(..., member, design)``.
     """
 
     def __init__(self, classes: Mapping[SamplesStatistics, tuple[list[int], Array]], this_round: Round) -> None:
@@ -170,8 +167,7 @@ class SeparatePeers:
     def _by_group(self, groups: list[object]) -> list[tuple[list[int], Mask]]:
         """Return each group's members, and which draws they leave out, ``(..., draw)``."""
         left_out = []
-        for label in dict.fromkeys(groups):
-            members = [provider for provider, other in enumerate(groups) if other == label]
+        for members in places_of(groups).values():
             out = np.zeros((*self._ends.shape[:-1], self._count + 1), dtype=bool)
             for rank, provider in enumerate(members):
                 end = self._ends[..., provider]

@@ -65,11 +65,11 @@ def compare(v: Array, v_real: Array, ahead: Array, strict: bool) -> Array:
     return np.stack([(v > v_real).sum(axis=0), tied.sum(axis=0), np.where(tied, ahead, 0.0).sum(axis=0), squares])
 
 
-def first_place(keys: Array, local: Indexes, key: Array) -> Indexes:
-    """Return how many of the ordered keys ``(place, design)`` of each line's design are below its own key."""
-    count = len(keys)
+def first_place(keys: Array, local: Indexes, key: Array, *, after: bool = False) -> Indexes:
+    """Return how many ordered keys ``(place, design)`` of each line's design are below its own, or at most that."""
+    count, below = len(keys), np.less_equal if after else np.less
     ends = np.zeros_like(local), np.full_like(local, count)
-    return _bisect(lambda at: keys[np.minimum(at, count - 1), local] < key, *ends, count)
+    return _bisect(lambda at: below(keys[np.minimum(at, count - 1), local], key), *ends, count)
 
 
 def _bisect(before: Callable[[Indexes], Mask], low: Indexes, high: Indexes, count: int) -> Indexes:
@@ -104,8 +104,6 @@ def compare_ordered(
         Return the next place with other statistics, and the first with the same.
     totals
         Returns the sums of weights, and of those ahead by the lot, before a place.
-    count
-        How many decoys there are.
     """
 
     def fits(at: Indexes) -> Mask:

@@ -14,42 +14,27 @@ import numpy as np
 from troth.core.information import second_difference
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     from troth.core.contract import Array, Model
 
-_MOST_NUMBERS = 1 << 24  # of decoys, and of scores, that are remembered
+_MOST_NUMBERS = 1 << 24  # scores that are remembered
 
 
 class LineMemory:
-    """Decoys that were drawn with one seed, and what reports scored with them."""
+    """What reports scored with decoys."""
 
     def __init__(self) -> None:
-        self._blocks: list[Array] = []
-        self._keys: list[list[bytes]] = []
-        self._scores: dict[tuple[bytes, bytes], Array] = {}
+        self._scores: dict[bytes, Array] = {}
         self._numbers = 0
 
-    def decoys(self, draw: Callable[[], Iterable[Array]], numbers: int) -> Iterator[tuple[Array, list[bytes]]]:
-        """Yield blocks ``(decoy, line, statistic)`` of ``numbers`` numbers in all, each with a key for every line."""
-        if self._blocks:
-            yield from zip(self._blocks, self._keys, strict=True)
-            return
-        for block in draw():
-            keys = [sha256(column.tobytes()).digest() for column in np.moveaxis(block, 1, 0)]
-            if numbers <= _MOST_NUMBERS:
-                self._blocks.append(block)
-                self._keys.append(keys)
-            yield block, keys
-
-    def score(self, model: Model, own: Array, block: Array, keys: list[bytes]) -> Array:
-        """Return log PMI of reports ``(line, statistic)`` with their lines, ``(decoy, line)``."""
-        names = [(key, report.tobytes()) for key, report in zip(keys, own, strict=True)]
+    def score(self, model: Model, own: Array, decoys: Array) -> Array:
+        """Return log PMI, ``(decoy, line)``, of reports ``(line, statistic)`` with ``(decoy, line, statistic)``."""
+        lines = np.moveaxis(np.concatenate([own[None], decoys]), 1, 0)
+        names = [sha256(line.tobytes()).digest() for line in lines]
         new = {name: line for line, name in reversed(list(enumerate(names))) if name not in self._scores}
         known = self._scores
         if new:
-            lines = list(new.values())
-            computed = second_difference(model, own[lines], block[:, lines])
+            at = list(new.values())
+            computed = second_difference(model, own[at], decoys[:, at])
             known = known | dict(zip(new, computed.T.copy(), strict=True))
             if self._numbers + computed.size <= _MOST_NUMBERS:
                 self._scores, self._numbers = known, self._numbers + computed.size

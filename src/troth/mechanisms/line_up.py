@@ -44,17 +44,14 @@ class DecoysOption(Whole):
     """How many decoys stand in a line: a whole number, or ``"all"``, which the rule keeps as ``math.inf``."""
 
     def problem(self, value: Any) -> str:
-        """Say that it must be whole, or all."""
         if isinstance(value, str | float) and value in (_ALL, inf):
             return ""
         return super().problem(value).replace("must be", f'must be "{_ALL}" or')
 
     def write(self, value: Any) -> dict[str, Any] | None:
-        """Return the number or the word."""
         return {self.key: _ALL} if value == inf else super().write(value)
 
     def parse(self, text: str) -> Any:
-        """Read digits or the word."""
         if text.strip().lower() in (_ALL, "inf"):
             return inf
         try:
@@ -196,7 +193,6 @@ class LineUp(Rule):
 
     @property
     def empty_share_holds(self) -> str:
-        """Whatever peers report, and by lot on average."""
         return "on average over lots, whatever peers report" if self.ties == "lot" else "whatever peers report"
 
     def __post_init__(self) -> None:
@@ -218,12 +214,10 @@ class LineUp(Rule):
 
     @property
     def needs_seed(self) -> bool:  # type: ignore[override]
-        """Whether decoys, panels or lots are drawn."""
         return self.decoys < inf or self.ties == "lot" or self.panels > 1
 
     @property
     def days(self) -> int:  # type: ignore[override]
-        """The day itself and those of its decoys."""
         return 1 + int(self.decoys) if self.source == "days" else 1
 
     @property
@@ -233,12 +227,10 @@ class LineUp(Rule):
 
     @property
     def peer_draws(self) -> int:  # type: ignore[override]
-        """How many decoys are drawn for each panel."""
         return 1 if self.decoys == inf else int(self.decoys) * self.panels
 
     @property
     def pools_peers(self) -> bool:  # type: ignore[override]
-        """Whether all peers are one panel."""
         return self.panels == 1
 
     @property
@@ -302,7 +294,6 @@ class LineUp(Rule):
         return ExpectedLineUp(self.rivals, self.decoys, self.strict, self.panels)
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
-        """Find everybody's place."""
         if this_round.rng is None and self.needs_seed:
             raise MissingCapabilityError("LineUp draws: pass rng=, such as numpy.random.default_rng(secret)")
         rng = np.random.default_rng(0) if this_round.rng is None else this_round.rng
@@ -332,7 +323,6 @@ class LineUp(Rule):
 
     @property
     def task_meaning(self) -> str:  # type: ignore[override]
-        """How often the real peers win the line."""
         others = "another one" if self.rivals == 1 else f"{self.rivals} others"
         strict = " A part of it is a score under which every wrong answer costs something." if self.strict else ""
         return (
@@ -382,17 +372,19 @@ class LineUp(Rule):
             if self.ties == "average":
                 share = np.where(tied == count, empty, share)  # an empty report, to the last bit
         contradict = lines.contradict.reshape(share.shape)
-        share = np.where(contradict, empty, share)
-        shape = this_round.own.shape[:-1]
-        terms = {key: mean_over_panels(term, panels).reshape(shape) for key, term in terms.items()}
-        if panels is not None and contradict.any():
-            part = mean_over_panels(contradict.astype(np.float64), panels).reshape(shape)
-            terms["contradicting"] = np.where(part > 0, part, np.nan)
-        share = np.clip(mean_over_panels(share, panels), 0.0, 1.0).reshape(shape)
+
+        def mean(entries: Array) -> Array:
+            return mean_over_panels(entries, panels).reshape(this_round.own.shape[:-1])
+
+        terms = {key: mean(term) for key, term in terms.items()}
+        share = np.clip(mean(np.where(contradict, empty, share)), 0.0, 1.0)
         log_pmi = self._log_pmi(this_round)
         undefined = np.isnan(log_pmi)
         if panels is not None:
-            undefined = mean_over_panels(np.isnan(lines.log_pmi()).astype(np.float64), panels).reshape(shape) > 0
+            undefined = mean(np.isnan(lines.log_pmi()).astype(np.float64)) > 0
+            if contradict.any():
+                part = mean(contradict.astype(np.float64))
+                terms["contradicting"] = np.where(part > 0, part, np.nan)
         return Breakdown(np.where(undefined, np.nan, share), log_pmi, share, 0.0, 1.0, terms)
 
     def _log_pmi(self, this_round: Round) -> Array:
@@ -442,18 +434,15 @@ class LineUp(Rule):
         return Breakdown(share, self._log_pmi(this_round), share, 0.0, 1.0, terms, _LONELY, noted)
 
     def steps(self, figures: Figures, /) -> tuple[Step, ...]:
-        """Tell where the real peers stand in the line, and what that place pays."""
         return explain_place(self, figures)
 
     def share_shown(self, figures: Figures, /) -> Span | None:
-        """Compute the share of a place."""
         if figures.note or "above" not in figures.terms:
             return super().share_shown(figures)
         return share_at_place(self, figures.terms)
 
-    def more_claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:
+    def more_claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:  # noqa: ARG002
         """Say what holds for every attitude to risk, and for reports that say nothing, without any model."""
-        del model, rows, values
         return [*self._any_risk(), self._uninformed()]
 
     def _any_risk(self) -> list[Claim]:

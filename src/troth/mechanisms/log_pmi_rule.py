@@ -42,12 +42,10 @@ class LogPmiRule(Rule):
     score_meaning = "The score is the log PMI itself. Its expectation is highest for the truth."
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
-        """Log PMI is the share."""
         log_pmi = this_round.log_pmi()
         return Breakdown(log_pmi, log_pmi, log_pmi, -np.inf, np.inf)
 
     def cap(self, providers: int, *, budget: Amount = 1.0, weights: Shares | None = None) -> Array:  # noqa: ARG002
-        """Return infinity for everybody: log PMI has no cap."""
         return np.full(providers, np.inf)
 
     def pay(
@@ -59,11 +57,9 @@ class LogPmiRule(Rule):
         weights: Shares | None = None,  # noqa: ARG002
         **reports: Any,
     ) -> Array:
-        """Return log PMI of everybody with their peers."""
         return self.breakdown(Round(model, statistics, **reports)).share
 
     def feasible(self) -> list[Claim]:
-        """Log PMI has no bounds."""
         text = "payments are log PMI itself, unbounded on both sides"
         names = ("individually rational", "budget feasible")
         return [Claim(name, "refuted", text, "definition of the rule") for name in names]

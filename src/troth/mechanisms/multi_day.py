@@ -40,12 +40,10 @@ class LastDayOption(Option):
     """How the last day is paid: ``"equal"``, or a rule by its name or its table of settings."""
 
     def problem(self, value: Any) -> str:
-        """Say that it must be equal, or a rule."""
         one_day = isinstance(value, Rule) and value.days == 1 and not isinstance(value, Bonded)
         return "" if value == "equal" or one_day else f'must be "equal" or a one-time rule, not {value!r}'
 
     def read(self, section: Section) -> Literal["equal"] | Rule:
-        """Take the word, the name or the table."""
         last = section.take(self.key, self.default)
         if last == "equal":
             return "equal"
@@ -55,7 +53,6 @@ class LastDayOption(Option):
         return rule
 
     def write(self, value: Literal["equal"] | Rule) -> dict[str, Any] | None:
-        """Return the word or the table."""
         last = "equal" if isinstance(value, str) else value.to_settings()
         return None if last is None else {self.key: last}
 
@@ -74,18 +71,13 @@ class EqualShares(Rule):
     truthful_by = "equal payments"
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
-        """Score nothing."""
         return Breakdown(np.ones(this_round.own.shape[:-1]))
 
-    def steps(self, figures: Figures, /) -> tuple[Step, ...]:
-        """Say why nothing is scored."""
-        del figures
+    def steps(self, figures: Figures, /) -> tuple[Step, ...]:  # noqa: ARG002
         meaning = "The last day has no next one to be compared with, so everybody gets the full cap."
         return (Step("Nothing is scored", meaning=meaning),)
 
-    def share_shown(self, figures: Figures, /) -> Span:
-        """Pay everybody the same."""
-        del figures
+    def share_shown(self, figures: Figures, /) -> Span:  # noqa: ARG002
         return Span(1.0, 1.0)
 
 
@@ -146,7 +138,6 @@ class MultiDay(Rule):
 
     @property
     def term_labels(self) -> Mapping[str, str]:  # type: ignore[override]
-        """Those of both days, and of the last day's rule."""
         return {
             **self.last_rule.term_labels,
             "next_day_log_pmi": "log PMI with the next day's peers",
@@ -156,19 +147,15 @@ class MultiDay(Rule):
 
     @property
     def score_meaning(self) -> str:  # type: ignore[override]
-        """What f is."""
         return "The next day's peers know nothing about this day. " + self.divergence.meaning
 
     def prepared(self, model: Models, rows: Sequence[int] | None, values: Bounds | None = None) -> Rule:
-        """Prepare the last day's rule."""
         return replace(self, last=self.last.prepared(model, rows, values)) if isinstance(self.last, Rule) else self
 
     def drawing(self, most: int) -> Rule:
-        """Let the last day's rule draw less often."""
         return replace(self, last=self.last.drawing(most)) if isinstance(self.last, Rule) else self
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
-        """Score every day but the last against the next."""
         if this_round.own.ndim < 3:
             raise DataError(f"statistics must have shape (..., day, provider, statistic), not {this_round.own.shape}")
         same, here, there, left_out = self._compared(this_round)
@@ -209,7 +196,6 @@ class MultiDay(Rule):
         return share
 
     def steps(self, figures: Figures, /) -> tuple[Step, ...]:
-        """Explain the last day by its own rule."""
         if "next_day" not in figures.terms:
             return self.last_rule.steps(figures)
         if figures.score is None:
@@ -218,7 +204,6 @@ class MultiDay(Rule):
         return super().steps(figures)
 
     def share_shown(self, figures: Figures, /) -> Span | None:
-        """Compute the last day's share by its own rule."""
         return super().share_shown(figures) if "next_day" in figures.terms else self.last_rule.share_shown(figures)
 
     def truthful(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> Claim:
@@ -239,9 +224,7 @@ class MultiDay(Rule):
     def _compared(self, this_round: Round) -> tuple[Array, Array, Array, Mask]:
         """Return log PMI with the same day's peers, those peers, the next day's, and who is not among them.
 
-        Where a provider's peers have another design on the next day (erratum E10), those whose own design changes are
-        left out on both days. That depends on their reports alone, so nobody chooses what it is compared with. Where
-        designs are exchangeable, somebody whose peers all report on one of the days alone has none.
+        Where designs are exchangeable, somebody whose peers all report on one of the days alone has none.
         """
         peers, same = this_round.peers, this_round.log_pmi()
         nobody = np.zeros(this_round.own[..., :-1, :, 0].shape, dtype=bool)

@@ -74,11 +74,9 @@ class RangeOption(Choice):
         return (self, _LOW)
 
     def problem(self, value: Any) -> str:
-        """Say that it must be a range."""
         return "" if isinstance(value, ScoreRange | NamedRange) else f"must be a range, not {value!r}"
 
     def read(self, section: Section) -> ScoreRange | NamedRange:
-        """Take the name or the numbers, and the low end."""
         kind, low = section.take(self.key, self.default), _LOW.read(section)
         if isinstance(kind, dict | list):
             return _declared(section, self.key, kind)
@@ -87,7 +85,6 @@ class RangeOption(Choice):
         return NamedRange(kind, float(low))
 
     def write(self, value: ScoreRange | NamedRange) -> dict[str, Any] | None:
-        """Return the name, or all numbers."""
         if isinstance(value, NamedRange):
             return {self.key: value.kind, _LOW.key: value.low}
         return {self.key: asdict(value)}
@@ -153,12 +150,10 @@ class OneTime(Rule):
 
     @property
     def needs_rows(self) -> str:  # type: ignore[override]
-        """A range is computed for the most rows."""
         return "its range is fixed before any report is seen" if isinstance(self.score_range, NamedRange) else ""
 
     @property
     def scale(self) -> ScoreRange:
-        """The range."""
         if isinstance(self.score_range, NamedRange):
             raise ParameterError(
                 "OneTime: the range depends on the model and the rows; give a ScoreRange, or first call "
@@ -167,13 +162,11 @@ class OneTime(Rule):
         return self.score_range
 
     def prepared(self, model: Models, rows: Sequence[int] | None, values: Bounds | None = None) -> Rule:
-        """Compute the range, if it has a name."""
         if not isinstance(self.score_range, NamedRange) or rows is None:
             return self
         return replace(self, score_range=self.score_range.compute(model, rows, values))
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
-        """Put log PMI on the scale."""
         scale, log_pmi = self.scale, this_round.log_pmi()
         score = np.maximum(log_pmi, scale.low if scale.clips else -np.inf)
         impossible = np.isneginf(score)
@@ -206,7 +199,6 @@ class OneTime(Rule):
         return Claim("truthful", "proved", text, "Theorem on Mechanism 1, E5, E9", 0.0)
 
     def price_scale(self, exactly_truthful: bool) -> PriceScale | None:
-        """Log PMI is paid on the range."""
         if not exactly_truthful:
             return None
         return PriceScale(self.scale.low, self.scale.high - self.scale.low, "the cap")

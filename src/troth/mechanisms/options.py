@@ -25,10 +25,8 @@ class Option:
 
     Attributes
     ----------
-    key
-        Its name.
-    default
-        Its value if none is given.
+    key, default
+        Its name, and its value if none is given.
     meaning
         What it does, as the comment beside it in a new campaign file.
     label, hint
@@ -56,9 +54,8 @@ class Option:
         """The keys that say it."""
         return (self,)
 
-    def problem(self, value: Any) -> str:
+    def problem(self, value: Any) -> str:  # noqa: ARG002
         """Return what is wrong with a value, or nothing."""
-        del value
         return ""
 
     def read(self, section: Section) -> Any:
@@ -96,7 +93,6 @@ class Whole(Option):
     most: int = 2**53
 
     def problem(self, value: Any) -> str:
-        """Say that it must be a whole number within its bounds."""
         return whole_problem(int(value) if isinstance(value, np.integer) else value, self.least, self.most)
 
     def write(self, value: Any) -> dict[str, Any] | None:
@@ -104,7 +100,6 @@ class Whole(Option):
         return {self.key: int(value)}
 
     def parse(self, text: str) -> int:
-        """Read digits."""
         if not re.fullmatch(r"\d{1,15}", text, re.ASCII):
             raise ValueError(f"{text!r} is not a whole number")
         return int(text)
@@ -119,12 +114,10 @@ class Number(Option):
     wanted: str = "a number"
 
     def problem(self, value: Any) -> str:
-        """Say that it must be a number within its bounds."""
         number = isinstance(value, int | float) and not isinstance(value, bool)
         return "" if number and self.above < value < self.below else f"must be {self.wanted}, not {value!r}"
 
     def parse(self, text: str) -> int | float:
-        """Read a number."""
         return parse_number(text)
 
 
@@ -135,16 +128,13 @@ class Flag(Option):
     kind = "flag"
 
     def problem(self, value: Any) -> str:
-        """Say that it must be true or false."""
         return "" if isinstance(value, bool) else f"must be true or false, not {value!r}"
 
     def parse(self, text: str) -> bool:
-        """Read a tick."""
         return bool(text)
 
     @property
     def text(self) -> str:
-        """A tick, or nothing."""
         return "yes" if self.default else ""
 
 
@@ -157,7 +147,6 @@ class Choice(Option):
     kind = "choice"
 
     def problem(self, value: Any) -> str:
-        """Say that it must be one of the words."""
         known = " or ".join(f'"{word}"' for word in self.choices)
         return "" if isinstance(value, str) and value in self.choices else f"must be {known}, not {value!r}"
 
@@ -167,11 +156,5 @@ class Choice(Option):
 
 
 def option(how: Option, default: Any = None) -> Any:
-    """Return a field of a rule that is an option.
-
-    Parameters
-    ----------
-    default
-        The field's default, where it is not the setting's.
-    """
+    """Return a field of a rule that is an option; the field's default may differ from the setting's."""
     return field(default=how.default if default is None else default, metadata={"option": how})

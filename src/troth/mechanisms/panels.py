@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from troth.core.information import add_exactly, sum_subsets
+from troth.mechanisms.round import places_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,16 +31,9 @@ _ALL_SPLITS = 252  # different panels of one provider, up to which all are tried
 
 
 class Panels(NamedTuple):
-    """Everybody's panels, one provider's after the other's.
+    """Everybody's panels, one provider's after the other's: whose each is, and what it counts for the provider's share.
 
-    Attributes
-    ----------
-    provider
-        Whose panel it is, ``(panel,)``.
-    weight
-        What its line-up counts for the provider's share, ``(panel,)``.
-    sum
-        Adds up what has shape ``(round, provider, statistic)`` over the members of each panel, exactly.
+    ``sum`` adds up what has shape ``(round, provider, statistic)`` over the members of each panel, exactly.
     """
 
     provider: Indexes
@@ -74,10 +68,7 @@ def _deal(t: Array, groups: Sequence[Any], order: Indexes, counts: Indexes, perm
     ordered = np.take_along_axis(t, order[..., None], axis=1)
     ranks = np.argsort(order, axis=1)
     members: dict[int, list[list[int]]] = {}
-    by_group: dict[Any, list[int]] = {}
-    for provider, group in enumerate(groups):
-        by_group.setdefault(group, []).append(provider)
-    for each in by_group.values():
+    for each in places_of(groups).values():
         members.setdefault(len(each), []).append(each)
     for size, alike in members.items():
         who = np.array(alike)

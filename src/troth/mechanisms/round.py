@@ -5,27 +5,20 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from troth.core.contract import (
-    Array,
-    CountsRows,
-    Generator,
-    HasFiniteStates,
-    Model,
-    Models,
-    one_each,
-    shared_evidence,
-)
+from troth.core.contract import Array, CountsRows, Generator, HasFiniteStates, Model, Models, one_each, shared_evidence
 from troth.core.errors import DataError, MissingCapabilityError, ReportError
 from troth.core.information import Measured, check_generator, impossible, leave_one_out, log_pmi, peer_log_pmi
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from troth.mechanisms.line_memory import LineMemory
+
+Label = TypeVar("Label")
 
 
 @dataclass(frozen=True)
@@ -100,10 +93,7 @@ class Round:
         """The providers of each distinct model, the models in an order that does not depend on who comes first."""
         if isinstance(self.model, Model):
             return {self.model: list(range(self.providers))}
-        members: dict[Model, list[int]] = {}
-        for provider, model in enumerate(self.model):
-            members.setdefault(model, []).append(provider)
-        return dict(sorted(members.items(), key=lambda item: repr(item[0])))
+        return dict(sorted(places_of(self.model).items(), key=lambda item: repr(item[0])))
 
     @cached_property
     def peers(self) -> Array:
@@ -148,6 +138,14 @@ class Round:
         if isinstance(self.model, Model):
             return _rows(self.model, self.statistics)
         return np.stack([_rows(model, self.statistics[..., i, :]) for i, model in enumerate(self.model)], axis=-1)
+
+
+def places_of(labels: Iterable[Label]) -> dict[Label, list[int]]:
+    """Return where each label is among others, such as the providers of each model or group."""
+    places: dict[Label, list[int]] = {}
+    for place, label in enumerate(labels):
+        places.setdefault(label, []).append(place)
+    return places
 
 
 def empty_round(model: Models, providers: int, days: int = 1, **reports: Any) -> Round:

@@ -71,19 +71,16 @@ class SyntheticPeers(Rule):
 
     @property
     def peer_draws(self) -> int:  # type: ignore[override]
-        """How many times peers are drawn."""
         return self.draws
 
     @property
     def score_meaning(self) -> str:  # type: ignore[override]
-        """Who the drawn peers are, and what f is."""
         return (
             f"The drawn peers are made-up ones, drawn {self.draws:,} times from the model with the seed of the round. "
             + self.divergence.meaning
         )
 
     def drawing(self, most: int) -> Rule:
-        """Draw less often."""
         return replace(self, draws=min(int(self.draws), most))
 
     def in_expectation(self) -> Rule:
@@ -91,7 +88,6 @@ class SyntheticPeers(Rule):
         return MultiDay(self.divergence)
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
-        """Score everybody against their peers and against drawn peers."""
         if this_round.rng is None:
             raise MissingCapabilityError("SyntheticPeers draws: pass rng=, such as numpy.random.default_rng(secret)")
         f = self.divergence

@@ -35,10 +35,8 @@ class Tasks:
         Which task, and whose report, as numbers from 0.
     summaries
         What the rows of a report add up to, ``(report, entry)``.
-    likelihoods
-        The models that occur, in one space of statistics.
-    likelihood_of
-        Which of them each provider has, ``(provider,)``.
+    likelihoods, likelihood_of
+        The models that occur, in one space of statistics, and which of them each provider has, ``(provider,)``.
     group
         A number that related providers share, ``(provider,)``.
     known

@@ -7,16 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.core.contract import (
-    Array,
-    HasFiniteStates,
-    Indexes,
-    Model,
-    Models,
-    OrdersPeers,
-    one_each,
-    shared_evidence,
-)
+from troth.core.contract import Array, HasFiniteStates, Indexes, Model, Models, OrdersPeers, one_each, shared_evidence
 from troth.core.errors import DataError, MissingCapabilityError
 from troth.core.information import log_pmi
 from troth.mechanisms.decoys import Lines

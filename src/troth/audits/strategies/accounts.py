@@ -39,11 +39,9 @@ class Collude(Strategy):
 
     @property
     def needed_accounts(self) -> int:
-        """One for each member."""
         return self.members
 
     def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:
-        """Give all members the same report."""
         if not 2 <= self.members <= honest.shape[-2]:
             raise ParameterError(f"Collude: {self.members} members cannot be found among {honest.shape[-2]} providers")
         accounts = tuple((liar + k) % honest.shape[-2] for k in range(self.members))
@@ -63,7 +61,6 @@ class Split(Strategy):
 
     @property
     def needed_accounts(self) -> int:
-        """One for each part."""
         return self.accounts
 
     def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:  # noqa: ARG002

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from troth.audits.strategies.row_shapes import count_rows, map_rows, take_rows
-from troth.audits.strategies.strategy import Knowledge, Play, RowLie, SummaryLie, one_report
-from troth.core.contract import Array, Generator, HasSummary, Model
+from troth.audits.strategies.strategy import Knowledge, RowLie, SummaryLie
 from troth.core.errors import ParameterError
 from troth.core.reductions.reduction import ThinsRows
+
+if TYPE_CHECKING:
+    from troth.core.contract import Array, Generator
 
 
 @dataclass(frozen=True)
@@ -27,19 +29,10 @@ class Replicate(RowLie, SummaryLie):
             raise ParameterError(f"Replicate: times must be a whole number of at least 1, not {self.times!r}")
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
-        """Repeat the rows."""
         return map_rows(model, data, lambda x, axis: np.concatenate([x] * self.times, axis=axis))
 
     def change_summary(self, knowledge: Knowledge) -> Array:
-        """Multiply the summary, which adds over rows."""
         return self.times * knowledge.own
-
-    def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:
-        """Multiply the summary where the model has one: that is faster than repeating rows."""
-        if not isinstance(model, HasSummary):
-            return super().play(rng, model, data, honest, liar)
-        statistics = model.from_summary(self.times * model.summary(data))
-        return one_report(honest, liar, statistics, self.times * count_rows(model, data))
 
 
 @dataclass(frozen=True)
@@ -55,11 +48,9 @@ class Withhold(RowLie, SummaryLie):
         check_share(self)
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
-        """Report the first rows only."""
         return take_rows(model, data, 0, round(count_rows(model, data) * (1 - self.share)))
 
     def change_summary(self, knowledge: Knowledge) -> Array:
-        """Thin the summary."""
         rows = np.round(knowledge.rows * (1 - self.share))
         return np.asarray(knowledge.reduction.thinned(knowledge.own, rows, knowledge.rng))
 
@@ -71,11 +62,9 @@ class Nothing(RowLie, SummaryLie):
     label = "report nothing"
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
-        """Drop every row."""
         return take_rows(model, data, 0, 0)
 
     def change_summary(self, knowledge: Knowledge) -> Array:
-        """Report zeros."""
         return np.zeros_like(knowledge.own)
 
 

@@ -23,7 +23,6 @@ class FabricateFromPrior(RowLie):
     label = "fabricate from the prior"
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
-        """Draw as many rows as there are."""
         parameters = model.draw_parameters(rng, values_of(model, data).shape[: row_axis(model)])
         return model.draw_data(rng, parameters, data[0] if explains_target(model) else count_rows(model, data))
 
@@ -41,7 +40,6 @@ class FabricateFromPosterior(RowLie):
         return f"fabricate {amount}from own posterior"
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
-        """Draw rows from the posterior predictive distribution."""
         parameters = model.draw_posterior(rng, model.statistics(data))
         design = data[0] if explains_target(model) else round(self.times * count_rows(model, data))
         return model.draw_data(rng, parameters, design)
@@ -57,7 +55,6 @@ class FabricateFromPast(SummaryLie):
         return "fabricate from anybody's past" if self.anybody else "fabricate from own past"
 
     def change_summary(self, knowledge: Knowledge) -> Array:
-        """Draw a report of another day."""
         reports = knowledge.population if self.anybody else knowledge.past
         return np.asarray(reports[knowledge.rng.integers(0, len(reports), len(knowledge.own))])
 
@@ -76,5 +73,4 @@ class SendStale(SummaryLie):
         return "send yesterday's report" if self.age == 1 else f"send the report of {self.age} days before"
 
     def change_summary(self, knowledge: Knowledge) -> Array:
-        """Repeat the old report."""
         return knowledge.stale(self.age)

@@ -44,7 +44,6 @@ class LabelWithOwnModel(RowLie):
     suits_model = staticmethod(predicts_answers)
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
-        """Predict from the posterior given the provider's own rows."""
         return data[0], model.predict(model.posterior_mean(model.statistics(data)), data[0])
 
 
@@ -56,7 +55,6 @@ class CopyPublicLabels(RowLie):
     suits_model = staticmethod(predicts_answers)
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
-        """Predict from public coefficients."""
         return data[0], model.predict(model.public_coefficients, data[0])
 
 
@@ -73,7 +71,6 @@ class SendEasyRows(RowLie):
         check_share(self)
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
-        """Sort rows by their log-likelihood under the provider's own fit."""
         z, y = data
         likelihood = model.log_likelihoods(model.posterior_mean(model.statistics(data)), data)
         rows = round(self.share * count_rows(model, data))
@@ -89,7 +86,6 @@ class SwapFeatures(RowLie):
     suits_model = staticmethod(explains_target)
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
-        """Exchange two columns."""
         z, y = data
         order = [*range(z.shape[-1] - 2), *range(z.shape[-1])[-2:][::-1]]
         return z[..., order], y

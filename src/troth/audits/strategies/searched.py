@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from troth.audits.strategies.amounts import Nothing, Replicate, Withhold
 from troth.audits.strategies.strategy import Knowledge, SummaryLie
-from troth.audits.strategies.values import ScaleAnswers, Shift, ShrinkToMean
+from troth.audits.strategies.values import ScaleAnswers, Shift, ShrinkToMean, has_means
 
 if TYPE_CHECKING:
     from troth.core.contract import Array
@@ -53,28 +52,22 @@ class Distort(SummaryLie):
         return ", ".join(filter(None, words)) or "tell the truth"
 
     def suits_reduction(self, reduction: Reduction) -> bool:  # type: ignore[override]
-        """Whether each change that it makes suits the summaries."""
-        return len(self._parts(reduction)) == sum((self.scale != 1, self.shift != 0, self.share > 0, self.times > 1))
+        return all(change.suits_reduction(reduction) for change in self._changes(reduction))
 
     def change_summary(self, knowledge: Knowledge) -> Array:
-        """Make one change after the other."""
-        return reduce(
-            lambda own, part: part.change_summary(replace(knowledge, own=own)),
-            self._parts(knowledge.reduction),
-            knowledge.own,
-        )
+        for change in self._changes(knowledge.reduction):
+            knowledge = replace(knowledge, own=change.change_summary(knowledge))
+        return knowledge.own
 
-    def _parts(self, reduction: Reduction) -> list[SummaryLie]:
-        scaled: SummaryLie = ShrinkToMean(1 - self.scale)
-        if not scaled.suits_reduction(reduction):
-            scaled = ScaleAnswers(self.scale)
-        parts: list[tuple[bool, SummaryLie]] = [
-            (self.scale != 1, scaled),
+    def _changes(self, reduction: Reduction) -> list[SummaryLie]:
+        """Return what it does to a summary, one change after the other."""
+        changes: list[tuple[bool, SummaryLie]] = [
+            (self.scale != 1, ShrinkToMean(1 - self.scale) if has_means(reduction) else ScaleAnswers(self.scale)),
             (self.shift != 0, Shift(self.shift)),
             (self.share > 0, Withhold(self.share) if self.share < 1 else Nothing()),
             (self.times > 1, Replicate(self.times)),
         ]
-        return [part for used, part in parts if used and part.suits_reduction(reduction)]
+        return [change for made, change in changes if made]
 
 
 _CHANGES: dict[str, tuple[float, ...]] = {
@@ -104,7 +97,6 @@ class Searched(SummaryLie):
         return "searched on the past" if self.days is None else f"searched on the last {self.days} days"
 
     def change_summary(self, knowledge: Knowledge) -> Array:
-        """Search, and tell the lie that was found."""
         return self.search(knowledge).change_summary(knowledge)
 
     def search(self, knowledge: Knowledge) -> Distort:

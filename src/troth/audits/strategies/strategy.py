@@ -46,12 +46,8 @@ class Strategy:
     def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:  # noqa: ARG002
         """Return the round in which provider ``liar`` lies and everybody else is honest.
 
-        Parameters
-        ----------
-        data
-            The liar's rows, ``(..., row[, column])``, or features and target, ``(z, y)``.
-        honest
-            Everybody's honest statistics, ``(..., provider, statistic)``.
+        ``data`` are the liar's rows, ``(..., row[, column])``, or features and target, ``(z, y)``, and ``honest`` are
+        everybody's honest statistics, ``(..., provider, statistic)``.
         """
         raise MissingCapabilityError(f"{self.name!r} needs past days: it can be backtested, not audited")
 
@@ -89,7 +85,6 @@ class RowLie(Strategy):
         return self.change_rows(rng, model, data)
 
     def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:
-        """Change the liar's rows."""
         rows = self.reported_rows(rng, model, data)
         return one_report(honest, liar, statistics_of(model, rows), count_rows(model, rows))
 
@@ -165,11 +160,9 @@ class Truthful(RowLie, SummaryLie):
     label = "tell the truth"
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
-        """Change nothing."""
         return data
 
     def change_summary(self, knowledge: Knowledge) -> Array:
-        """Change nothing."""
         return knowledge.own
 
 

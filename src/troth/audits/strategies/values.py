@@ -39,7 +39,7 @@ def has_answers(reduction: Reduction) -> bool:
 
 @dataclass(frozen=True)
 class Flip(RowLie, SummaryLie):
-    """Give a share of the rows the next label instead of their own."""
+    """Give a share of the rows the next label instead of their own, and the first label instead of the last."""
 
     share: float = 0.1
 
@@ -51,17 +51,14 @@ class Flip(RowLie, SummaryLie):
         check_share(self)
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
-        """Add one to the labels of the first rows, around the corner."""
         flipped = round(self.share * count_rows(model, data))
         reported = np.array(values_of(model, data))
         reported[..., :flipped] = (reported[..., :flipped] + 1) % count_labels(model)
         return with_values(model, data, reported)
 
     def change_summary(self, knowledge: Knowledge) -> Array:
-        """Move rows that are drawn without replacement to the next label, around the corner."""
-        return np.asarray(
-            knowledge.reduction.relabelled(knowledge.own, np.round(self.share * knowledge.rows), knowledge.rng)
-        )
+        flipped = np.round(self.share * knowledge.rows)
+        return np.asarray(knowledge.reduction.relabelled(knowledge.own, flipped, knowledge.rng))
 
 
 @dataclass(frozen=True)
@@ -77,7 +74,6 @@ class Perturb(RowLie):
             raise ParameterError(f"Perturb: amount must be above 0, not {self.amount!r}")
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
-        """Blur values or answers."""
         values = values_of(model, data)
         if has_labels(model):
             anew = rng.random(values.shape) < min(self.amount, 1.0)
@@ -101,13 +97,11 @@ class Shift(RowLie, SummaryLie):
     suits_reduction = staticmethod(has_means)
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
-        """Add a constant."""
         values = values_of(model, data)
         moved = values + self.by * values.std(axis=row_axis(model), keepdims=True)
         return with_values(model, data, admissible(model, moved))
 
     def change_summary(self, knowledge: Knowledge) -> Array:
-        """Add a constant to every value; of labels, change the share of the last one."""
         return np.asarray(knowledge.reduction.shifted(knowledge.own, self.by * knowledge.spread, knowledge.rng))
 
 
@@ -125,7 +119,6 @@ class ShrinkToMean(SummaryLie):
         return f"shrink {self.amount:.0%} to the mean" if self.amount > 0 else f"exaggerate by {-self.amount:.0%}"
 
     def change_summary(self, knowledge: Knowledge) -> Array:
-        """Keep the number of rows, and change their mean."""
         mean = knowledge.reduction.means(knowledge.own)
         return np.asarray(knowledge.reduction.with_means(knowledge.own, mean + self.amount * (knowledge.mean - mean)))
 
@@ -141,12 +134,10 @@ class ScaleAnswers(RowLie, SummaryLie):
     suits_reduction = staticmethod(has_answers)
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
-        """Multiply the answers."""
         z, y = data
         return z, admissible(model, self.factor * y)
 
     def change_summary(self, knowledge: Knowledge) -> Array:
-        """Multiply the answers in all sums and products."""
         return np.asarray(knowledge.reduction.with_scaled_answers(knowledge.own, self.factor))
 
 
@@ -158,7 +149,6 @@ class ShuffleLabels(RowLie):
     suits_model = staticmethod(explains_target)
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
-        """Permute the answers."""
         z, y = data
         return z, rng.permuted(y, axis=-1)
 
@@ -170,7 +160,6 @@ class ReportTypical(RowLie):
     label = "report what is typical"
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
-        """Replace every row by the fit of all."""
         if explains_target(model):
             z, y = data
             gram = np.swapaxes(z, -1, -2) @ z + 1e-9 * np.eye(z.shape[-1])

@@ -56,7 +56,7 @@ def test_every_example_runs(family: str, daily: bool, tmp_path: Path, monkeypatc
     assert "could not be simulated" not in page
     assert "No certificate" not in page
     assert "was not checked" not in page
-    assert "No picture" not in page
+    assert "cannot be drawn" not in page
     assert "<td>open</td>" not in page  # a verdict is printed in words
 
 

@@ -430,7 +430,7 @@ def test_unanimous_tasks_are_not_said_to_lack_agreement() -> None:
     frame = {"item": [t for t in range(40) for _ in range(3)], "worker": ["x", "y", "z"] * 40}
     same = paid({**frame, "label": [t % 2 for t in range(40) for _ in range(3)]})
     assert worst_tasks(same, answers_of(same)) == []
-    assert "There are none: wherever several workers answered a task, they gave the same label" in same.to_html()
+    assert "There are none: workers who answered the same task always gave the same label" in same.to_html()
     one = paid({**frame, "label": [1, 0, 0, *(t % 2 for t in range(1, 40) for _ in range(3))]})
     assert [task.name for task in worst_tasks(one, answers_of(one))] == ["0"]
 

@@ -452,7 +452,7 @@ def test_a_story_from_the_printed_link_to_the_second_campaign(tmp_path: Path) ->
     assert ash.post(f"{second.url.path}/confirm", {"replaces": replaced[1]}).url.params["notice"] == "confirmed"
 
     ana.get(f"{base}/close")
-    assert "At least two reports" in ana.seen.text
+    assert "A payment needs at least two reports" in ana.seen.text
     ana.post(f"{base}/close")
     assert "could not be paid" in ana.seen.text
     assert ana.post(f"{base}/reopen").url.params["notice"] == "reopened"

@@ -206,7 +206,7 @@ def test_a_round_that_could_not_be_checked_says_so_before_and_after(
     with world.store.write() as tx:
         client.cookies.set("troth_session", accounts.start_session(tx, world.analyst.account))
     page, api = f"/campaigns/{world.campaign}/rounds/1", f"{world.base}/rounds/1"
-    assert "If that cannot be checked, closing pays" in browser.get(f"{page}/close").text
+    assert "If the fit cannot be checked, closing pays" in browser.get(f"{page}/close").text
     assert "paid without a check" not in browser.seen.text
     dry = browser.post(f"{page}/dry-run").text
     assert "This round is paid without a check of the model" in dry

@@ -56,6 +56,7 @@ class Bonded(Rule):
 
     @property
     def term_labels(self) -> Mapping[str, str]:  # type: ignore[override]
+        """What the numbers of a breakdown are called: those of the rule behind it, and both sides of the bond."""
         return {**self.rule.term_labels, _BEFORE: "share before the bond", _EMPTY: "empty share before the bond"}
 
     @property

@@ -138,6 +138,7 @@ class MultiDay(Rule):
 
     @property
     def term_labels(self) -> Mapping[str, str]:  # type: ignore[override]
+        """What the numbers of a breakdown are called: those of both days, and of the last day's rule."""
         return {
             **self.last_rule.term_labels,
             "next_day_log_pmi": "log PMI with the next day's peers",

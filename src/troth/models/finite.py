@@ -376,8 +376,8 @@ class Finite(FittedStates):
             "likelihood": "How an unknown worker answers: a line for each class, a column for each label.",
         }
         advice = (
-            "This is a guess that does not depend on the data. Learn a confusion matrix for each worker from past tasks "
-            "with `troth fit campaign.toml past.csv --gold gold.csv`, never from the labels that you pay for."
+            "This is a guess that does not depend on the data. Learn a confusion matrix for each worker from past "
+            "tasks with `troth fit campaign.toml past.csv --gold gold.csv`, never from the labels that you pay for."
         )
         parameters = {"prior": [round(1 / labels, 12)] * labels, "likelihood": table}
         return FirstGuess(parameters, meanings=meanings, advice=advice)

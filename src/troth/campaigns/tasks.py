@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from troth.campaigns.arithmetic import versions
-from troth.campaigns.ledger_entries import reader_of, report_entry, report_root
+from troth.campaigns.ledger_entries import format_of, report_entry, report_root, seal, seal_payments
 from troth.campaigns.money import portion
 from troth.campaigns.public import check_task_summaries
 from troth.campaigns.rounds import begin, check_beacon, link_of, now, refuse_same_nonce, write_payments
@@ -198,11 +198,10 @@ def write_tasks(
         root = report_root(receipts)
     for receipt in receipts:
         ledger.append(report_entry(receipt))
-    reader = reader_of(ledger)
-    seal = reader.seal(link, [root], beacon)
-    shares = settle_tasks(campaign, reports, public, seal["seed"])
+    sealed = seal(ledger, link, [root], beacon)
+    shares = settle_tasks(campaign, reports, public, sealed["seed"])
     payments = payments_of(campaign, reports, shares)
-    seal |= reader.paid(campaign, receipts, payments) if receipts else {}
+    sealed |= seal_payments(ledger, campaign, receipts, payments) if receipts else {}
     file = write_file(reports, public, shares)
     most = floor(price_of(campaign, len(reports)) * len(reports))
     counts = {"tasks": len(reports.tasks), "reports": len(reports), "providers": len(reports.providers)}
@@ -210,9 +209,9 @@ def write_tasks(
         counts["dropped"] = reports.dropped
     digest = f"sha256:{sha256(file).hexdigest()}"
     place, budget = {"day": None, "number": 1}, {"budget": campaign.text(most)}
-    of_tasks, of_round = ({}, budget) if ledger.entries[0]["format"] < 4 else (budget, {})  # providers see the round
+    of_tasks, of_round = ({}, budget) if format_of(ledger) < 4 else (budget, {})  # providers see the round
     ledger.append({"entry": "tasks", "file": file_name, "digest": digest, **counts, **of_tasks})
-    ledger.append({"entry": "round", **place, **of_round, **seal, "next": None, **stamp})
+    ledger.append({"entry": "round", **place, **of_round, **sealed, "next": None, **stamp})
     write_payments(campaign, ledger, place, payments, most)
     return Settled(reports, public, shares, file)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from troth.campaigns.arithmetic import close, tolerance, versions
 from troth.campaigns.ledger import Ledger, LedgerError
-from troth.campaigns.ledger_entries import reader_of, recorded_public, recorded_reports
+from troth.campaigns.ledger_entries import format_of, recorded_public, recorded_reports, revealed_link
 from troth.campaigns.public import check_public
 from troth.campaigns.rounds import (
     check_beacon,
@@ -46,7 +46,7 @@ def campaign_of(
     ledger: Ledger, place: str = "ledger", *, model: Model | None = None, rule: Rule | None = None
 ) -> Campaign:
     """Read the terms back from the ledger."""
-    reader_of(ledger, place)
+    format_of(ledger, place)
     first = ledger.entries[0]
     try:
         campaign = Campaign.from_dict(first["terms"], model=model, rule=rule)
@@ -97,9 +97,9 @@ def _checked(campaign: Campaign, ledger: Ledger, place: str, watch: Callable[[in
     check_kinds(list(by_day))
     known: dict[Any, Report] = {}
     before = campaign.commitment
-    rounds, reader = ledger.of("round"), reader_of(ledger, place)
+    rounds = ledger.of("round")
     for done, head in enumerate(rounds, 1):
-        link, beacon = reader.link(head), head.get("beacon")
+        link, beacon = revealed_link(ledger, head), head.get("beacon")
         _check_link(campaign, link, before, done, place)
         check_beacon(campaign, beacon)
         before = link if before is not None else None
@@ -203,7 +203,7 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
     _check_payees(ledger, reports, place)
     campaign.check_providers(reports.providers)
     campaign.check_task_counts(reports.providers, np.bincount(reports.provider).tolist())
-    link, beacon = reader_of(ledger, place).link(head), head.get("beacon")
+    link, beacon = revealed_link(ledger, head), head.get("beacon")
     _check_link(campaign, link, campaign.commitment, 1, place)
     check_beacon(campaign, beacon)
     reports = replace(reports, dropped=entry.get("dropped", 0))

@@ -13,7 +13,7 @@ import numpy as np
 
 from troth.campaigns.canonical_json import finite
 from troth.campaigns.ledger import Ledger, write_whole
-from troth.campaigns.ledger_entries import reader_of, recorded_reports
+from troth.campaigns.ledger_entries import read_payment, recorded_reports
 from troth.campaigns.verify import check_ledger
 from troth.certificates.fit import doubt_of
 from troth.core.contract import DoubtsReports, LeavesCandidates, one_each
@@ -70,7 +70,7 @@ class Result:
         """The rounds, in the order in which they were paid."""
         by_day: dict[Any, list[Payment]] = {}
         for entry in self.ledger.of("payment"):
-            by_day.setdefault(entry["day"], []).append(reader_of(self.ledger).payment(self.campaign, entry))
+            by_day.setdefault(entry["day"], []).append(read_payment(self.campaign, entry))
         return tuple(
             PaidRound(head["day"], head["number"], tuple(by_day[head["day"]]), head["seed"], bool(head["last"]))
             for head in self.ledger.of("round")

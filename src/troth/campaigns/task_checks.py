@@ -9,7 +9,7 @@ import numpy as np
 
 from troth.audits.task_fit import check_task_fit
 from troth.audits.tasks import audit_tasks
-from troth.campaigns.task_data import read_file, read_public_tasks, read_task_reports
+from troth.campaigns.task_data import read_public_tasks, read_task_reports
 from troth.campaigns.tasks import arrange, rule_on_tasks
 from troth.campaigns.terms import beside
 from troth.certificates.tasks import certify_tasks, promises
@@ -97,9 +97,8 @@ def certify_task_campaign(campaign: Campaign, data: Any) -> Certificate:
     )
 
 
-def promises_of(campaign: Campaign, file: bytes) -> tuple[Claim, ...]:
-    """Say what the rule promises about the tasks in a file of shares, by the first of them."""
-    reports, public, _ = read_file(file, campaign)
+def promises_of(campaign: Campaign, reports: TaskReports, public: TaskReports | None) -> tuple[Claim, ...]:
+    """Say what the rule promises about tasks, by the first of them."""
     some = slice(0, int(np.searchsorted(reports.task, _FIRST)))
     first = replace(reports, **{name: getattr(reports, name)[some] for name in ("task", "provider", "summaries")})
     return promises(arrange(campaign, first, public), rule_on_tasks(campaign, reports.providers))

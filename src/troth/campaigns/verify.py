@@ -188,13 +188,18 @@ def _difference(mine: dict[str, Any], theirs: dict[str, Any], within: float) -> 
     return who
 
 
+def check_file(ledger: Ledger, file: bytes, place: str = "ledger") -> None:
+    """Raise unless a file of shares is the one whose digest the ledger has."""
+    if f"sha256:{sha256(file).hexdigest()}" != ledger.of("tasks")[0]["digest"]:
+        raise LedgerError(f"{place}: the file of shares is not the one that was recorded; its digest differs")
+
+
 def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "ledger") -> Settled:
     """Recompute every share and every payment of a ledger of tasks from its file, or raise at what differs."""
     entry, head = _only(ledger, "tasks", place), _only(ledger, "round", place)
-    if f"sha256:{sha256(file).hexdigest()}" != entry["digest"]:
-        raise LedgerError(f"{place}: the file of shares is not the one that was recorded; its digest differs")
+    check_file(ledger, file, place)
     try:
-        reports, public, written = read_file(file, campaign)
+        reports, public, written, _ = read_file(file, campaign)
     except (LookupError, TypeError, ValueError) as error:
         raise LedgerError(f"{place}: the file of shares lacks required columns: {error}") from None
     if campaign.guesses is not None and not _same_tasks(campaign.guesses, public):

@@ -19,6 +19,7 @@ from troth.certificates.fit import doubt_of
 from troth.core.contract import DoubtsReports, LeavesCandidates, one_each
 from troth.core.errors import DataError, MissingCapabilityError
 from troth.core.formats import printable
+from troth.data.read import reports_by_day
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,9 +63,6 @@ class Result:
     def __init__(self, campaign: Campaign, ledger: Ledger, paid_now: tuple[Day, ...] = ()) -> None:
         self.campaign, self.ledger, self.paid_now = campaign, ledger, paid_now
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.campaign, self.ledger, self.paid_now)
-
     @cached_property
     def rounds(self) -> tuple[PaidRound, ...]:
         """The rounds, in the order in which they were paid."""
@@ -84,10 +82,8 @@ class Result:
     @cached_property
     def reports_by_day(self) -> dict[Day, dict[str, Report]]:
         """The reports of each day, by provider."""
-        by_day: dict[Day, dict[str, Report]] = {}
-        for report in self.reports:
-            by_day.setdefault(report.day, {})[report.provider] = report
-        return by_day
+        by_day = reports_by_day(self.reports)
+        return {day: {report.provider: report for report in reports} for day, reports in by_day.items()}
 
     @cached_property
     def summaries_by_day(self) -> dict[Day, Array]:

@@ -60,9 +60,6 @@ class TaskResult(Result):
         super().__init__(campaign, ledger, paid_now)
         self.file = file
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return TaskResult, (self.campaign, self.ledger, self.file, self.paid_now)
-
     @cached_property
     def shares(self) -> Any:
         """An Arrow table with a line for each report: task, provider, summary, share, log PMI and peers."""

@@ -177,10 +177,7 @@ def fitted_text(
 
 
 class Learned(NamedTuple):
-    """What was learnt, the past reports that it was learnt from, how many of their tasks have a gold answer, and notes.
-
-    Notes are what a reader should know, in sentences.
-    """
+    """What was learnt, the past reports, how many of their tasks have a gold answer, and what a reader should know."""
 
     fitted: Fitted
     reports: TaskReports

@@ -33,14 +33,8 @@ _FIRST = 200  # tasks, by which a page says what is proved
 class TaskAudit:
     """What lies would earn under a campaign's prior and likelihoods, and whether its own labels contradict these.
 
-    Attributes
-    ----------
-    lies
-        The simulation; it does not read the labels.
-    prior
-        How often each class occurs in it, by the name of its label; empty for values.
-    fit
-        The check of the campaign's labels, None if they cannot be checked.
+    The simulation of lies does not read the labels; ``prior`` is how often each class occurs in it, by the name of its
+    label, and empty for values. ``fit`` is None if the labels cannot be checked.
     """
 
     lies: Audit

@@ -66,12 +66,7 @@ def read_own_tasks(
 ) -> OwnTasks:
     """Read a file in which one provider reports on many tasks; a column of its name may be missing.
 
-    Parameters
-    ----------
-    request
-        Its column of days is that of tasks.
-    rows
-        The most rows for one task: where it is one, a task that comes twice is an error.
+    The request's column of days is that of tasks, and ``rows`` the most rows for one task.
     """
     place, kind, have = _own_file(file, format)
     request = replace(request, own=True, provider=request.provider if request.provider in have else None)

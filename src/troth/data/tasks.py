@@ -31,16 +31,8 @@ _SHOWN = 8  # rows that are listed
 class TaskReports:
     """Who reported what on which task, sorted by task and provider, names in alphabetical order.
 
-    Attributes
-    ----------
-    tasks, providers
-        Their names.
-    task, provider
-        Places among these, ``(report,)``.
-    summaries
-        What the rows of a report add up to, ``(report, entry)``.
-    dropped
-        How many rows were left out because they have no value.
+    ``task`` and ``provider`` are places among the names, ``(report,)``; ``summaries`` are what the rows of a report
+    add up to, ``(report, entry)``; ``dropped`` counts the rows that were left out because they have no value.
     """
 
     tasks: tuple[str, ...]
@@ -127,16 +119,8 @@ class TaskRows:
     ) -> Array:
         """Return what the rows of each report add up to.
 
-        Parameters
-        ----------
-        reports
-            The number of each row's report, from 0.
-        most
-            The most rows of a report, None for any number; more would let one answer count as several.
-        spell
-            Says whose report on which task a number is.
-        may_allow
-            Whether whoever reads the message may allow more rows.
+        ``reports`` has the number of each row's report, which ``spell`` puts into words. More than ``most`` rows would
+        let one answer count as several; ``may_allow`` says whether whoever reads that message may allow more.
         """
         self._refuse_repeated(reports, most, spell, may_allow=may_allow)
         reduction, columns = self.request.reduction, self.columns

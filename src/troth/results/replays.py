@@ -42,12 +42,8 @@ class _Lie:
 class Replay:
     """What one lie would have been paid, each provider lying alone, in shares of the cap.
 
-    Attributes
-    ----------
-    truth, earned
-        Means over providers: of what was paid, and of what the lie would have been paid.
-    gains
-        By name, what the lie would have added; without those who have too few rows for it.
+    ``truth`` and ``earned`` are means over providers, of what was paid and of what the lie would have been paid.
+    ``gains`` has what it would have added by name, without those who have too few rows for it.
     """
 
     lie: str

@@ -48,13 +48,7 @@ class OwnShare(NamedTuple):
 
 
 class TaskResult(Result):
-    """Payments for many tasks, as the ledger and the file of shares beside it have them.
-
-    Attributes
-    ----------
-    file
-        The file of shares: Parquet, with a line for each report on each task.
-    """
+    """Payments for many tasks, as the ledger has them and ``file``, the Parquet file of shares beside it."""
 
     def __init__(self, campaign: Campaign, ledger: Ledger, file: bytes, paid_now: tuple[Day, ...] = ()) -> None:
         super().__init__(campaign, ledger, paid_now)

@@ -187,12 +187,8 @@ class Verdict:
 class TaskVerdict(Verdict):
     """What a buyer should know before paying for tasks; ``below_empty`` are those clearly below the empty share.
 
-    Attributes
-    ----------
-    mean, empty
-        The mean share of the price over all answers, and that of answers which say nothing.
-    below
-        How many workers are below the empty share, clearly or by chance.
+    ``mean`` is the mean share of the price over all answers, ``empty`` that of answers which say nothing, and ``below``
+    how many workers are below the empty share, clearly or by chance.
     """
 
     mean: float = 0.0

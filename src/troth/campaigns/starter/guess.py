@@ -57,7 +57,7 @@ class Guess(FirstGuess):
     day, task
         The column of days, and that of tasks where all are settled together.
     reports, most_rows
-        How many pairs of a provider and a day there are, and the most rows of one.
+        How many pairs of a provider and a day there are, and the most rows of one; with tasks, only the latter.
     missing
         How many rows of those that were looked at have no value, or no provider's name.
     notes

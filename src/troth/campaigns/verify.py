@@ -69,10 +69,7 @@ def check_ledger(
 ) -> Campaign:
     """Recompute every round of a ledger whose chain of hashes is valid, and return its campaign.
 
-    Raises
-    ------
-    LedgerError
-        At the first entry that is not what the reports, the terms and the seed make it.
+    It raises at the first entry that is not what the reports, the terms and the seed make it.
     """
     campaign = campaign_of(ledger, place, model=model, rule=rule)
     try:

@@ -53,14 +53,9 @@ class TaskReports:
 
 
 def read_tasks(data: Any, request: Request, rows: int | None = 1) -> TaskReports:
-    """Read reports on tasks from any table; the request's column of days is that of tasks.
+    """Read reports on tasks from any table, into memory; the request's column of days is that of tasks.
 
-    Parameters
-    ----------
-    data
-        As for `troth.data.read_reports`. It is read into memory.
-    rows
-        The most rows of a report; where it is one, a provider that reports twice on a task is an error.
+    ``rows`` is the most rows of a report, None for any number: a provider that has more on a task is an error.
     """
     if not isinstance(request.day, str):
         raise DataError("say which column holds the tasks: task=")

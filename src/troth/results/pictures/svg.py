@@ -17,14 +17,8 @@ _WIDTH = 640  # of a picture outside a page, in pixels
 class Picture:
     """A picture that is as wide as the space it is given, with text that keeps its size.
 
-    Places across are percentages (see `percent`), places down are pixels.
-
-    Parameters
-    ----------
-    title, description
-        What a screen reader says.
-    height
-        In pixels.
+    Places across are percentages (see `percent`), places down are pixels. A screen reader says the title and the
+    description.
 
     Examples
     --------

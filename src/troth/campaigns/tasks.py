@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import sha256
 from math import ceil, floor, fsum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -51,15 +51,6 @@ FILE_NAME = "ledger.tasks.parquet"
 
 MOST_REHEARSED = 2_000
 """The most tasks of a report that are tried out."""
-
-
-class Settled(NamedTuple):
-    """Reports on tasks, everybody's share of each, and the file that has both."""
-
-    reports: TaskReports
-    public: TaskReports | None
-    shares: TaskShares
-    file: bytes
 
 
 def arrange(campaign: Campaign, reports: TaskReports, public: TaskReports | None) -> Tasks:
@@ -162,8 +153,8 @@ def pay_tasks(
     beacon: str | None = None,
     file_name: str = "tasks.parquet",
     receipts: Sequence[Report] = (),
-) -> Settled:
-    """Settle all tasks and write the ledger; the returned file belongs beside it.
+) -> bytes:
+    """Settle all tasks, write the ledger, and return the file of shares that belongs beside it.
 
     ``receipts`` are everybody's reports as they were confirmed, each with its nonce and the digest of what it says on
     each task: the ledger has them then, and the seed is made of the root over them.
@@ -190,8 +181,8 @@ def write_tasks(
     stamp: dict[str, Any],
     file_name: str,
     receipts: Sequence[Report],
-) -> Settled:
-    """Append the lines of a settlement to a ledger that has its terms, by the secret's link or without a seed."""
+) -> bytes:
+    """Append a settlement, by the secret's link or without a seed, to a ledger that has its terms; return its file."""
     root = reports_digest(reports, public)
     if receipts:
         _check_receipts(reports, receipts)
@@ -213,7 +204,7 @@ def write_tasks(
     ledger.append({"entry": "tasks", "file": file_name, "digest": digest, **counts, **of_tasks})
     ledger.append({"entry": "round", **place, **of_round, **sealed, "next": None, **stamp})
     write_payments(campaign, ledger, place, payments, most)
-    return Settled(reports, public, shares, file)
+    return file
 
 
 def _check_receipts(reports: TaskReports, receipts: Sequence[Report]) -> None:
@@ -243,7 +234,7 @@ def pay_task_reports(campaign: Campaign, reports: Sequence[TaskReport], ledger: 
     own = {report.provider: OwnTasks.from_bytes(report.content) for report in reports}
     receipts = sorted(reports, key=lambda report: report.provider)
     named: Any = {"file_name": FILE_NAME, "receipts": receipts, **options}
-    return pay_tasks(campaign, join_tasks(own), campaign.guesses, ledger, **named).file
+    return pay_tasks(campaign, join_tasks(own), campaign.guesses, ledger, **named)
 
 
 def check_own_tasks(campaign: Campaign, provider: str, own: OwnTasks) -> None:

@@ -198,17 +198,18 @@ class Adder:
 
     def _places(self, names: Sequence[str], days: list[Day], keys: Codes) -> Codes:
         """Return where the sums of keys (name times days plus day) are, remembered for batches of the same names."""
+
+        def place(key: int) -> int:
+            return self._totals.place((names[key // len(days)], days[key % len(days)]), self._expected)
+
         if len(names) * len(days) > 4 * _DENSE:
-            return np.array([self._place((names[k // len(days)], days[k % len(days)])) for k in keys.tolist()])
+            return np.array([place(key) for key in keys.tolist()])
         if self._known[0] is not names or self._known[1] != days:
             self._known = names, days, np.full(len(names) * len(days), -1, dtype=np.intp)
         known = self._known[2]
         for key in keys[known[keys] < 0].tolist():
-            known[key] = self._place((names[key // len(days)], days[key % len(days)]))
+            known[key] = place(key)
         return known[keys]
-
-    def _place(self, key: Key) -> int:
-        return self._totals.place(key, self._expected)
 
     def _encode(self, array: Any, column: str, remedy: str) -> tuple[Any, Codes]:
         try:

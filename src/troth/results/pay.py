@@ -317,8 +317,8 @@ def pay_task_campaign(
                 return _paid_before(campaign, path, book, reports, known)
             _refuse_paid_elsewhere(campaign, path, reports)
             named = {"file_name": file_beside(path).name}
-        settled = pay_tasks(campaign, reports, known, book, secret=secret, beacon=beacon, **named)
-        return TaskResult(campaign, book, settled.file, (None,))
+        file = pay_tasks(campaign, reports, known, book, secret=secret, beacon=beacon, **named)
+        return TaskResult(campaign, book, file, (None,))
 
     return _write(pay_into, ledger=ledger, **writing)
 

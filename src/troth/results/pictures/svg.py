@@ -73,7 +73,7 @@ class Picture:
         root = deepcopy(self._root)
         root.set("width", str(_WIDTH))
         style = Element("style")
-        style.text = style_sheet()
+        style.text = (files("troth.results") / "assets" / "pictures.css").read_text(encoding="utf-8")
         root.insert(0, style)
         return tostring(root, encoding="unicode")
 
@@ -97,8 +97,3 @@ def percent(part: float) -> str:
     ('25%', '33.33%', '0%')
     """
     return f"{100 * min(1.0, max(0.0, part)):.4g}%"
-
-
-def style_sheet() -> str:
-    """Return the style sheet of all pictures."""
-    return (files("troth.results") / "assets" / "pictures.css").read_text(encoding="utf-8")

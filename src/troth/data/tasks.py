@@ -176,10 +176,7 @@ def read_rows(located: Located, request: Request) -> TaskRows:
 
 def in_order(spelled: list[str], codes: Places, canonical: Callable[[str], str]) -> tuple[list[str], Places]:
     """Return the names that occur, each in its one spelling and in alphabetical order, and each row's place."""
-    names = {code: canonical(spelled[code]) for code in np.unique(codes).tolist()}
-    order = sorted(set(names.values()))
-    place_of = {name: place for place, name in enumerate(order)}
-    places = np.zeros(len(spelled), dtype=np.intp)
-    for code, name in names.items():
-        places[code] = place_of[name]
-    return order, places[codes]
+    occurring, of_row = np.unique(codes, return_inverse=True)
+    canonical_names = np.array([canonical(spelled[code]) for code in occurring.tolist()], dtype=object)
+    names, places = np.unique(canonical_names, return_inverse=True)
+    return names.tolist(), places[of_row]

@@ -207,6 +207,7 @@ class TaskResult(Result):
 
         They come best first. The random ones are drawn with the round's root, so they are always the same.
         """
+        empty, rule = self.payment(provider).empty_share, self.campaign.rule
         mine, root = self.own(provider), str(self.ledger.of("round")[0]["root"])
         reports, _, share, peers = self.recorded
         lot = np.random.default_rng(int(root, 16)).permutation(len(mine))
@@ -216,7 +217,7 @@ class TaskResult(Result):
         chosen = ends[(ends >= 0) & (ends < len(order))]
         others = np.setdiff1d(np.arange(len(order)), chosen)
         others = others[np.argsort(lot[order[others]])][: max(0, size - len(chosen))]
-        empty, rule, sample = self.payment(provider).empty_share, self.campaign.rule, []
+        sample = []
         for report in mine[order[np.sort(np.concatenate([chosen, others]))]]:
             task, answer = reports.tasks[reports.task[report]], self.answer(reports.summaries[report])
             own, others_there = float(share[report]), int(peers[report])

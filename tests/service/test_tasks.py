@@ -177,7 +177,7 @@ def test_public_guesses_are_part_of_the_terms_and_are_not_paid_for_again(
         databases.give_back(url)
         result: Any = troth.verify(folder / "ledger.jsonl")
         totals[name] = result.paid
-        public = read_file(result.file, result.campaign)[1]
+        public = read_file(result.file, result.campaign).public
         assert (public is None) == (name == "without")
     assert totals["with"] < totals["without"]
     lines = [json.loads(line) for line in (tmp_path / "with" / "ledger.jsonl").read_text().splitlines()]
@@ -511,7 +511,7 @@ def test_several_rows_for_a_task_where_the_terms_allow_them(databases: Databases
     result: Any = troth.verify(ledger, file=file)
     assert [payment.rows for payment in result.payments] == [6] * 4
     assert 0 < result.paid <= 100_00
-    reports, _, _ = read_file(result.file, result.campaign)
+    reports = read_file(result.file, result.campaign).reports
     own = {
         name: OwnTasks(tuple(f"d{d}" for d in range(6)), np.stack([3 - v.sum(1), v.sum(1)], 1))
         for name, v in said.items()

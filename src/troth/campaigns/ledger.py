@@ -97,10 +97,10 @@ class Ledger:
         return ledger
 
     @classmethod
-    def from_lines(cls, lines: Sequence[bytes], place: str = "ledger") -> Ledger:
+    def from_lines(cls, lines: Sequence[bytes]) -> Ledger:
         """Read a ledger that is stored line by line, without the closing one, and check every byte of it."""
         closing = _sealed(canonical(_end(len(lines))), _hash_of(lines[-1]) if lines else _START)
-        return cls.from_bytes(b"".join([*lines, closing]), place)
+        return cls.from_bytes(b"".join([*lines, closing]))
 
     def _add(self, plain: dict[str, Any], line: bytes) -> None:
         self.entries.append(plain)

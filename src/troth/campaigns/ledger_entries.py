@@ -1,6 +1,6 @@
 """The entries of a ledger: how reports and payments are written, and how they are read back.
 
-A ledger names its format in its first line, and a reader is chosen by it.
+A ledger names its format in its first line.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from base64 import b64decode, b64encode
 from dataclasses import fields
 from decimal import Context, Decimal
 from math import isfinite
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,56 +23,40 @@ from troth.data.request import Day, Report
 from troth.mechanisms import Figures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from troth.campaigns.ledger import Ledger
     from troth.campaigns.terms import Campaign
     from troth.core.contract import Array
 
-FORMAT = 4
-"""The format that new ledgers have; one that was begun in another is continued in it."""
+FORMATS = (2, 3, 4)
+"""The formats that can be read. New ledgers have the last; one that was begun in another is continued in it."""
 
 _SEVEN_DIGITS = Context(prec=7)
 _MONEY = ("cap", "payment", "deposit")
 _NUMBERS = ("log_pmi", "score", "low", "high", "share", "empty_share")
 
 
-class Reader(NamedTuple):
-    """How the entries of one format are read, and how a round's seed is written.
-
-    ``seal`` makes the round's fields of its link (None if nothing is drawn), the roots over the reports it is paid by
-    and the beacon's value; ``link`` reads the link back. ``paid`` makes those fields that tie the round's payments to
-    its reports.
-    """
-
-    report: Callable[[dict[str, Any]], Report]
-    payment: Callable[[Campaign, dict[str, Any]], Payment]
-    seal: Callable[[str | None, list[str], str | None], dict[str, Any]]
-    link: Callable[[dict[str, Any]], str | None]
-    paid: Callable[[Campaign, Sequence[Report], Sequence[Payment]], dict[str, Any]]
-
-
-def reader_of(ledger: Ledger, place: str = "ledger") -> Reader:
-    """Return the reader of a ledger's format."""
+def format_of(ledger: Ledger, place: str = "ledger") -> int:
+    """Return the format of a ledger, if it can be read."""
     first = ledger.entries[0] if ledger.entries else {}
     if first.get("entry") != "campaign":
         raise LedgerError(f"{place}, line 1: this is not a campaign's ledger")
     number = first.get("format")
-    if isinstance(number, bool) or number not in READERS:
-        known = " or ".join(map(str, READERS))
+    if isinstance(number, bool) or number not in FORMATS:
+        known = " or ".join(map(str, FORMATS))
         raise LedgerError(f"{place}, line 1: the ledger has format {number!r}, and this version reads {known}")
-    return READERS[number]
+    return int(number)
 
 
 def recorded_reports(ledger: Ledger) -> list[Report]:
     """Read all reports back from the ledger: payments are made of what was recorded."""
-    entries = ledger.of("report")
-    return [reader_of(ledger).report(entry) for entry in entries] if entries else []
+    return [_read_report(entry) for entry in ledger.of("report")]
 
 
 def recorded_public(ledger: Ledger) -> dict[Day, Report]:
     """Read the days' public data back from the ledger."""
-    return {entry["day"]: reader_of(ledger).report(entry) for entry in ledger.of("public")}
+    return {entry["day"]: _read_report(entry) for entry in ledger.of("public")}
 
 
 def report_entry(report: Report, kind: str = "report") -> dict[str, Any]:
@@ -176,8 +160,8 @@ def _read_features(written: dict[str, Any]) -> Array:
     return values.reshape(-1, written["columns"])
 
 
-def _read_payment(campaign: Campaign, entry: dict[str, Any]) -> Payment:
-    """Read a payment, money as minor units."""
+def read_payment(campaign: Campaign, entry: dict[str, Any]) -> Payment:
+    """Read a payment back from the ledger, money as minor units."""
 
     def minor(text: str) -> int:
         sign = -1 if text.startswith("-") else 1
@@ -200,24 +184,26 @@ def read_figures(payment: Mapping[str, Any]) -> Figures:
     return Figures(**plain | {"terms": {term: float(value) for term, value in plain["terms"].items()}})
 
 
-def _seal(link: str | None, roots: list[str], beacon: str | None) -> dict[str, Any]:
-    """Return a round's root and, if it draws, what its seed is made of."""
+def seal(ledger: Ledger, link: str | None, roots: list[str], beacon: str | None) -> dict[str, Any]:
+    """Return a round's fields that fix its seed: the roots over the reports it is paid by, its link and the beacon.
+
+    Without a link nothing is drawn. In the first format the link itself is the seed.
+    """
+    if format_of(ledger) == 2:
+        return {"seed": link}
     drawn = {} if link is None else {"link": link} | ({} if beacon is None else {"beacon": beacon})
     return {"root": roots[0], **drawn, "seed": None if link is None else derive_seed(link, roots, beacon)}
 
 
-def _paid(campaign: Campaign, reports: Sequence[Report], payments: Sequence[Payment]) -> dict[str, Any]:
-    """Return how many reports a round was paid by, and the root over their payments."""
+def revealed_link(ledger: Ledger, head: dict[str, Any]) -> str | None:
+    """Read back the link of a round's seed."""
+    return head.get("seed" if format_of(ledger) == 2 else "link")
+
+
+def seal_payments(
+    ledger: Ledger, campaign: Campaign, reports: Sequence[Report], payments: Sequence[Payment]
+) -> dict[str, Any]:
+    """Return a round's fields that tie payments to reports: how many there are, and the root over their payments."""
+    if format_of(ledger) < 4:
+        return {}
     return {"reports": len(reports), "payments": root(payment_leaves(campaign, reports, payments))}
-
-
-def _nothing(*_: object) -> dict[str, Any]:
-    return {}
-
-
-READERS = {
-    2: Reader(_read_report, _read_payment, lambda link, *_: {"seed": link}, lambda head: head.get("seed"), _nothing),
-    3: Reader(_read_report, _read_payment, _seal, lambda head: head.get("link"), _nothing),
-    4: Reader(_read_report, _read_payment, _seal, lambda head: head.get("link"), _paid),
-}
-"""Readers by format."""

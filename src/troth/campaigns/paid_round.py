@@ -28,13 +28,7 @@ _ROUNDING = 5.1e-5  # shares are shown with four digits
 
 
 class PaymentError(StatementError):
-    """A payment that does not follow from what its provider is shown.
-
-    Attributes
-    ----------
-    field : str
-        What is wrong: ``"cap"``, ``"rows"``, ``"share"`` or ``"payment"``.
-    """
+    """A payment that does not follow from what its provider is shown, in its cap, rows, share or payment: its field."""
 
     def __init__(self, field: str, message: str) -> None:
         self.field = field
@@ -54,21 +48,12 @@ class Checked(NamedTuple):
 
 
 def check_paid_round(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> Checked:
-    """Check the round that a provider was paid in against its receipt.
+    """Check the round that a provider was paid in against its receipt, whose signature is right.
 
-    Parameters
-    ----------
-    receipt
-        A receipt whose signature is right.
-    paid
-        What the service shows the provider of the round: the answer of ``list_payments``, and as ``terms`` the tables
-        of the campaign file, without which the share cannot be checked.
-
-    Raises
-    ------
-    StatementError
-        If the report is not in the round's tree, the seed does not derive from it and the committed secret, or the
-        payment does not follow from the numbers that are shown with it.
+    ``paid`` is what the service shows the provider of the round: the answer of ``list_payments``, and as ``terms`` the
+    tables of the campaign file, without which the share cannot be checked. It raises if the report is not in the
+    round's tree, the seed does not derive from it and the committed secret, or the payment does not follow from the
+    numbers that are shown with it.
     """
     if (paid["campaign"], paid["round"]) != (receipt["campaign"], receipt["round"]):
         raise StatementError("the payment and the receipt are of different campaigns or rounds")

@@ -177,10 +177,7 @@ def fitted_text(
 
 
 class Learned(NamedTuple):
-    """What was learnt, the past reports that it was learnt from, how many of their tasks have a gold answer, and notes.
-
-    Notes are what a reader should know, in sentences.
-    """
+    """What was learnt, the past reports, how many of their tasks have a gold answer, and what a reader should know."""
 
     fitted: Fitted
     reports: TaskReports
@@ -189,17 +186,11 @@ class Learned(NamedTuple):
 
 
 def fit_tasks(campaign: Campaign, past: Any, gold: Any = None, family: str | None = None) -> Learned:
-    """Learn the model from past tasks, with workers missing from most of them.
+    """Learn a family, by default the campaign's own, from past tasks, with workers missing from most of them.
 
-    Parameters
-    ----------
-    past
-        Tasks that were paid for, or are public: any table with the campaign's columns. None of them can be paid later
-        under what was learnt.
-    gold
-        A table of tasks and their true labels, for families that have a class for each task.
-    family
-        By default the campaign's own.
+    The past is any table with the campaign's columns, of tasks that were paid for or are public; none of them can be
+    paid later under what was learnt. ``gold`` is a table of tasks and their true labels, for families that have a class
+    for each task.
     """
     chosen: type[Any] = type(campaign.model) if family is None else named_family(family)
     if not issubclass(chosen, Family):

@@ -16,13 +16,15 @@ import numpy as np
 from troth.campaigns.arithmetic import SAME, versions
 from troth.campaigns.ledger import Ledger, LedgerError
 from troth.campaigns.ledger_entries import (
-    FORMAT,
+    FORMATS,
+    format_of,
     payment_entry,
-    reader_of,
     recorded_public,
     recorded_reports,
     report_entry,
     report_root,
+    seal,
+    seal_payments,
 )
 from troth.campaigns.public import check_summary
 from troth.campaigns.seed import Secret, draw_secret
@@ -110,7 +112,7 @@ def begin(campaign: Campaign, ledger: Ledger) -> None:
         ledger.append(
             {
                 "entry": "campaign",
-                "format": FORMAT,
+                "format": FORMATS[-1],
                 "terms": campaign.terms,
                 "digest": campaign.digest,
                 "commitment": campaign.commitment,
@@ -130,6 +132,7 @@ def begin(campaign: Campaign, ledger: Ledger) -> None:
             f"the ledger is of campaign {theirs!r}, and its terms differ from this file's; terms cannot change once "
             "payments have begun: restore the file, or start a new campaign with its own ledger"
         )
+    format_of(ledger)
 
 
 def write_round(
@@ -150,14 +153,13 @@ def write_round(
             known[report.key] = report
             ledger.append(report_entry(report))
     by_day = reports_by_day([*reports, *(following or ())])
-    reader = reader_of(ledger)
-    seal = reader.seal(link, [report_root(day_reports) for day_reports in by_day.values()], beacon)
-    payments = settle(campaign, reports, following, seal["seed"])
-    seal |= reader.paid(campaign, reports, payments)
+    sealed = seal(ledger, link, [report_root(day_reports) for day_reports in by_day.values()], beacon)
+    payments = settle(campaign, reports, following, sealed["seed"])
+    sealed |= seal_payments(ledger, campaign, reports, payments)
     place = {"day": reports[0].day, "number": len(ledger.of("round")) + 1}
     budget = campaign.round_budget
     next_day = written_days(campaign, list(dict.fromkeys(report.day for report in following or ())))
-    ledger.append({"entry": "round", **place, "budget": campaign.text(budget), **seal, "next": next_day, **stamp})
+    ledger.append({"entry": "round", **place, "budget": campaign.text(budget), **sealed, "next": next_day, **stamp})
     write_payments(campaign, ledger, place, payments, budget)
 
 

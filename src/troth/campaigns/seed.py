@@ -118,13 +118,8 @@ def load_secret(path: Path) -> Secret:
 def record_use(path: Path, seeds: Mapping[int, str]) -> None:
     """Note beside a secret which seed each round makes of it, before its link is revealed.
 
-    A link that is known must not serve other reports: whoever knows it could choose the report that earns most. So a
-    ledger or a database that was restored from an older copy cannot be paid again with other reports.
-
-    Raises
-    ------
-    DataError
-        If a round's link was revealed for other reports.
+    A link that was revealed for some reports is refused for others: whoever knows it could choose the report that earns
+    most. So a ledger or a database that was restored from an older copy cannot be paid again with other reports.
     """
     secret, used = _load(path)
     for number, seed in seeds.items():

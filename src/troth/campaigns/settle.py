@@ -40,14 +40,9 @@ class Payment(Figures):
 class Scene:
     """A round as the rule sees it, and where everybody is in it.
 
-    Attributes
-    ----------
-    names
-        Everybody who has a place in the arrays, also those who report on the next day only.
-    paid
-        Places of those who are paid.
-    index
-        What comes before the provider's place in the rule's arrays: the day, for rules that look at several.
+    ``names`` has everybody with a place in the arrays, also those who report on the next day only, and ``paid`` the
+    places of those who are paid. ``index`` comes before these in the rule's arrays: the day, for rules that look at
+    several.
     """
 
     rule: Rule

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from fractions import Fraction
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from troth import models
@@ -19,7 +20,7 @@ from troth.data.read import canonical_name
 from troth.data.request import level_names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from troth.data.files import Source
@@ -83,18 +84,24 @@ def take_money(section: Section) -> dict[str, Any]:
 def take_limits(section: Section) -> dict[str, Any]:
     """Read [limits]: how many rows and tasks, and which values, a report may have."""
     rows = section.whole("rows", least=1, most=10**9)
-    values = section.take("values")
-    if values is not None:
-        try:
-            low, high = numbers(values)
-            if not (float("-inf") < low <= high < float("inf")):
-                raise ValueError(values)
-        except (TypeError, ValueError):
-            raise section.fail("values", f"must be a pair [low, high] of numbers, not {values!r}") from None
-        values = (float(low), float(high))
+    values = _pair(section, "values", lambda low, high: low <= high, "must be a pair [low, high] of numbers")
     tasks = section.whole("tasks", least=1, most=10**9)
     section.done(("rows", "values", "tasks"))
     return {"rows": rows, "values": values, "most_tasks": tasks}
+
+
+def _pair(section: Section, key: str, holds: Callable[[float, float], bool], what: str) -> tuple[float, float] | None:
+    """Take two finite numbers, None if they are not given; a condition holds for them."""
+    given = section.take(key)
+    if given is None:
+        return None
+    try:
+        one, two = map(float, numbers(given))
+        if not (isfinite(one) and isfinite(two) and holds(one, two)):
+            raise ValueError(given)
+    except (TypeError, ValueError):
+        raise section.fail(key, f"{what}, not {given!r}") from None
+    return one, two
 
 
 def take_model(section: Section, own: Model | None) -> dict[str, Any]:
@@ -192,18 +199,8 @@ def _scales(
             raise section.fail(scaled, "has labels, under [model.levels], and these have no scale: remove one of them")
         if scaled == columns[-1] and isinstance(model, HasSupport) and model.support.integer:
             raise section.fail(scaled, "is the target, and labels and counts have no scale: remove it")
-    scales: list[tuple[float, float] | None] = []
-    for name in columns:
-        pair = None if name is None else section.take(name)
-        if pair is not None:
-            try:
-                centre, scale = map(float, numbers(pair))
-                if not (abs(centre) < float("inf") and 0 < scale < float("inf")):
-                    raise ValueError(pair)
-            except (TypeError, ValueError):
-                raise section.fail(str(name), f"must be [centre, scale] with a scale above 0, not {pair!r}") from None
-            pair = (centre, scale)
-        scales.append(pair)
+    what = "must be [centre, scale] with a scale above 0"
+    scales = [None if name is None else _pair(section, name, lambda _, scale: scale > 0, what) for name in columns]
     section.done([name for name in columns if name is not None])
     return tuple(scales) if any(scales) else ()
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from troth.audits.task_fit import check_task_fit
 from troth.audits.tasks import audit_tasks
-from troth.campaigns.task_data import read_file, read_public_tasks, read_task_reports
+from troth.campaigns.task_data import read_public_tasks, read_task_reports
 from troth.campaigns.tasks import arrange, rule_on_tasks
 from troth.campaigns.terms import beside
 from troth.certificates.tasks import certify_tasks, promises
@@ -33,14 +33,8 @@ _FIRST = 200  # tasks, by which a page says what is proved
 class TaskAudit:
     """What lies would earn under a campaign's prior and likelihoods, and whether its own labels contradict these.
 
-    Attributes
-    ----------
-    lies
-        The simulation; it does not read the labels.
-    prior
-        How often each class occurs in it, by the name of its label; empty for values.
-    fit
-        The check of the campaign's labels, None if they cannot be checked.
+    The simulation of lies does not read the labels; ``prior`` is how often each class occurs in it, by the name of its
+    label, and empty for values. ``fit`` is None if the labels cannot be checked.
     """
 
     lies: Audit
@@ -97,9 +91,8 @@ def certify_task_campaign(campaign: Campaign, data: Any) -> Certificate:
     )
 
 
-def promises_of(campaign: Campaign, file: bytes) -> tuple[Claim, ...]:
-    """Say what the rule promises about the tasks in a file of shares, by the first of them."""
-    reports, public, _ = read_file(file, campaign)
+def promises_of(campaign: Campaign, reports: TaskReports, public: TaskReports | None) -> tuple[Claim, ...]:
+    """Say what the rule promises about tasks, by the first of them."""
     some = slice(0, int(np.searchsorted(reports.task, _FIRST)))
     first = replace(reports, **{name: getattr(reports, name)[some] for name in ("task", "provider", "summaries")})
     return promises(arrange(campaign, first, public), rule_on_tasks(campaign, reports.providers))

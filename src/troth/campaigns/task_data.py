@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -94,14 +94,26 @@ def write_file(reports: TaskReports, public: TaskReports | None, shares: TaskSha
     return write_table(table)
 
 
-def read_file(file: bytes, campaign: Campaign) -> tuple[TaskReports, TaskReports | None, Array]:
+class Recorded(NamedTuple):
+    """What a file of shares has: reports and public data, and the share and the number of peers of each report."""
+
+    reports: TaskReports
+    public: TaskReports | None
+    share: Array
+    peers: Array
+
+
+def read_file(file: bytes, campaign: Campaign) -> Recorded:
     """Read reports, public data and shares back from the file."""
     table = read_shares(file)
     is_public = pc.equal(table.column("provider"), PUBLIC)
-    reports = _reports_of(table.filter(pc.invert(is_public)), campaign)
-    rest = table.filter(is_public)
-    written = table.filter(pc.invert(is_public)).column("share").to_numpy()
-    return reports, _reports_of(rest, campaign) if rest.num_rows else None, written
+    paid, public = table.filter(pc.invert(is_public)), table.filter(is_public)
+    return Recorded(
+        _reports_of(paid, campaign),
+        _reports_of(public, campaign) if public.num_rows else None,
+        paid.column("share").to_numpy(),
+        paid.column("peers").to_numpy(),
+    )
 
 
 def read_shares(file: bytes) -> Any:

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import sha256
 from math import ceil, floor, fsum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from troth.campaigns.arithmetic import versions
-from troth.campaigns.ledger_entries import reader_of, report_entry, report_root
+from troth.campaigns.ledger_entries import format_of, report_entry, report_root, seal, seal_payments
 from troth.campaigns.money import portion
 from troth.campaigns.public import check_task_summaries
 from troth.campaigns.rounds import begin, check_beacon, link_of, now, refuse_same_nonce, write_payments
@@ -51,15 +51,6 @@ FILE_NAME = "ledger.tasks.parquet"
 
 MOST_REHEARSED = 2_000
 """The most tasks of a report that are tried out."""
-
-
-class Settled(NamedTuple):
-    """Reports on tasks, everybody's share of each, and the file that has both."""
-
-    reports: TaskReports
-    public: TaskReports | None
-    shares: TaskShares
-    file: bytes
 
 
 def arrange(campaign: Campaign, reports: TaskReports, public: TaskReports | None) -> Tasks:
@@ -162,8 +153,8 @@ def pay_tasks(
     beacon: str | None = None,
     file_name: str = "tasks.parquet",
     receipts: Sequence[Report] = (),
-) -> Settled:
-    """Settle all tasks and write the ledger; the returned file belongs beside it.
+) -> bytes:
+    """Settle all tasks, write the ledger, and return the file of shares that belongs beside it.
 
     ``receipts`` are everybody's reports as they were confirmed, each with its nonce and the digest of what it says on
     each task: the ledger has them then, and the seed is made of the root over them.
@@ -190,19 +181,18 @@ def write_tasks(
     stamp: dict[str, Any],
     file_name: str,
     receipts: Sequence[Report],
-) -> Settled:
-    """Append the lines of a settlement to a ledger that has its terms, by the secret's link or without a seed."""
+) -> bytes:
+    """Append a settlement, by the secret's link or without a seed, to a ledger that has its terms; return its file."""
     root = reports_digest(reports, public)
     if receipts:
         _check_receipts(reports, receipts)
         root = report_root(receipts)
     for receipt in receipts:
         ledger.append(report_entry(receipt))
-    reader = reader_of(ledger)
-    seal = reader.seal(link, [root], beacon)
-    shares = settle_tasks(campaign, reports, public, seal["seed"])
+    sealed = seal(ledger, link, [root], beacon)
+    shares = settle_tasks(campaign, reports, public, sealed["seed"])
     payments = payments_of(campaign, reports, shares)
-    seal |= reader.paid(campaign, receipts, payments) if receipts else {}
+    sealed |= seal_payments(ledger, campaign, receipts, payments) if receipts else {}
     file = write_file(reports, public, shares)
     most = floor(price_of(campaign, len(reports)) * len(reports))
     counts = {"tasks": len(reports.tasks), "reports": len(reports), "providers": len(reports.providers)}
@@ -210,11 +200,11 @@ def write_tasks(
         counts["dropped"] = reports.dropped
     digest = f"sha256:{sha256(file).hexdigest()}"
     place, budget = {"day": None, "number": 1}, {"budget": campaign.text(most)}
-    of_tasks, of_round = ({}, budget) if ledger.entries[0]["format"] < 4 else (budget, {})  # providers see the round
+    of_tasks, of_round = ({}, budget) if format_of(ledger) < 4 else (budget, {})  # providers see the round
     ledger.append({"entry": "tasks", "file": file_name, "digest": digest, **counts, **of_tasks})
-    ledger.append({"entry": "round", **place, **of_round, **seal, "next": None, **stamp})
+    ledger.append({"entry": "round", **place, **of_round, **sealed, "next": None, **stamp})
     write_payments(campaign, ledger, place, payments, most)
-    return Settled(reports, public, shares, file)
+    return file
 
 
 def _check_receipts(reports: TaskReports, receipts: Sequence[Report]) -> None:
@@ -244,7 +234,7 @@ def pay_task_reports(campaign: Campaign, reports: Sequence[TaskReport], ledger: 
     own = {report.provider: OwnTasks.from_bytes(report.content) for report in reports}
     receipts = sorted(reports, key=lambda report: report.provider)
     named: Any = {"file_name": FILE_NAME, "receipts": receipts, **options}
-    return pay_tasks(campaign, join_tasks(own), campaign.guesses, ledger, **named).file
+    return pay_tasks(campaign, join_tasks(own), campaign.guesses, ledger, **named)
 
 
 def check_own_tasks(campaign: Campaign, provider: str, own: OwnTasks) -> None:

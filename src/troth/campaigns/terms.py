@@ -41,7 +41,7 @@ from troth.core.reductions import Moments
 from troth.core.settings import CampaignError, Section, plain_copy
 from troth.data.public import PUBLIC, read_public
 from troth.data.request import Request
-from troth.mechanisms import default_rule, read_rule
+from troth.mechanisms import read_rule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -160,25 +160,22 @@ class Campaign:
         for name in ("campaign", "model"):
             if name not in plain:
                 raise CampaignError(f"{place}the table [{name}] is missing; `troth init DIR` writes an example")
-        campaign = cls(
+        settings: dict[str, Any] = {
             **take_money(sections["campaign"]),
             **take_limits(sections["limits"]),
             **take_model(sections["model"], model),
-            rule=default_rule() if rule is None else rule,
-            commitment=sections["mechanism"].digest("commitment", "commit"),
-            beacon=sections["mechanism"].text("beacon"),
+            "commitment": sections["mechanism"].digest("commitment", "commit"),
+            "beacon": sections["mechanism"].text("beacon"),
             **take_data(sections["data"]),
             **take_history(sections["history"]),
-            guesses=take_guesses(sections["public"]),  # before what is left is read as one summary
-            known=take_public(sections["public"]),
-            groups=take_groups(sections["groups"]),
-            weights=take_weights(sections["weights"]),
-            plain=plain_copy(plain),
-            path=path,
-        )
+            "guesses": take_guesses(sections["public"]),  # before what is left is read as one summary
+            "known": take_public(sections["public"]),
+            "groups": take_groups(sections["groups"]),
+            "weights": take_weights(sections["weights"]),
+        }
         if rule is None:
-            given = read_rule(sections["mechanism"], None if campaign.task is None else campaign.model)
-            campaign = replace(campaign, rule=given)
+            rule = read_rule(sections["mechanism"], None if settings["task"] is None else settings["model"])
+        campaign = cls(**settings, rule=rule, plain=plain_copy(plain), path=path)
         campaign._check_together(sections)
         return campaign
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from troth.campaigns.arithmetic import close, tolerance, versions
 from troth.campaigns.ledger import Ledger, LedgerError
-from troth.campaigns.ledger_entries import reader_of, recorded_public, recorded_reports
+from troth.campaigns.ledger_entries import format_of, recorded_public, recorded_reports, revealed_link
 from troth.campaigns.public import check_public
 from troth.campaigns.rounds import (
     check_beacon,
@@ -27,7 +27,7 @@ from troth.campaigns.rounds import (
 )
 from troth.campaigns.seed import follows
 from troth.campaigns.task_data import read_file, same_content
-from troth.campaigns.tasks import Settled, write_tasks
+from troth.campaigns.tasks import write_tasks
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, TrothError
 from troth.core.reductions.reduction import counted_labels
@@ -46,7 +46,7 @@ def campaign_of(
     ledger: Ledger, place: str = "ledger", *, model: Model | None = None, rule: Rule | None = None
 ) -> Campaign:
     """Read the terms back from the ledger."""
-    reader_of(ledger, place)
+    format_of(ledger, place)
     first = ledger.entries[0]
     try:
         campaign = Campaign.from_dict(first["terms"], model=model, rule=rule)
@@ -69,10 +69,7 @@ def check_ledger(
 ) -> Campaign:
     """Recompute every round of a ledger whose chain of hashes is valid, and return its campaign.
 
-    Raises
-    ------
-    LedgerError
-        At the first entry that is not what the reports, the terms and the seed make it.
+    It raises at the first entry that is not what the reports, the terms and the seed make it.
     """
     campaign = campaign_of(ledger, place, model=model, rule=rule)
     try:
@@ -97,9 +94,9 @@ def _checked(campaign: Campaign, ledger: Ledger, place: str, watch: Callable[[in
     check_kinds(list(by_day))
     known: dict[Any, Report] = {}
     before = campaign.commitment
-    rounds, reader = ledger.of("round"), reader_of(ledger, place)
+    rounds = ledger.of("round")
     for done, head in enumerate(rounds, 1):
-        link, beacon = reader.link(head), head.get("beacon")
+        link, beacon = revealed_link(ledger, head), head.get("beacon")
         _check_link(campaign, link, before, done, place)
         check_beacon(campaign, beacon)
         before = link if before is not None else None
@@ -188,13 +185,18 @@ def _difference(mine: dict[str, Any], theirs: dict[str, Any], within: float) -> 
     return who
 
 
-def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "ledger") -> Settled:
+def check_file(ledger: Ledger, file: bytes, place: str = "ledger") -> None:
+    """Raise unless a file of shares is the one whose digest the ledger has."""
+    if f"sha256:{sha256(file).hexdigest()}" != ledger.of("tasks")[0]["digest"]:
+        raise LedgerError(f"{place}: the file of shares is not the one that was recorded; its digest differs")
+
+
+def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "ledger") -> None:
     """Recompute every share and every payment of a ledger of tasks from its file, or raise at what differs."""
     entry, head = _only(ledger, "tasks", place), _only(ledger, "round", place)
-    if f"sha256:{sha256(file).hexdigest()}" != entry["digest"]:
-        raise LedgerError(f"{place}: the file of shares is not the one that was recorded; its digest differs")
+    check_file(ledger, file, place)
     try:
-        reports, public, written = read_file(file, campaign)
+        reports, public, written, _ = read_file(file, campaign)
     except (LookupError, TypeError, ValueError) as error:
         raise LedgerError(f"{place}: the file of shares lacks required columns: {error}") from None
     if campaign.guesses is not None and not _same_tasks(campaign.guesses, public):
@@ -203,17 +205,17 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
     _check_payees(ledger, reports, place)
     campaign.check_providers(reports.providers)
     campaign.check_task_counts(reports.providers, np.bincount(reports.provider).tolist())
-    link, beacon = reader_of(ledger, place).link(head), head.get("beacon")
+    link, beacon = revealed_link(ledger, head), head.get("beacon")
     _check_link(campaign, link, campaign.commitment, 1, place)
     check_beacon(campaign, beacon)
     reports = replace(reports, dropped=entry.get("dropped", 0))
     fresh = Ledger([ledger.entries[0]])
     try:
         receipts = recorded_reports(ledger)
-        settled = write_tasks(campaign, fresh, reports, public, link, beacon, _stamp(head), entry["file"], receipts)
+        again = write_tasks(campaign, fresh, reports, public, link, beacon, _stamp(head), entry["file"], receipts)
     except (DataError, LookupError, TypeError, ValueError) as error:
         raise LedgerError(f"{place}: the tasks cannot be recomputed: {error}") from None
-    shares, within = settled.shares.share, tolerance(ledger)
+    shares, within = read_file(again, campaign).share, tolerance(ledger)
     differs = np.abs(shares - written) > within
     if differs.any():
         first = int(np.argmax(differs))
@@ -221,10 +223,9 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
             f"{place}: the share of {_whose(reports, first)} is {float(written[first])!r}, but recomputing gives "
             f"{float(shares[first])!r}"
         )
-    if same_content(settled.file, file, within):  # other versions of the library write other bytes
+    if same_content(again, file, within):  # other versions of the library write other bytes
         fresh.of("tasks")[0]["digest"] = entry["digest"]
     _compare(fresh, ledger, place)
-    return settled
 
 
 def _check_summaries(campaign: Campaign, reports: TaskReports, place: str) -> None:

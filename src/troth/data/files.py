@@ -56,18 +56,11 @@ class TextAmongNumbersError(Exception):
 
 @dataclass(frozen=True)
 class Fragment:
-    """A file, or some row groups of a Parquet file.
+    """A file, or some row groups of a Parquet file; ``first_row`` rows of the file come before it.
 
-    Attributes
-    ----------
-    first_row
-        How many rows of the file come before it.
-    constants
-        Columns that are named in the path, such as ``clinic=Ash/part-0.parquet``.
-    provider
-        The name of the file, for campaigns in which each file is a provider's.
-    text
-        Columns of names, which Parquet returns as codes and distinct values.
+    ``constants`` are columns that are named in the path, such as ``clinic=Ash/part-0.parquet``. ``provider`` is the
+    name of the file, for campaigns in which each file is a provider's. ``text`` are columns of names, which Parquet
+    returns as codes and distinct values.
     """
 
     path: str

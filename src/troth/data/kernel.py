@@ -35,14 +35,32 @@ MISSING, NOT_A_NUMBER, INFINITE = "missing", "not a number (NaN)", "infinite"
 NO_LABEL = 'empty or marked as missing; [data] missing = "drop" leaves such rows out'
 
 
-def add_at(total: Array, where: Codes, summaries: Array) -> None:
-    """Add summaries to places of a total, few at a time: large arrays that are made anew cost more than the sums."""
-    if len(where) and where[-1] - where[0] == len(where) - 1 and (np.diff(where) == 1).all():
-        total[where[0] : where[0] + len(where)] += summaries
-        return
-    step = max(1, _AT_ONCE // total.shape[-1])
-    for first in range(0, len(where), step):
-        total[where[first : first + step]] += summaries[first : first + step]
+class Totals:
+    """Summaries by key, added up in one array that grows."""
+
+    def __init__(self, width: int) -> None:
+        self.places: dict[Key, int] = {}
+        self.array = np.zeros((16, width))
+
+    def place(self, key: Key, expected: int = 0) -> int:
+        """Return where the total of a key is; a new key may make room for as many as are expected."""
+        place = self.places.setdefault(key, len(self.places))
+        if place == len(self.array):
+            width = self.array.shape[1]
+            room = min(expected, _RESERVED // width)  # pages that are not written cost nothing
+            grown = np.zeros((max(2 * place, room), width))
+            grown[:place] = self.array
+            self.array = grown
+        return place
+
+    def add(self, where: Codes, summaries: Array) -> None:
+        """Add summaries to places, few at a time: large arrays that are made anew cost more than the sums."""
+        if len(where) and where[-1] - where[0] == len(where) - 1 and (np.diff(where) == 1).all():
+            self.array[where[0] : where[0] + len(where)] += summaries
+            return
+        step = max(1, _AT_ONCE // self.array.shape[-1])
+        for first in range(0, len(where), step):
+            self.array[where[first : first + step]] += summaries[first : first + step]
 
 
 class Adder:
@@ -50,8 +68,7 @@ class Adder:
 
     def __init__(self, request: Request, place: str, provider: str | None = None, *, text: bool = False) -> None:
         self.request, self.place, self.provider, self.text = request, place, provider, text
-        self.places: dict[Key, int] = {}
-        self.total = np.zeros((16, request.reduction.width))
+        self._totals = Totals(request.reduction.width)
         self._expected = 0  # reports of the batch at hand, at most
         self.problems: list[Problem] = []
         self._names = _Spelled(str)
@@ -67,9 +84,9 @@ class Adder:
         for batch in batches:
             self.add(batch, first_row)
             first_row += batch.num_rows
-        keys = list(self.places)
+        keys = list(self._totals.places)
         samples = {} if self._keeper is None else {keys[k]: sample for k, sample in self._keeper.samples().items()}
-        return Part(keys, self.total[: len(keys)], self.problems, self.place, self.dropped, samples)
+        return Part(keys, self._totals.array[: len(keys)], self.problems, self.place, self.dropped, samples)
 
     def add(self, batch: Any, first_row: int = 0) -> None:
         """Add a record batch whose first row is row ``first_row`` of its place, counted from 0."""
@@ -100,7 +117,7 @@ class Adder:
                     self._report_spoiled_sums(columns, int(present[np.argmax(too_large.any(axis=1))]))
                     return
                 where = self._places(names, days, present if keys is None else keys[present])
-                add_at(self.total, where, summaries)
+                self._totals.add(where, summaries)
         if self._keeper is not None:
             present = np.flatnonzero(np.bincount(codes, minlength=size))
             report_of_code = np.zeros(size, dtype=np.intp)
@@ -181,24 +198,18 @@ class Adder:
 
     def _places(self, names: Sequence[str], days: list[Day], keys: Codes) -> Codes:
         """Return where the sums of keys (name times days plus day) are, remembered for batches of the same names."""
+
+        def place(key: int) -> int:
+            return self._totals.place((names[key // len(days)], days[key % len(days)]), self._expected)
+
         if len(names) * len(days) > 4 * _DENSE:
-            return np.array([self._place((names[k // len(days)], days[k % len(days)])) for k in keys.tolist()])
+            return np.array([place(key) for key in keys.tolist()])
         if self._known[0] is not names or self._known[1] != days:
             self._known = names, days, np.full(len(names) * len(days), -1, dtype=np.intp)
         known = self._known[2]
         for key in keys[known[keys] < 0].tolist():
-            known[key] = self._place((names[key // len(days)], days[key % len(days)]))
+            known[key] = place(key)
         return known[keys]
-
-    def _place(self, key: Key) -> int:
-        place = self.places.setdefault(key, len(self.places))
-        if place == len(self.total):
-            width = self.total.shape[1]
-            room = min(self._expected, _RESERVED // width)  # of one batch: pages that are not written cost nothing
-            grown = np.zeros((max(2 * place, room), width))
-            grown[:place] = self.total
-            self.total = grown
-        return place
 
     def _encode(self, array: Any, column: str, remedy: str) -> tuple[Any, Codes]:
         try:

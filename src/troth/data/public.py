@@ -20,12 +20,8 @@ PUBLIC = "public data"
 def read_public(data: Any, request: Request, model: Model, *, engine: str = "threads") -> list[Report]:
     """Reduce public rows to one report, or to one a day where they have the column of days.
 
-    Parameters
-    ----------
-    data
-        As for `read_reports`. A column of providers is not read, and limits on reports do not bind.
-    model
-        Whose statistics are computed directly where it declares no reduction.
+    A column of providers is not read, and limits on reports do not bind. The statistics of a model that declares no
+    reduction are computed directly.
     """
     by_day = request.day is not None and request.day in column_names(data)
     request = replace(request, provider=None, day=request.day if by_day else None, values=None)

@@ -16,7 +16,7 @@ from troth.data.engines import ENGINES, in_order
 from troth.data.features import Sample, join_samples, kept_features
 from troth.data.files import plan
 from troth.data.frames import is_frame, plan_frame
-from troth.data.kernel import add_at
+from troth.data.kernel import Totals
 from troth.data.request import Day, Key, Part, Problem, Report, Request, day_order, refuse
 
 if TYPE_CHECKING:
@@ -118,9 +118,8 @@ def _refuse_shared_names(fragments: Sequence[Any]) -> None:
 
 
 def _merge(parts: Iterable[Part], request: Request) -> list[Report]:
-    places: dict[Key, int] = {}
+    totals = Totals(request.reduction.width)
     sources: list[str] = []
-    total = np.zeros((0, request.reduction.width))
     problems: list[Problem] = []
     dropped: Counter[Key] = Counter()
     samples: dict[Key, Sample] = {}
@@ -130,30 +129,19 @@ def _merge(parts: Iterable[Part], request: Request) -> list[Report]:
         join_samples(samples, part.samples)
         if problems or not part.keys:
             continue
-        for key in part.keys:
-            if key not in places:
-                places[key] = len(places)
-                sources.append(part.place)
-        if len(places) > len(total):
-            grown = np.zeros((max(16, 2 * len(places)), request.reduction.width))
-            grown[: len(total)] = total
-            total = grown
-        add_at(total, np.array([places[key] for key in part.keys]), part.summaries)
+        totals.add(np.array([totals.place(key, len(part.keys)) for key in part.keys]), part.summaries)
+        sources += [part.place] * (len(totals.places) - len(sources))
     refuse(problems)
     for (name, day), count in dropped.items():
-        if name and request.day is None and (name, day) not in places:
+        if name and request.day is None and (name, day) not in totals.places:
             raise DataError(f"provider {name!r}: none of its {count:,} rows has a value; remove them")
-    return _named(places, total, sources, request, dropped, samples)
+    return _named(totals, sources, request, dropped, samples)
 
 
 def _named(
-    places: dict[Key, int],
-    total: Any,
-    sources: list[str],
-    request: Request,
-    dropped: Counter[Key],
-    samples: Mapping[Key, Sample],
+    totals: Totals, sources: list[str], request: Request, dropped: Counter[Key], samples: Mapping[Key, Sample]
 ) -> list[Report]:
+    places, rows = totals.places, request.reduction.rows(totals.array[: len(totals.places)])
     names = {raw: canonical_name(raw) for raw, _ in places}
     if "" in names.values():
         raise DataError("there are rows without a provider's name")
@@ -167,11 +155,11 @@ def _named(
         Report(
             names[raw],
             day,
-            int(request.reduction.rows(total[place])),
-            total[place].copy(),
+            int(rows[place]),
+            totals.array[place].copy(),
             sources[place],
             dropped=dropped[raw, day],
-            features=kept_features(samples.get((raw, day)), int(request.reduction.rows(total[place])), len(places)),
+            features=kept_features(samples.get((raw, day)), int(rows[place]), len(places)),
             unnamed=dropped["", day] if first[day] == raw else 0,
         )
         for (raw, day), place in ordered

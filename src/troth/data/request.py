@@ -268,8 +268,8 @@ class Report:
     counts the rows that were left out because they have no value. Where tasks are settled together, ``rows`` counts
     tasks, ``summary`` is of all of them, and ``tasks`` is the digest of what was reported on each. ``features`` are
     those of its rows, or of a sample of them, ``(row, feature)``, where decoys are drawn with them; the answers stand
-    behind them where they were asked for. ``unnamed`` counts
-    the rows of the day that were left out because they have no provider's name; the day's first report has it.
+    behind them where they were asked for. ``unnamed`` counts the rows of the day that were left out because they have
+    no provider's name; the day's first report has it.
     """
 
     provider: str

@@ -30,12 +30,8 @@ def read_own(
 ) -> list[Report]:
     """Reduce a file that holds rows of one provider to its report of each day.
 
-    Parameters
-    ----------
-    provider
-        Whose rows they are; by default the one whom the column of providers names, or else the file's own name.
-    day
-        The one day that all rows are of, where it is known; then the column of days may be missing.
+    By default the provider is the one whom the column of providers names, or else the file's own name. Where the one
+    day of all rows is known, the column of days may be missing.
     """
     place, kind, have = _own_file(file, format)
     request = replace(request, own=True, provider=request.provider if request.provider in have else None)
@@ -66,12 +62,7 @@ def read_own_tasks(
 ) -> OwnTasks:
     """Read a file in which one provider reports on many tasks; a column of its name may be missing.
 
-    Parameters
-    ----------
-    request
-        Its column of days is that of tasks.
-    rows
-        The most rows for one task: where it is one, a task that comes twice is an error.
+    The request's column of days is that of tasks, and ``rows`` the most rows for one task.
     """
     place, kind, have = _own_file(file, format)
     request = replace(request, own=True, provider=request.provider if request.provider in have else None)

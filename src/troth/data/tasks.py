@@ -31,16 +31,8 @@ _SHOWN = 8  # rows that are listed
 class TaskReports:
     """Who reported what on which task, sorted by task and provider, names in alphabetical order.
 
-    Attributes
-    ----------
-    tasks, providers
-        Their names.
-    task, provider
-        Places among these, ``(report,)``.
-    summaries
-        What the rows of a report add up to, ``(report, entry)``.
-    dropped
-        How many rows were left out because they have no value.
+    ``task`` and ``provider`` are places among the names, ``(report,)``; ``summaries`` are what the rows of a report
+    add up to, ``(report, entry)``; ``dropped`` counts the rows that were left out because they have no value.
     """
 
     tasks: tuple[str, ...]
@@ -61,14 +53,9 @@ class TaskReports:
 
 
 def read_tasks(data: Any, request: Request, rows: int | None = 1) -> TaskReports:
-    """Read reports on tasks from any table; the request's column of days is that of tasks.
+    """Read reports on tasks from any table, into memory; the request's column of days is that of tasks.
 
-    Parameters
-    ----------
-    data
-        As for `troth.data.read_reports`. It is read into memory.
-    rows
-        The most rows of a report; where it is one, a provider that reports twice on a task is an error.
+    ``rows`` is the most rows of a report, None for any number: a provider that has more on a task is an error.
     """
     if not isinstance(request.day, str):
         raise DataError("say which column holds the tasks: task=")
@@ -127,16 +114,8 @@ class TaskRows:
     ) -> Array:
         """Return what the rows of each report add up to.
 
-        Parameters
-        ----------
-        reports
-            The number of each row's report, from 0.
-        most
-            The most rows of a report, None for any number; more would let one answer count as several.
-        spell
-            Says whose report on which task a number is.
-        may_allow
-            Whether whoever reads the message may allow more rows.
+        ``reports`` has the number of each row's report, which ``spell`` puts into words. More than ``most`` rows would
+        let one answer count as several; ``may_allow`` says whether whoever reads that message may allow more.
         """
         self._refuse_repeated(reports, most, spell, may_allow=may_allow)
         reduction, columns = self.request.reduction, self.columns
@@ -197,10 +176,7 @@ def read_rows(located: Located, request: Request) -> TaskRows:
 
 def in_order(spelled: list[str], codes: Places, canonical: Callable[[str], str]) -> tuple[list[str], Places]:
     """Return the names that occur, each in its one spelling and in alphabetical order, and each row's place."""
-    names = {code: canonical(spelled[code]) for code in np.unique(codes).tolist()}
-    order = sorted(set(names.values()))
-    place_of = {name: place for place, name in enumerate(order)}
-    places = np.zeros(len(spelled), dtype=np.intp)
-    for code, name in names.items():
-        places[code] = place_of[name]
-    return order, places[codes]
+    occurring, of_row = np.unique(codes, return_inverse=True)
+    canonical_names = np.array([canonical(spelled[code]) for code in occurring.tolist()], dtype=object)
+    names, places = np.unique(canonical_names, return_inverse=True)
+    return names.tolist(), places[of_row]

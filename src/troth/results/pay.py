@@ -27,7 +27,7 @@ from troth.data.gather import gather_reports
 from troth.data.request import Request, listed
 from troth.models import similar_family
 from troth.results.result import Result
-from troth.results.tasks import TaskResult, file_beside, recorded_file
+from troth.results.tasks import TaskResult, file_beside, recorded_file, result_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -240,9 +240,9 @@ def verify(
         shares = file if isinstance(ledger, Ledger) else recorded_file(ledger, book)
         if shares is None:
             raise LedgerError("a ledger of tasks has a file of shares beside it: give its path, or file=")
-        result = TaskResult(campaign_of(book, place), book, shares)
-        check_tasks(result.campaign, book, shares, place)
-        return result
+        campaign = campaign_of(book, place)
+        check_tasks(campaign, book, shares, place)
+        return TaskResult(campaign, book, shares)
     if "family" not in terms["model"] and model is None:
         raise MissingCapabilityError(f"{place}: it was paid with a custom model; pass model=")
     return Result(check_ledger(book, place, model=model, rule=rule, watch=_task(watch, "verifying")), book)
@@ -251,8 +251,8 @@ def verify(
 def open_ledger(path: str | Path) -> Result:
     """Read a ledger's payments without recomputing them; its chain of hashes is checked."""
     book = read_ledger(path)
-    campaign = campaign_of(book, Path(path).name)
-    return TaskResult(campaign, book, recorded_file(path, book)) if has_tasks(book) else Result(campaign, book)
+    file = recorded_file(path, book) if has_tasks(book) else None
+    return result_of(campaign_of(book, Path(path).name), book, file)
 
 
 def _pay(
@@ -317,8 +317,8 @@ def pay_task_campaign(
                 return _paid_before(campaign, path, book, reports, known)
             _refuse_paid_elsewhere(campaign, path, reports)
             named = {"file_name": file_beside(path).name}
-        settled = pay_tasks(campaign, reports, known, book, secret=secret, beacon=beacon, **named)
-        return TaskResult(campaign, book, settled.file, (None,))
+        file = pay_tasks(campaign, reports, known, book, secret=secret, beacon=beacon, **named)
+        return TaskResult(campaign, book, file, (None,))
 
     return _write(pay_into, ledger=ledger, **writing)
 

@@ -42,12 +42,8 @@ class _Lie:
 class Replay:
     """What one lie would have been paid, each provider lying alone, in shares of the cap.
 
-    Attributes
-    ----------
-    truth, earned
-        Means over providers: of what was paid, and of what the lie would have been paid.
-    gains
-        By name, what the lie would have added; without those who have too few rows for it.
+    ``truth`` and ``earned`` are means over providers, of what was paid and of what the lie would have been paid.
+    ``gains`` has what it would have added by name, without those who have too few rows for it.
     """
 
     lie: str
@@ -64,13 +60,8 @@ class Replay:
 def replay_lies(result: Result, lies: Collection[str] | None = None, decoys: int | None = None) -> list[Replay]:
     """Score, for each provider alone, another report against the same peers: only its own report changes.
 
-    Parameters
-    ----------
-    lies
-        Some of the lies, by name; by default all.
-    decoys
-        Draw peers at most this often, which changes no expected payment. The truth is then scored with the same draws
-        as the lie, so that what they gain or lose by chance cancels.
+    By default all lies are tried. Peers are drawn at most as often as ``decoys`` says, which changes no expected
+    payment. The truth is then scored with the same draws as the lie, so that what they gain or lose by chance cancels.
     """
     campaign, stage, seed, today = _last_scene(result)
     day = last_scored(result)["day"]

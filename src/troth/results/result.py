@@ -13,12 +13,13 @@ import numpy as np
 
 from troth.campaigns.canonical_json import finite
 from troth.campaigns.ledger import Ledger, write_whole
-from troth.campaigns.ledger_entries import reader_of, recorded_reports
+from troth.campaigns.ledger_entries import read_payment, recorded_reports
 from troth.campaigns.verify import check_ledger
 from troth.certificates.fit import doubt_of
 from troth.core.contract import DoubtsReports, LeavesCandidates, one_each
 from troth.core.errors import DataError, MissingCapabilityError
 from troth.core.formats import printable
+from troth.data.read import reports_by_day
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,15 +63,12 @@ class Result:
     def __init__(self, campaign: Campaign, ledger: Ledger, paid_now: tuple[Day, ...] = ()) -> None:
         self.campaign, self.ledger, self.paid_now = campaign, ledger, paid_now
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.campaign, self.ledger, self.paid_now)
-
     @cached_property
     def rounds(self) -> tuple[PaidRound, ...]:
         """The rounds, in the order in which they were paid."""
         by_day: dict[Any, list[Payment]] = {}
         for entry in self.ledger.of("payment"):
-            by_day.setdefault(entry["day"], []).append(reader_of(self.ledger).payment(self.campaign, entry))
+            by_day.setdefault(entry["day"], []).append(read_payment(self.campaign, entry))
         return tuple(
             PaidRound(head["day"], head["number"], tuple(by_day[head["day"]]), head["seed"], bool(head["last"]))
             for head in self.ledger.of("round")
@@ -84,10 +82,8 @@ class Result:
     @cached_property
     def reports_by_day(self) -> dict[Day, dict[str, Report]]:
         """The reports of each day, by provider."""
-        by_day: dict[Day, dict[str, Report]] = {}
-        for report in self.reports:
-            by_day.setdefault(report.day, {})[report.provider] = report
-        return by_day
+        by_day = reports_by_day(self.reports)
+        return {day: {report.provider: report for report in reports} for day, reports in by_day.items()}
 
     @cached_property
     def summaries_by_day(self) -> dict[Day, Array]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from itertools import permutations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from troth.campaigns.task_checks import promises_of
-from troth.core.reductions.reduction import counted_labels
 from troth.results.pictures.svg import Picture, percent
 from troth.results.templating import make_environment
 
@@ -48,18 +47,6 @@ class WorstTask(NamedTuple):
     share: float
 
 
-class Answers(NamedTuple):
-    """The tasks, which of them each report is on, the labels, and how often each was given, ``(task, label)``.
-
-    Where answers are values, there are no labels.
-    """
-
-    tasks: Any
-    places: Any
-    labels: list[str]
-    counts: Array
-
-
 def assumed_of(campaign: Campaign) -> tuple[str, ...]:
     """Return what is assumed of a campaign of tasks and not proved, in sentences."""
     return (*_ASSUMED, _GUESSED if campaign.guessed else _FROM_ELSEWHERE)
@@ -67,7 +54,7 @@ def assumed_of(campaign: Campaign) -> tuple[str, ...]:
 
 def render(result: TaskResult) -> str:
     """Return the page of a result as HTML."""
-    rows, answers = worker_rows(result), answers_of(result)
+    rows, labels = worker_rows(result), result.labels
     return _environment.get_template("results/tasks.html").render(
         result=result,
         campaign=result.campaign,
@@ -75,11 +62,11 @@ def render(result: TaskResult) -> str:
         head=result.ledger.of("tasks")[0] | result.ledger.of("round")[0],
         rows=rows[:_MOST_ROWS],
         picture=draw_workers(result, rows),
-        agreement=label_agreement(answers) if answers.labels else None,
-        pairs=worker_agreement(result, answers) if answers.labels else None,
-        worst=worst_tasks(result, answers),
+        agreement=label_agreement(result) if labels else None,
+        pairs=worker_agreement(result) if labels else None,
+        worst=worst_tasks(result),
         empty=result.payments[0].empty_share,
-        claims=promises_of(result.campaign, result.file),
+        claims=promises_of(result.campaign, result.recorded.reports, result.recorded.public),
         assumed=assumed_of(result.campaign),
     )
 
@@ -118,37 +105,31 @@ def draw_workers(result: TaskResult, rows: list[Row]) -> Picture:
     return picture
 
 
-def answers_of(result: TaskResult) -> Answers:
-    """Count the answers to each task."""
-    tasks = result.shares.column("task").combine_chunks().dictionary_encode()
-    known = counted_labels(result.campaign.model.reduction)  # type: ignore[attr-defined]
-    labels = [] if known is None else result.campaign.label_names(known)
-    answers = Answers(
-        tasks.dictionary, tasks.indices.to_numpy(), labels, np.zeros((len(tasks.dictionary), len(labels)))
-    )
-    if labels:
-        np.add.at(answers.counts, answers.places, result.summaries)
-    return answers
+def label_counts(result: TaskResult) -> Array:
+    """Count how often each label was given on each task, ``(task, label)``."""
+    reports = result.recorded.reports
+    counts = np.zeros((len(reports.tasks), reports.summaries.shape[1]))
+    np.add.at(counts, reports.task, reports.summaries)
+    return counts
 
 
-def label_agreement(answers: Answers) -> tuple[list[str], list[list[float]]]:
+def label_agreement(result: TaskResult) -> tuple[list[str], list[list[float]]]:
     """Return, for each label, how often another worker on the same task answered each label."""
-    together = answers.counts.T @ answers.counts - np.diag(answers.counts.sum(axis=0))
+    counts = label_counts(result)
+    together = counts.T @ counts - np.diag(counts.sum(axis=0))
     with np.errstate(invalid="ignore"):
         rates = together / together.sum(axis=1, keepdims=True)
-    return answers.labels, np.nan_to_num(rates).tolist()
+    return result.labels, np.nan_to_num(rates).tolist()
 
 
-def worker_agreement(result: TaskResult, answers: Answers) -> tuple[list[str], list[list[float | None]]]:
+def worker_agreement(result: TaskResult) -> tuple[list[str], list[list[float | None]]]:
     """Return how often two of the busiest workers gave the same label, where they worked on the same tasks."""
-    import pyarrow.compute as pc
-
     busiest = sorted(result.payments, key=lambda payment: -payment.rows)[:_BUSIEST]
-    names = sorted(payment.provider for payment in busiest)
-    given = np.full((len(names), len(answers.tasks)), -1)
+    names, reports = sorted(payment.provider for payment in busiest), result.recorded.reports
+    given = np.full((len(names), len(reports.tasks)), -1)
     for own, name in zip(given, names, strict=True):
-        mine = pc.equal(result.shares.column("provider"), name).to_numpy()
-        own[answers.places[mine]] = result.summaries[mine].argmax(axis=1)
+        mine = result.own(name)
+        own[reports.task[mine]] = reports.summaries[mine].argmax(axis=1)
     rates: list[list[float | None]] = [[None] * len(names) for _ in names]
     for i, j in permutations(range(len(names)), 2):
         both = (given[i] >= 0) & (given[j] >= 0)
@@ -156,28 +137,23 @@ def worker_agreement(result: TaskResult, answers: Answers) -> tuple[list[str], l
     return names, rates
 
 
-def worst_tasks(result: TaskResult, answers: Answers) -> list[WorstTask]:
+def worst_tasks(result: TaskResult) -> list[WorstTask]:
     """Return tasks whose workers disagree, the worst and those with more answers first; of values, those paid least."""
-    count = np.bincount(answers.places, minlength=len(answers.tasks))
-    mean = np.bincount(answers.places, result.shares.column("share").to_numpy(), len(count)) / count
+    reports, labels, counts = result.recorded.reports, result.labels, label_counts(result)
+    count = np.bincount(reports.task)
+    mean = np.bincount(reports.task, result.recorded.share) / count
     agreement, disputed = mean, count > 1
-    if answers.labels:
-        counts, count = answers.counts, answers.counts.sum(axis=1)
+    if labels:
+        count = counts.sum(axis=1)
         agreement = (np.einsum("tl,tl->t", counts, counts) - count) / np.maximum(count * (count - 1), 1)
         disputed = (count > 1) & (agreement < 1)
     order = [task for task in np.lexsort((mean, -count, agreement)) if disputed[task]][:_WORST]
     worst = []
     for task in order:
-        agrees = float(agreement[task]) if answers.labels else None
-        name = answers.tasks[int(task)].as_py()
-        worst.append(WorstTask(name, agrees, _said(result, answers, task), float(mean[task])))
+        if labels:
+            said = ", ".join(f"{int(n)} × {label}" for label, n in zip(labels, counts[task], strict=True) if n)
+        else:
+            said = "; ".join(result.answer(summary) for summary in reports.summaries[reports.task == task])
+        agrees = float(agreement[task]) if labels else None
+        worst.append(WorstTask(reports.tasks[task], agrees, said, float(mean[task])))
     return worst
-
-
-def _said(result: TaskResult, answers: Answers, task: int) -> str:
-    """Say what was answered on a task: how often each label, or every value."""
-    if answers.labels:
-        counts = zip(answers.labels, answers.counts[task], strict=True)
-        return ", ".join(f"{int(count)} × {label}" for label, count in counts if count)
-    rows = np.flatnonzero(answers.places == task)
-    return "; ".join(result.answer(result.summaries[row]) for row in rows)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
-from hashlib import sha256
 from math import fsum, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,21 +14,21 @@ from troth.campaigns.ledger import Ledger, LedgerError, write_whole
 from troth.campaigns.task_checks import check_reports
 from troth.campaigns.task_data import read_file, read_shares
 from troth.campaigns.tasks import has_tasks
-from troth.campaigns.verify import check_tasks
+from troth.campaigns.verify import check_file, check_tasks
 from troth.core.errors import TrothError
 from troth.core.formats import counted, printable
 from troth.core.reductions.reduction import SaysSummary, counted_labels
 from troth.data.public import PUBLIC
 from troth.data.read import names_alike
-from troth.data.task_files import summaries_of
 from troth.results.explanation import explain
 from troth.results.result import Result, csv_text, harmless
 from troth.results.verdict import TaskVerdict
 
 if TYPE_CHECKING:
     from troth.campaigns.settle import Payment
+    from troth.campaigns.task_data import Recorded
     from troth.campaigns.terms import Campaign
-    from troth.core.contract import Array
+    from troth.core.contract import Array, Indexes
     from troth.data import Day
     from troth.results.verdict import Verdict
 
@@ -49,20 +48,11 @@ class OwnShare(NamedTuple):
 
 
 class TaskResult(Result):
-    """Payments for many tasks, as the ledger and the file of shares beside it have them.
-
-    Attributes
-    ----------
-    file
-        The file of shares: Parquet, with a line for each report on each task.
-    """
+    """Payments for many tasks, as the ledger has them and ``file``, the Parquet file of shares beside it."""
 
     def __init__(self, campaign: Campaign, ledger: Ledger, file: bytes, paid_now: tuple[Day, ...] = ()) -> None:
         super().__init__(campaign, ledger, paid_now)
         self.file = file
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return TaskResult, (self.campaign, self.ledger, self.file, self.paid_now)
 
     @cached_property
     def shares(self) -> Any:
@@ -73,9 +63,15 @@ class TaskResult(Result):
         return table.filter(pc.not_equal(table.column("provider"), PUBLIC))
 
     @cached_property
-    def summaries(self) -> Array:
-        """What the rows of each report add up to, ``(report, entry)``, in the order of `shares`."""
-        return summaries_of(self.shares)
+    def recorded(self) -> Recorded:
+        """The reports and what everybody knew, and the share of each report, as the file has them."""
+        return read_file(self.file, self.campaign)
+
+    @property
+    def labels(self) -> list[str]:
+        """What the labels are called that workers gave; empty if answers are values."""
+        known = counted_labels(self.campaign.request.reduction)
+        return [] if known is None else self.campaign.label_names(known)
 
     @property
     def payments(self) -> tuple[Payment, ...]:
@@ -85,19 +81,17 @@ class TaskResult(Result):
     @cached_property
     def spread(self) -> dict[str, float]:
         """The standard error of each provider's mean share: by its own tasks, or by everybody's if it has few."""
-        everybody = float(np.std(self.shares.column("share").to_numpy()))
-        by_name = self.shares.select(["provider", "share"]).group_by("provider")
-        table = by_name.aggregate([("share", "stddev"), ("share", "count")])
-        columns = (table.column(name).to_pylist() for name in ("provider", "share_stddev", "share_count"))
-        return {
-            name: everybody / sqrt(count) if count < _FEW else own / sqrt(count - 1)
-            for name, own, count in zip(*columns, strict=True)
-        }
+        share, errors = self.recorded.share, {}
+        everybody = float(share.std())
+        for name, mine in self.recorded.reports.by_provider():
+            few = len(mine) < _FEW
+            errors[name] = everybody / sqrt(len(mine)) if few else float(share[mine].std()) / sqrt(len(mine) - 1)
+        return errors
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What whoever pays should know about the data: guesses that are not used, rows left out, lonely answers."""
-        reports, public, _ = read_file(self.file, self.campaign)
+        reports, public = self.recorded.reports, self.recorded.public
         notes = []
         if self.campaign.guessed:
             notes.append(
@@ -150,8 +144,7 @@ class TaskResult(Result):
                 below[payment.provider] = gap
         fit, why = None, ""
         try:
-            reports, public, _ = read_file(self.file, self.campaign)
-            fit = check_reports(self.campaign, reports, public)
+            fit = check_reports(self.campaign, self.recorded.reports, self.recorded.public)
         except TrothError as error:
             why = str(error)
         answers = sum(payment.rows for payment in self.payments)
@@ -214,37 +207,37 @@ class TaskResult(Result):
 
         They come best first. The random ones are drawn with the round's root, so they are always the same.
         """
-        mine, root = self._own(provider), str(self.ledger.of("round")[0]["root"])
+        empty, rule = self.payment(provider).empty_share, self.campaign.rule
+        mine, root = self.own(provider), str(self.ledger.of("round")[0]["root"])
+        reports, _, share, peers = self.recorded
         lot = np.random.default_rng(int(root, 16)).permutation(len(mine))
-        order = np.lexsort((lot, -mine.column("share").to_numpy()))
+        order = np.lexsort((lot, -share[mine]))
         third = -(-size // 3)
         ends = np.unique(np.concatenate([np.arange(third), len(order) - 1 - np.arange(third)]))
         chosen = ends[(ends >= 0) & (ends < len(order))]
         others = np.setdiff1d(np.arange(len(order)), chosen)
         others = others[np.argsort(lot[order[others]])][: max(0, size - len(chosen))]
-        some = mine.take(order[np.sort(np.concatenate([chosen, others]))])
-        empty, rule = self.payment(provider).empty_share, self.campaign.rule
-        columns = (some.column(name).to_pylist() for name in ("task", "share", "peers"))
-        return [
-            OwnShare(task, self.answer(row), share, peers, rule.task_reason(share, empty, peers))
-            for task, share, peers, row in zip(*columns, summaries_of(some), strict=True)
-        ]
+        sample = []
+        for report in mine[order[np.sort(np.concatenate([chosen, others]))]]:
+            task, answer = reports.tasks[reports.task[report]], self.answer(reports.summaries[report])
+            own, others_there = float(share[report]), int(peers[report])
+            sample.append(OwnShare(task, answer, own, others_there, rule.task_reason(own, empty, others_there)))
+        return sample
 
     def shares_without_peers(self, provider: str) -> float:
         """Return the sum of a provider's shares of tasks on which nobody else worked."""
-        mine = self._own(provider)
-        return fsum(mine.column("share").to_numpy()[mine.column("peers").to_numpy() == 0])
+        mine = self.own(provider)
+        return fsum(self.recorded.share[mine][self.recorded.peers[mine] == 0])
 
-    def _own(self, provider: str) -> Any:
-        import pyarrow.compute as pc
-
-        return self.shares.filter(pc.equal(self.shares.column("provider"), provider))
+    def own(self, provider: str) -> Indexes:
+        """Return the places of a provider's reports among all."""
+        reports = self.recorded.reports
+        return np.flatnonzero(reports.provider == reports.providers.index(provider))
 
     def answer(self, summary: Array) -> str:
         """Say what a report on a task was."""
-        reduction: Any = self.campaign.model.reduction  # type: ignore[attr-defined]
-        if counted_labels(reduction) is not None:
-            names = self.campaign.label_names(len(summary))
+        reduction = self.campaign.request.reduction
+        if names := self.labels:
             single = summary.sum() <= 1
             labels = np.flatnonzero(summary)
             return ", ".join(names[k] if single else f"{summary[k]:.0f} × {names[k]}" for k in labels)
@@ -268,14 +261,9 @@ def result_of(campaign: Campaign, ledger: Ledger, file: bytes | None = None) -> 
     """Return what a ledger paid; one of tasks comes with the file of shares."""
     if not has_tasks(ledger):
         return Result(campaign, ledger)
-    return TaskResult(campaign, ledger, b"" if file is None else _recorded(ledger, file))
-
-
-def _recorded(ledger: Ledger, file: bytes) -> bytes:
-    """Return the file of shares, if it is the one whose digest the ledger has."""
-    if f"sha256:{sha256(file).hexdigest()}" != ledger.of("tasks")[0]["digest"]:
-        raise LedgerError("the file of shares is not the one that was recorded; its digest differs")
-    return file
+    if file is not None:
+        check_file(ledger, file)
+    return TaskResult(campaign, ledger, file or b"")
 
 
 def file_beside(ledger: str | Path, book: Ledger | None = None) -> Path:
@@ -291,9 +279,11 @@ def file_beside(ledger: str | Path, book: Ledger | None = None) -> Path:
 
 
 def recorded_file(path: str | Path, book: Ledger) -> bytes:
-    """Read the file of shares beside a ledger of tasks."""
+    """Read the file of shares beside a ledger of tasks, if it is the one that was recorded."""
     file = file_beside(path, book)
     try:
-        return _recorded(book, file.read_bytes())
+        content = file.read_bytes()
     except OSError as error:
         raise LedgerError(f"{file}: the file of shares cannot be read: {error.strerror}") from None
+    check_file(book, content)
+    return content

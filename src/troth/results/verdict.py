@@ -188,14 +188,11 @@ class Verdict:
 class TaskVerdict(Verdict):
     """What a buyer should know before paying for tasks; ``below_empty`` are those clearly below the empty share.
 
-    Attributes
-    ----------
-    mean, empty
-        The mean share of the price over all answers, and that of answers which say nothing.
-    below
-        How many workers are below the empty share, clearly or by chance.
+    ``mean`` is the mean share of the price over all answers, ``empty`` that of answers which say nothing, and ``below``
+    how many workers are below the empty share, clearly or by chance.
     """
 
+    fit: TaskFit | None
     mean: float = 0.0
     empty: float = 0.0
     below: int = 0
@@ -203,9 +200,9 @@ class TaskVerdict(Verdict):
     @property
     def meaning(self) -> str:
         """What was tested and found, in a sentence."""
-        if self.tested is None:
+        fit = self.fit
+        if fit is None:
             return f"{self.unchecked}; whether another answer would have earned more is not known"
-        fit = self.tested
         why = (
             "a constant answer may gain"
             if fit.contradicts_prior
@@ -222,9 +219,9 @@ class TaskVerdict(Verdict):
     @property
     def remedy(self) -> str:
         """What to do if the labels are not those that the model expects, or another label would have earned more."""
-        if self.tested is not None and self.tested.contradicts_prior:
+        if self.fit is not None and self.fit.contradicts_prior:
             return (
-                f"{self.tested.contradiction}; say in [model] prior how often each class occurs, and in its "
+                f"{self.fit.contradiction}; say in [model] prior how often each class occurs, and in its "
                 "likelihood how workers answer, as you expected it before anybody answered, or learn both from other "
                 "tasks with troth fit. A prior read off these labels would let them decide what pays"
             )
@@ -234,18 +231,13 @@ class TaskVerdict(Verdict):
         )
 
     @property
-    def tested(self) -> TaskFit | None:
-        """The check of labels."""
-        return self.fit if isinstance(self.fit, TaskFit) else None
-
-    @property
     def _left_out(self) -> str:
-        if self.tested is None or not self.tested.not_replayed:
+        if self.fit is None or not self.fit.not_replayed:
             return ""
-        names = self.tested.not_replayed
+        names = self.fit.not_replayed
         some = ", ".join(repr(name) for name in names[:_SHOWN])
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        many = len(self.tested.frequencies) > MOST_LABELS
+        many = len(self.fit.frequencies) > MOST_LABELS
         why = f"there are more than {MOST_LABELS} labels" if many else f"answered fewer than {FEWEST} times"
         return f". Not checked: what other labels would have earned in place of {some}{more}, {why}"
 

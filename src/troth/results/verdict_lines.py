@@ -16,12 +16,8 @@ CHANCE = "one round alone: such gains are often due to chance, even under the ri
 def lines_of(plain: Mapping[str, Any], providers: int | None = None, checked: str = "", untried: str = "") -> list[str]:
     """Return the lines of a verdict as `Verdict.to_dict` has it, with its ``meaning``.
 
-    Parameters
-    ----------
-    providers
-        How many there are; None if that is not known.
-    checked, untried
-        On whose reports the model was checked, and why sending less was not tried.
+    ``providers`` is how many there are, if that is known, ``checked`` on whose reports the model was checked, and
+    ``untried`` why sending less was not tried.
     """
     lines = [model_line(plain)]
     if checked and plain["days"]:

@@ -122,9 +122,10 @@ def text_for(folder: Path, data: Path, guessed: Guess, rule: str, money: Terms) 
     """Return the commented campaign file, to be written into a folder, for what data seem to hold."""
     if RULES[rule]().days > 1 and guessed.day is None:
         raise ParameterError(f"{rule} pays a campaign of days: say which column has the days")
-    rows, limited = 10 ** len(str(guessed.most_rows)), bool(RULES[rule]().needs_rows)
-    options = RULES[rule].first_defaults(guessed.reports)
-    if guessed.task is not None:
+    if guessed.task is None:
+        rows, limited = 10 ** len(str(guessed.most_rows)), bool(RULES[rule]().needs_rows)
+        options = RULES[rule].first_defaults(guessed.reports)
+    else:
         rows, limited = guessed.most_rows, guessed.most_rows > 1
         options = RULES[rule].task_defaults(from_dict({"family": guessed.family, **guessed.parameters}), rows)
     terms = replace(

@@ -52,16 +52,9 @@ _SCALE, _COUNTS = 10, 200  # the most steps of a scale, and what whole numbers b
 class Guess(FirstGuess):
     """What data seem to hold: a family with its hyper-parameters, and where it was read.
 
-    Attributes
-    ----------
-    day, task
-        The column of days, and that of tasks where all are settled together.
-    reports, most_rows
-        How many pairs of a provider and a day there are, and the most rows of one.
-    missing
-        How many rows of those that were looked at have no value, or no provider's name.
-    notes
-        What a reader should know, in sentences.
+    ``reports`` counts pairs of a provider and a day, unless it is a campaign of tasks, and ``most_rows`` the most rows
+    of one. ``missing`` counts the rows that were looked at and have no value, or no provider's name. ``notes`` are what
+    a reader should know, in sentences.
     """
 
     family: str

@@ -67,15 +67,7 @@ LABELS_OF_MANY = "write each of them as a word, such as 'code 4'"
 
 @dataclass(frozen=True)
 class Written:
-    """The values of a column: numbers, or labels each in one spelling.
-
-    Attributes
-    ----------
-    rows
-        The places of the values in the column, from which missing ones are left out.
-    notes
-        What a reader should know, in sentences.
-    """
+    """The values of a column, numbers or labels each in one spelling, their rows in it, and notes for a reader."""
 
     values: list[Any]
     rows: list[int]
@@ -102,14 +94,8 @@ def read_written(
 ) -> Written:
     """Read a column as its writer meant it, or say which row cannot be read and what to do.
 
-    Parameters
-    ----------
-    places
-        Where each value stands, for messages.
-    labels
-        Whether it is known to hold labels.
-    if_labels
-        What to do if what looks like numbers is labels.
+    ``places`` says where each value stands, ``labels`` whether the column is known to hold labels, and ``if_labels``
+    what to do if what looks like numbers is labels.
     """
     rows = [row for row, value in enumerate(values) if not _is_missing(value)]
     present = [values[row] for row in rows]

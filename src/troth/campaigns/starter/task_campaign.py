@@ -63,10 +63,8 @@ def start_tasks(
 
     Parameters
     ----------
-    directory
-        A new or empty folder.
-    data
-        A file or folder, which stays where it is.
+    directory, data
+        A new or empty folder, and a file or folder that stays where it is.
     provider, task, columns
         Its columns of workers, of tasks and of what is paid for.
     family

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from troth.campaigns.starter.guess import Guess
@@ -24,7 +23,7 @@ from troth.models import FAMILIES
 from troth.models.first_guess import Column, FirstGuess, GuessesFromColumn, GuessesFromLabels, GuessesFromVectors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 _MOST_LABELS, _FEW_NUMBERS = 50, 10
@@ -89,17 +88,16 @@ def guess_values(named: TaskColumns, columns: list[str], family: str | None) -> 
         notes.append(
             f"{listed}: the prior was guessed from the data: replace it with what you knew before anybody answered"
         )
-    repeats = _repeats(named, columns)
-    if repeats.several:
-        notes.append(repeats.allowed)
+    sizes = _rows_of_reports(named, columns)
+    if max(sizes) > 1:
+        notes.append(_allowed(sizes))
     return Guess(
         **vars(first),
         family=chosen,
         columns=tuple(columns),
         provider=named.provider,
         task=named.task,
-        reports=repeats.reports,
-        most_rows=repeats.most,
+        most_rows=max(sizes),
         missing=missing,
         notes=notes,
     )
@@ -143,15 +141,15 @@ def guess_labels(named: TaskColumns, columns: list[str], family: str | None) -> 
         )
     if missing:
         notes.append(rows_without_value(missing))
-    repeats, rows = _repeats(named, columns), 1
-    if repeats.several > _USUAL * repeats.reports:
-        rows = repeats.most
+    sizes, rows = _rows_of_reports(named, columns), 1
+    if _several(sizes) > _USUAL * len(sizes):
+        rows = max(sizes)
         rates = next(name for name in _families() if label_count(FAMILIES[name]) >= min(3, len(labels)))
-        notes.append(f"{repeats.allowed}. If each task has its own rate, as a day has, say --family {rates}")
-    elif repeats.several:
+        notes.append(f"{_allowed(sizes)}. If each task has its own rate, as a day has, say --family {rates}")
+    elif max(sizes) > 1:
         notes.append(
-            f"{repeats}: a repeated label looks like an error, and nothing is paid until one "
-            f"of them is removed; if several rows are one report, add [limits] rows = {repeats.most}"
+            f"{_repeated(sizes)}: a repeated label looks like an error, and nothing is paid until one "
+            f"of them is removed; if several rows are one report, add [limits] rows = {max(sizes)}"
         )
     first = class_family().first_guess_of_labels(len(labels))
     return Guess(
@@ -163,7 +161,6 @@ def guess_labels(named: TaskColumns, columns: list[str], family: str | None) -> 
         columns=(column,),
         provider=named.provider,
         task=named.task,
-        reports=repeats.reports,
         most_rows=rows,
         missing=missing,
         notes=notes,
@@ -205,35 +202,30 @@ def _why_not(family: str, families: tuple[str, ...], *, several: bool) -> str:
     )
 
 
-@dataclass(frozen=True)
-class _Repeats:
-    """How many reports there are, how many have several rows, and the most rows of one."""
-
-    reports: int
-    several: int
-    most: int
-
-    def __str__(self) -> str:
-        return (
-            f"{self.several:,} of {self.reports:,} reports of a worker on a task have several rows, up to {self.most:,}"
-        )
-
-    @property
-    def allowed(self) -> str:
-        """What to say where they may."""
-        return f"{self}: the campaign allows them with [limits] rows = {self.most}"
+def _several(sizes: Sequence[int]) -> int:
+    return sum(size > 1 for size in sizes)
 
 
-def _repeats(named: TaskColumns, columns: Sequence[str]) -> _Repeats:
-    """Count rows with a value by worker and task."""
+def _repeated(sizes: Sequence[int]) -> str:
+    """Say how many reports have several rows."""
+    reports = f"{_several(sizes):,} of {len(sizes):,} reports of a worker on a task"
+    return f"{reports} have several rows, up to {max(sizes):,}"
+
+
+def _allowed(sizes: Sequence[int]) -> str:
+    return f"{_repeated(sizes)}: the campaign allows them with [limits] rows = {max(sizes)}"
+
+
+def _rows_of_reports(named: TaskColumns, columns: Sequence[str]) -> list[int]:
+    """Count the rows with a value of each report, that of a worker on a task."""
     request = Request(Moments(), tuple(columns), named.provider, named.task, categories=("",))
     table = requested_rows(str(named.source), request).table
-    spell: tuple[tuple[str, Callable[[str], str]], ...]
-    spell = (named.provider, str.strip), (named.task, task_name), (columns[0], str.strip)
-    written = [[one(str(value)) for value in table.column(name).to_pylist()] for name, one in spell]
-    counts = Counter((who, what) for who, what, value in zip(*written, strict=True) if value.lower() not in NO_VALUE)
-    sizes = counts.values()
-    return _Repeats(len(counts), sum(size > 1 for size in sizes), max(sizes, default=1))
+    workers, tasks, values = (table.column(name).to_pylist() for name in (named.provider, named.task, columns[0]))
+    counts: Counter[tuple[str, str]] = Counter()
+    for worker, task, value in zip(workers, tasks, values, strict=True):
+        if value is not None and str(value).strip().lower() not in NO_VALUE:
+            counts[str(worker).strip(), task_name(str(task))] += 1
+    return list(counts.values())
 
 
 def _written(source: Path, column: str) -> Counter[str]:

@@ -17,14 +17,8 @@ _WIDTH = 640  # of a picture outside a page, in pixels
 class Picture:
     """A picture that is as wide as the space it is given, with text that keeps its size.
 
-    Places across are percentages (see `percent`), places down are pixels.
-
-    Parameters
-    ----------
-    title, description
-        What a screen reader says.
-    height
-        In pixels.
+    Places across are percentages (see `percent`), places down are pixels. A screen reader says the title and the
+    description.
 
     Examples
     --------
@@ -79,7 +73,7 @@ class Picture:
         root = deepcopy(self._root)
         root.set("width", str(_WIDTH))
         style = Element("style")
-        style.text = style_sheet()
+        style.text = (files("troth.results") / "assets" / "pictures.css").read_text(encoding="utf-8")
         root.insert(0, style)
         return tostring(root, encoding="unicode")
 
@@ -103,8 +97,3 @@ def percent(part: float) -> str:
     ('25%', '33.33%', '0%')
     """
     return f"{100 * min(1.0, max(0.0, part)):.4g}%"
-
-
-def style_sheet() -> str:
-    """Return the style sheet of all pictures."""
-    return (files("troth.results") / "assets" / "pictures.css").read_text(encoding="utf-8")

@@ -98,7 +98,7 @@ def void(tx: Connection, user: User, campaign: str, payout: str, reason: str) ->
 def _every_payout(tx: Connection, campaign: str, terms: Campaign) -> list[responses.Payout]:
     """Return the payments of a campaign's ledger that are not zero, in the order in which they were made."""
     result, known = ledgers.load_result(tx, campaign), states(tx, campaign)
-    rows = {rounds.read_day(row.day): row for row in rounds.list_rounds(tx, campaign)}
+    rows = {row.day: row for row in rounds.list_rounds(tx, campaign)}
     every = []
     for paid in () if result is None else result.rounds:
         for payment in paid.payments:

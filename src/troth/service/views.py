@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 from sqlalchemy import Connection, Row, text
@@ -159,7 +158,7 @@ def own_rounds(tx: Connection, terms: Campaign, rows: Sequence[Row[Any]]) -> lis
     counts = rounds.count_reports(tx, rows[0].campaign) if rows else {}
     shown = []
     for row in rows:
-        verdict = None if row.verdict is None else responses.Verdict(**json.loads(row.verdict))
+        verdict = None if row.verdict is None else responses.Verdict(**row.verdict)
         beforehand = unchecked_before(terms) if row.state != "paid" else None
         fields = responses.OwnRound(
             **_times(row),
@@ -207,7 +206,7 @@ def joined_round(row: Row[Any], submission: str | None) -> responses.JoinedRound
 def _times(row: Row[Any]) -> dict[str, Any]:
     closed = row.closed or (row.deadline if _state(row) == "closed" else None)
     times = _attributes(row, "number", "opened", "deadline", "published")
-    return {**times, "day": rounds.read_day(row.day), "closed": closed}
+    return {**times, "day": row.day, "closed": closed}
 
 
 def _state(row: Row[Any]) -> Any:
@@ -237,10 +236,9 @@ def submissions_of(
     tx: Connection, terms: Campaign, member: Row[Any], round_row: Row[Any]
 ) -> list[responses.Submission]:
     """Return a member's submissions to a round, the latest first."""
-    keys = keys_of(tx)
-    waiting = [_unread(terms, member, round_row, each) for each in upload_queue.unread(tx, member.id, round_row.id)]
+    waiting = [_unread(terms, each) for each in upload_queue.unread(tx, member.id, round_row.id)]
     uploads = rounds.my_uploads(tx, member.id, round_row.id)
-    return [*waiting, *(_submission(keys, terms, member, round_row, upload) for upload in uploads)]
+    return [*waiting, *(_submission(keys_of(tx), terms, upload) for upload in uploads)]
 
 
 def submission_view(tx: Connection, user: User, campaign: str, number: int, submission: str) -> responses.Submission:
@@ -255,16 +253,15 @@ def submission_of(
     """Return one of a member's submissions to a round."""
     waiting = upload_queue.find(tx, submission)
     if waiting is not None and waiting.state != "read" and (waiting.member, waiting.round) == (member.id, round_row.id):
-        return _unread(terms, member, round_row, waiting)
-    upload = rounds.my_upload(tx, member.id, round_row.id, submission)
-    return _submission(keys_of(tx), terms, member, round_row, upload)
+        return _unread(terms, waiting)
+    return _submission(keys_of(tx), terms, rounds.my_upload(tx, member.id, round_row.id, submission))
 
 
-def _unread(terms: Campaign, member: Row[Any], row: Row[Any], waiting: Row[Any]) -> responses.Submission:
+def _unread(terms: Campaign, waiting: Row[Any]) -> responses.Submission:
     """Return a submission that was received, and is not read yet or was refused."""
     unknown: dict[str, Any] = dict.fromkeys(("data_digest", "rows", "summary", "tasks", "confirmed", "receipt"))
     return responses.Submission(
-        **_sent(terms, member, row, waiting),
+        **_sent(terms, waiting),
         **_attributes(waiting, "received", "problem"),
         **unknown,
         state="refused" if waiting.state == "refused" else "waiting",
@@ -273,22 +270,20 @@ def _unread(terms: Campaign, member: Row[Any], row: Row[Any], waiting: Row[Any])
     )
 
 
-def _sent(terms: Campaign, member: Row[Any], row: Row[Any], file: Row[Any]) -> dict[str, Any]:
+def _sent(terms: Campaign, file: Row[Any]) -> dict[str, Any]:
     """Return what is known of a file as soon as it has arrived."""
-    about = {"campaign": row.campaign, "round": row.number, "day": rounds.read_day(row.day), "provider": member.name}
-    return _attributes(file, "id", "sha256", "nonce") | about | {"file": file.name, "commitment": terms.commitment}
+    about = _attributes(file, "id", "campaign", "day", "provider", "sha256", "nonce")
+    return about | {"round": file.number, "file": file.name, "commitment": terms.commitment}
 
 
-def _submission(keys: Keys, terms: Campaign, member: Row[Any], row: Row[Any], upload: Row[Any]) -> responses.Submission:
-    fields = SimpleNamespace(**upload._mapping, provider=member.name, number=row.number, day=row.day)
-    receipt = signed_receipt(keys, row.campaign, terms.commitment, fields)
+def _submission(keys: Keys, terms: Campaign, upload: Row[Any]) -> responses.Submission:
+    receipt = signed_receipt(keys, terms.commitment, upload)
     return responses.Submission(
-        **_sent(terms, member, row, upload),
-        **_attributes(upload, "data_digest", "rows", "tasks", "confirmed"),
-        summary=json.loads(upload.summary),
+        **_sent(terms, upload),
+        **_attributes(upload, "data_digest", "rows", "summary", "tasks", "confirmed"),
         received=upload.created,
         receipt=None if receipt is None else responses.Receipt(**receipt),
-        **json.loads(upload.shown),
+        **upload.shown,
     )
 
 
@@ -298,7 +293,7 @@ def payments_view(tx: Connection, user: User, campaign: str, number: int) -> res
     round_row = rounds.find_round(tx, campaign, number)
     if round_row.state != "paid" or (member is not None and round_row.published is None):
         raise ConflictError("the round is not paid yet" if member is None else "the round is not published yet")
-    result, day = ledgers.load_result(tx, campaign), rounds.read_day(round_row.day)
+    result, day = ledgers.load_result(tx, campaign), round_row.day
     return responses.Payments(
         campaign=campaign,
         round=number,
@@ -315,7 +310,7 @@ def own_payments(
     tx: Connection, row: Row[Any], member: Row[Any], round_rows: Iterable[Row[Any]]
 ) -> dict[int, responses.Payment]:
     """Return what a member was paid in rounds that are published, by their numbers."""
-    numbers = {rounds.read_day(each.day): each.number for each in round_rows if each.published is not None}
+    numbers = {each.day: each.number for each in round_rows if each.published is not None}
     if not numbers:
         return {}
     payments = _payments(tx, row, member, ledgers.load_result(tx, row.id), numbers)
@@ -381,7 +376,7 @@ def _line_of(tx: Connection, campaign: str, ledger: Ledger, day: Any) -> respons
 
 def _published_lines(tx: Connection, campaign: str, ledger: Ledger) -> int:
     """Return how many lines of a ledger its providers may know: up to the first round that is not published."""
-    published = {rounds.read_day(row.day) for row in rounds.list_rounds(tx, campaign) if row.published is not None}
+    published = {row.day for row in rounds.list_rounds(tx, campaign) if row.published is not None}
     lines = 0
     for number, entry in enumerate(ledger.entries, 1):
         if entry["entry"] == "close":
@@ -452,7 +447,7 @@ def verified(store: Store, user: User, campaign: str) -> responses.Verified:
             row = campaigns.owned(tx, user, campaign)
             confirmed = rounds.confirmed_rows(tx, campaign, [each.id for each in rows if each.head is not None])
         heads.check_continues(store.keys, campaign, ledger)
-        check_receipts(store.keys, campaign, campaigns.terms_of(row), confirmed)
+        check_receipts(store.keys, campaigns.terms_of(row), confirmed)
         noted = [each.head for each in rows if each.head is not None]
         result = verify(ledger, head=noted[-1] if noted else None, file=file)
         _check_recorded(result, confirmed)
@@ -474,6 +469,6 @@ def _check_recorded(result: Result, confirmed: list[Row[Any]]) -> None:
     """Refuse a ledger whose reports are not those that were confirmed."""
     recorded = {report.key: report_leaf(report) for report in result.reports}
     for row in confirmed:
-        report = rounds.report_of(row.provider, row.day, row)
+        report = rounds.report_of(row)
         if recorded.get(report.key) != report_leaf(report):
             raise LedgerError(f"{report}: the ledger has a different report from the one that was confirmed")

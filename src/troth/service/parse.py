@@ -43,18 +43,8 @@ def parse(
 ) -> Any:
     """Read a file and return plain data for the server: summaries and previews, or what is wrong.
 
-    Parameters
-    ----------
-    folder, name
-        Where the file is; messages have the name alone.
-    cells
-        The most values that may be read, rows times columns.
-    expanded
-        The most bytes that the file may hold once it is decompressed.
-    rows
-        The most rows that the campaign allows, or for each task where there are tasks.
-    tasks
-        The most tasks that the campaign allows, where days of the request are tasks.
+    It has at most so many ``cells``, rows times columns, and so many bytes once it is ``expanded``. The campaign allows
+    at most so many ``rows``, or ``tasks`` with so many rows each, where days of the request are tasks.
     """
     os.chdir(folder)
     most, limit = (rows, "rows") if tasks is None else (tasks * (rows or 1), "tasks")

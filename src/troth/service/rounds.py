@@ -52,12 +52,8 @@ _MY_LATEST = _MINE.order_by(uploads.c.created.desc(), uploads.c.id)
 def open_round(tx: Connection, user: User, campaign: str, day: Any = None, deadline: str | None = None) -> int:
     """Open the next round and return its number.
 
-    Parameters
-    ----------
-    day
-        In a daily campaign the day, a date or a whole number; by default the one after the last.
-    deadline
-        When it closes by itself, with a zone; by default only the analyst closes it.
+    In a daily campaign the day, a date or a whole number, is by default the one after the last. Without a deadline,
+    which is a time with a zone, only the analyst closes the round.
     """
     row = campaigns.owned(tx, user, campaign, lock=True)
     if row.state == "ended":
@@ -137,13 +133,7 @@ def find_round(tx: Connection, campaign: str, number: int, *, lock: str | None =
 def add_upload(
     tx: Connection, user: User, campaign: str, number: int, upload: Upload, received: str | None = None
 ) -> str:
-    """Store what a provider sent, to be confirmed, and return its identifier.
-
-    Parameters
-    ----------
-    received
-        When it arrived, by default now: the deadline counts this.
-    """
+    """Store what a provider sent and the service received, by default now, to be confirmed; return its identifier."""
     received = received or now()
     row, member = open_to(tx, user, campaign, number, received)
     refuse_many(tx, row.id, member.id)
@@ -199,13 +189,8 @@ def confirm(
 ) -> None:
     """Make a submission the provider's report, and sign its receipt.
 
-    Parameters
-    ----------
-    replaces
-        The submission that is the report now, where there is one: nobody replaces what they have not seen.
-    nonce
-        Any text that the service could not predict: then it cannot have chosen its own part of the nonce to steer the
-        seed.
+    It ``replaces`` the submission that is the report now, if there is one: nobody replaces what they have not seen. The
+    ``nonce`` is any text that the service could not predict, so it cannot have chosen its own part to steer the seed.
     """
     row, member = _locked(tx, user, campaign, number)
     if not _read_late(tx, row, submission):

@@ -54,19 +54,11 @@ def close_round(
     beacon: str | None = None,
     anyway: bool = False,
 ) -> bool:
-    """Close a round, pay what has become payable, and return whether this call closed it.
+    """Close a round for the analyst, or without a user for the clock; pay, and return whether this call closed it.
 
-    Parameters
-    ----------
-    user
-        The analyst, or None for the clock.
-    final
-        Say that no day follows: the last one is then paid too, by its rule.
-    beacon
-        The value of the public beacon that the terms name, published after the round was closed: a closed round that
-        waits for it is paid with it. It is fixed once it was given.
-    anyway
-        Pay even if the model does not fit; also a round that was closed and not paid for that reason.
+    If no day follows, the ``final`` one is paid too, by its rule. The ``beacon`` that the terms name is published after
+    the round was closed, so a closed round that waits for it is paid with it; it is fixed once it was given. Payment
+    goes ahead ``anyway`` if the model does not fit, also of a round that was closed and not paid for that reason.
     """
     with store.write() as tx:
         if user is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Row, text
 
@@ -35,6 +35,8 @@ from troth.service.receipts import check_receipts, signed_receipt
 from troth.service.responses import Amount
 from troth.service.store import Store, now
 
+T = TypeVar("T", bound=responses.Shown)
+
 
 def health_view(store: Store) -> responses.Health:
     """Report that the database responds, and takes changes."""
@@ -46,13 +48,13 @@ def health_view(store: Store) -> responses.Health:
 
 def token_view(token: Row[Any]) -> responses.Token:
     """Return a token without its secret."""
-    shown = _attributes(token, "id", "label", "created", "expires", "used", "revoked")
-    return responses.Token(**shown, scopes=token.scopes.split())
+    return _shown(responses.Token, token, scopes=token.scopes.split())
 
 
-def _attributes(row: Any, *names: str) -> dict[str, Any]:
-    """Return what is shown as it is stored."""
-    return {name: getattr(row, name) for name in names}
+def _shown(kind: type[T], source: Any, **given: Any) -> T:
+    """Return something that is shown: the fields that are given, and the others as they are stored."""
+    stored = {name: getattr(source, name) for name in kind.model_fields if name not in given}
+    return kind(**stored, **given)
 
 
 def provider_view(tx: Connection, user: User, campaign: str, member: str) -> responses.Provider:
@@ -87,9 +89,10 @@ def own_campaign(tx: Connection, user: User, campaign: str) -> responses.OwnCamp
     terms = campaigns.terms_of(row)
     round_rows = rounds.list_rounds(tx, campaign)
     members = campaigns.list_members(tx, campaign)
-    return responses.OwnCampaign(
+    return _shown(
+        responses.OwnCampaign,
+        row,
         **dict(promise(terms)),
-        **_attributes(row, "id", "state", "created", "publish_at_once", "share_ledger"),
         terms=json.loads(row.plain),
         providers=sum(member.revoked is None for member in members),
         joined=sum(member.account is not None and member.revoked is None for member in members),
@@ -103,9 +106,10 @@ def campaign_for(tx: Connection, row: Row[Any], member: Row[Any]) -> responses.J
     terms, state = campaigns.terms_of(row), row.state
     if state == "ended" and any(each.published is None for each in rounds.list_rounds(tx, row.id)):
         state = "running"
-    return responses.JoinedCampaign(
+    return _shown(
+        responses.JoinedCampaign,
+        row,
         **dict(promise(terms)),
-        **_attributes(row, "id", "created", "share_ledger"),
         state=state,
         terms=campaigns.terms_for(terms, member.name),
         provider=member.name,
@@ -115,8 +119,9 @@ def campaign_for(tx: Connection, row: Row[Any], member: Row[Any]) -> responses.J
 
 def promise(terms: Campaign) -> responses.Promise:
     """Return what is announced to everybody."""
-    return responses.Promise(
-        **_attributes(terms, "name", "about", "currency", "daily", "days", "commitment", "task", "most_tasks"),
+    return _shown(
+        responses.Promise,
+        terms,
         budget=Amount(terms.budget, terms.decimals),
         budget_per="day" if terms.per_day else "campaign",
         rule=terms.rule.name,
@@ -160,9 +165,10 @@ def own_rounds(tx: Connection, terms: Campaign, rows: Sequence[Row[Any]]) -> lis
     for row in rows:
         verdict = None if row.verdict is None else responses.Verdict(**row.verdict)
         beforehand = unchecked_before(terms) if row.state != "paid" else None
-        fields = responses.OwnRound(
-            **_times(row),
-            **_attributes(row, "final", "paid", "problem", "head"),
+        fields = _shown(
+            responses.OwnRound,
+            row,
+            closed=_closed(row),
             state="published" if row.published is not None else _state(row),
             verdict=verdict,
             unchecked=(beforehand if verdict is None else verdict.unchecked) or None,
@@ -178,11 +184,7 @@ def dry_run_view(result: Result, verdict: dict[str, Any] | None) -> responses.Dr
     decimals = result.campaign.decimals
     return responses.DryRun(
         payments=[
-            responses.WouldBePaid(
-                day=paid.day,
-                **_attributes(payment, "provider", "rows", "share", "empty_share"),
-                payment=Amount(payment.payment, decimals),
-            )
+            _shown(responses.WouldBePaid, payment, day=paid.day, payment=Amount(payment.payment, decimals))
             for paid in result.rounds
             for payment in paid.payments
         ],
@@ -200,13 +202,12 @@ def joined_rounds(tx: Connection, member: Row[Any], rows: Iterable[Row[Any]]) ->
 def joined_round(row: Row[Any], submission: str | None) -> responses.JoinedRound:
     """Return a round as a provider sees it, with what it has confirmed: nothing changes before it is published."""
     state: Any = "published" if row.published is not None else "open" if _state(row) == "open" else "closed"
-    return responses.JoinedRound(**_times(row), state=state, submission=submission)
+    return _shown(responses.JoinedRound, row, closed=_closed(row), state=state, submission=submission)
 
 
-def _times(row: Row[Any]) -> dict[str, Any]:
-    closed = row.closed or (row.deadline if _state(row) == "closed" else None)
-    times = _attributes(row, "number", "opened", "deadline", "published")
-    return {**times, "day": row.day, "closed": closed}
+def _closed(row: Row[Any]) -> Any:
+    """Return when a round was closed, or is as good as closed."""
+    return row.closed or (row.deadline if _state(row) == "closed" else None)
 
 
 def _state(row: Row[Any]) -> Any:
@@ -259,32 +260,21 @@ def submission_of(
 
 def _unread(terms: Campaign, waiting: Row[Any]) -> responses.Submission:
     """Return a submission that was received, and is not read yet or was refused."""
+    state = "refused" if waiting.state == "refused" else "waiting"
     unknown: dict[str, Any] = dict.fromkeys(("data_digest", "rows", "summary", "tasks", "confirmed", "receipt"))
-    return responses.Submission(
-        **_sent(terms, waiting),
-        **_attributes(waiting, "received", "problem"),
-        **unknown,
-        state="refused" if waiting.state == "refused" else "waiting",
-        preview=[],
-        columns=[],
-    )
+    return _sent(terms, waiting, state=state, **unknown, preview=[], columns=[])
 
 
-def _sent(terms: Campaign, file: Row[Any]) -> dict[str, Any]:
-    """Return what is known of a file as soon as it has arrived."""
-    about = _attributes(file, "id", "campaign", "day", "provider", "sha256", "nonce")
-    return about | {"round": file.number, "file": file.name, "commitment": terms.commitment}
+def _sent(terms: Campaign, file: Row[Any], **given: Any) -> responses.Submission:
+    """Return a file that has arrived, with what is known of it besides."""
+    return _shown(responses.Submission, file, round=file.number, file=file.name, commitment=terms.commitment, **given)
 
 
 def _submission(keys: Keys, terms: Campaign, upload: Row[Any]) -> responses.Submission:
     receipt = signed_receipt(keys, terms.commitment, upload)
-    return responses.Submission(
-        **_sent(terms, upload),
-        **_attributes(upload, "data_digest", "rows", "summary", "tasks", "confirmed"),
-        received=upload.created,
-        receipt=None if receipt is None else responses.Receipt(**receipt),
-        **upload.shown,
-    )
+    signed = None if receipt is None else responses.Receipt(**receipt)
+    known = {"state": "read", "problem": None, "received": upload.created, "receipt": signed}
+    return _sent(terms, upload, **known, **upload.shown)
 
 
 def payments_view(tx: Connection, user: User, campaign: str, number: int) -> responses.Payments:

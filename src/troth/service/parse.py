@@ -43,8 +43,9 @@ def parse(
 ) -> Any:
     """Read a file and return plain data for the server: summaries and previews, or what is wrong.
 
-    It has at most so many ``cells``, rows times columns, and so many bytes once it is ``expanded``. The campaign allows
-    at most so many ``rows``, or ``tasks`` with so many rows each, where days of the request are tasks.
+    ``cells``, which are rows times columns, and ``expanded``, bytes once the file is decompressed, are the most that is
+    read. ``rows`` and ``tasks`` are the most that the campaign allows; where days of the request are tasks, the rows
+    are those of one task.
     """
     os.chdir(folder)
     most, limit = (rows, "rows") if tasks is None else (tasks * (rows or 1), "tasks")

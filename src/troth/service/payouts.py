@@ -57,11 +57,8 @@ def export(tx: Connection, user: User, campaign: str) -> responses.Batch:
 def batch_view(tx: Connection, user: User, campaign: str, number: int) -> responses.Batch:
     """Return a batch as it was exported."""
     terms = campaigns.terms_of(campaigns.owned(tx, user, campaign))
-    names = ("id", "round", "day", "provider", "amount", "head")
     lines = [
-        responses.BatchLine(
-            **{name: getattr(payout, name) for name in names}, campaign=campaign, currency=terms.currency
-        )
+        responses.BatchLine.of(payout, campaign=campaign, currency=terms.currency)
         for payout in _every_payout(tx, campaign, terms)
         if payout.batch == number
     ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
@@ -35,8 +35,6 @@ from troth.service.receipts import check_receipts, signed_receipt
 from troth.service.responses import Amount
 from troth.service.store import Store, now
 
-T = TypeVar("T", bound=responses.Shown)
-
 
 def health_view(store: Store) -> responses.Health:
     """Report that the database responds, and takes changes."""
@@ -48,25 +46,19 @@ def health_view(store: Store) -> responses.Health:
 
 def token_view(token: Row[Any]) -> responses.Token:
     """Return a token without its secret."""
-    return _shown(responses.Token, token, scopes=token.scopes.split())
-
-
-def _shown(kind: type[T], source: Any, **given: Any) -> T:
-    """Return something that is shown: the fields that are given, and the others as they are stored."""
-    stored = {name: getattr(source, name) for name in kind.model_fields if name not in given}
-    return kind(**stored, **given)
+    return responses.Token.of(token, scopes=token.scopes.split())
 
 
 def provider_view(tx: Connection, user: User, campaign: str, member: str) -> responses.Provider:
     """Return a provider of a campaign, for its analyst."""
     campaigns.owned(tx, user, campaign)
-    return responses.Provider.model_validate(campaigns.find_member(tx, campaign, member))
+    return responses.Provider.of(campaigns.find_member(tx, campaign, member))
 
 
 def list_providers(tx: Connection, user: User, campaign: str) -> list[responses.Provider]:
     """Return a campaign's providers, for its analyst."""
     campaigns.owned(tx, user, campaign)
-    return [responses.Provider.model_validate(member) for member in campaigns.list_members(tx, campaign)]
+    return [responses.Provider.of(member) for member in campaigns.list_members(tx, campaign)]
 
 
 def list_campaigns(tx: Connection, user: User) -> list[responses.Campaign]:
@@ -89,8 +81,7 @@ def own_campaign(tx: Connection, user: User, campaign: str) -> responses.OwnCamp
     terms = campaigns.terms_of(row)
     round_rows = rounds.list_rounds(tx, campaign)
     members = campaigns.list_members(tx, campaign)
-    return _shown(
-        responses.OwnCampaign,
+    return responses.OwnCampaign.of(
         row,
         **dict(promise(terms)),
         terms=json.loads(row.plain),
@@ -106,8 +97,7 @@ def campaign_for(tx: Connection, row: Row[Any], member: Row[Any]) -> responses.J
     terms, state = campaigns.terms_of(row), row.state
     if state == "ended" and any(each.published is None for each in rounds.list_rounds(tx, row.id)):
         state = "running"
-    return _shown(
-        responses.JoinedCampaign,
+    return responses.JoinedCampaign.of(
         row,
         **dict(promise(terms)),
         state=state,
@@ -119,8 +109,7 @@ def campaign_for(tx: Connection, row: Row[Any], member: Row[Any]) -> responses.J
 
 def promise(terms: Campaign) -> responses.Promise:
     """Return what is announced to everybody."""
-    return _shown(
-        responses.Promise,
+    return responses.Promise.of(
         terms,
         budget=Amount(terms.budget, terms.decimals),
         budget_per="day" if terms.per_day else "campaign",
@@ -165,8 +154,7 @@ def own_rounds(tx: Connection, terms: Campaign, rows: Sequence[Row[Any]]) -> lis
     for row in rows:
         verdict = None if row.verdict is None else responses.Verdict(**row.verdict)
         beforehand = unchecked_before(terms) if row.state != "paid" else None
-        fields = _shown(
-            responses.OwnRound,
+        fields = responses.OwnRound.of(
             row,
             closed=_closed(row),
             state="published" if row.published is not None else _state(row),
@@ -184,7 +172,7 @@ def dry_run_view(result: Result, verdict: dict[str, Any] | None) -> responses.Dr
     decimals = result.campaign.decimals
     return responses.DryRun(
         payments=[
-            _shown(responses.WouldBePaid, payment, day=paid.day, payment=Amount(payment.payment, decimals))
+            responses.WouldBePaid.of(payment, day=paid.day, payment=Amount(payment.payment, decimals))
             for paid in result.rounds
             for payment in paid.payments
         ],
@@ -202,7 +190,7 @@ def joined_rounds(tx: Connection, member: Row[Any], rows: Iterable[Row[Any]]) ->
 def joined_round(row: Row[Any], submission: str | None) -> responses.JoinedRound:
     """Return a round as a provider sees it, with what it has confirmed: nothing changes before it is published."""
     state: Any = "published" if row.published is not None else "open" if _state(row) == "open" else "closed"
-    return _shown(responses.JoinedRound, row, closed=_closed(row), state=state, submission=submission)
+    return responses.JoinedRound.of(row, closed=_closed(row), state=state, submission=submission)
 
 
 def _closed(row: Row[Any]) -> Any:
@@ -267,7 +255,7 @@ def _unread(terms: Campaign, waiting: Row[Any]) -> responses.Submission:
 
 def _sent(terms: Campaign, file: Row[Any], **given: Any) -> responses.Submission:
     """Return a file that has arrived, with what is known of it besides."""
-    return _shown(responses.Submission, file, round=file.number, file=file.name, commitment=terms.commitment, **given)
+    return responses.Submission.of(file, round=file.number, file=file.name, commitment=terms.commitment, **given)
 
 
 def _submission(keys: Keys, terms: Campaign, upload: Row[Any]) -> responses.Submission:

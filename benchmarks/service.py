@@ -226,7 +226,7 @@ def bare_settlement(database: str, campaign: str) -> float:
         row = tx.execute(select(schema.campaigns).where(schema.campaigns.c.id == campaign)).one()
         listed = rounds.list_rounds(tx, campaign)
         confirmed = rounds.confirmed_rows(tx, campaign, [one.id for one in listed])
-    reports = [rounds.report_of(each.provider, each.day, each) for each in confirmed]
+    reports = [rounds.report_of(each) for each in confirmed]
     store.close()
     start = time.perf_counter()
     pay_rounds(terms.terms_of(row), reports, Ledger.from_lines([]), final=True, secret=terms.secret_of(store.keys, row))

@@ -235,7 +235,7 @@ def add_text(tx: Any, who: User, campaign: str, number: int, text: str) -> str:
         path = Path(folder) / "data.csv"
         path.write_text(text)
         name = f"{member.name.split()[0].lower()}.csv"
-        upload = read_upload(campaigns.terms_of(row), path, name, member.name, rounds.read_day(this_round.day))
+        upload = read_upload(campaigns.terms_of(row), path, name, member.name, this_round.day)
     return rounds.add_upload(tx, who, campaign, number, upload)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from string import Formatter
 from typing import Literal, NamedTuple
 
@@ -43,51 +43,29 @@ class Content(NamedTuple):
 class Operation:
     """One thing that programs can ask of a service.
 
-    Attributes
-    ----------
-    name
-        Of the function in `troth.service.api`, of the client's method and of the operation in OpenAPI.
-    path
-        Below `PREFIX`.
-    input, output
-        The bodies of request and response: a model of `troth.service.requests` or `responses` by name, a file, or
-        nothing.
-    status
-        Of a response that grants the request.
-    refusals
-        Statuses that do not follow from the path, the input and the access.
-    keyed
-        Whether it takes an idempotency key: sent again under its key, it is done once and answered alike. An operation
-        that hands out a secret takes none, because replies under keys are stored.
-    slow
-        The kind of work, where it takes longer than a look at the database or a change to it.
-    size
-        How large the body of a request may be.
+    ``input`` and ``output`` are the bodies of request and response: a model of `troth.service.requests` or `responses`
+    by name, a file, or nothing. An operation that is ``keyed`` takes an idempotency key: sent again under its key, it
+    is done once and answered alike. One that hands out a secret takes none, because replies under keys are stored.
     """
 
-    name: str
+    name: str  # of the function in `troth.service.api`, of the client's method and of the operation in OpenAPI
     method: str
-    path: str
+    path: str  # below `PREFIX`
     access: Access
     summary: str
     input: str | Content | None = None
     output: str | Content | None = None
     query: tuple[str, ...] = ()
-    status: int = 200
-    refusals: tuple[int, ...] = ()
+    status: int = 200  # of a response that grants the request
+    refusals: tuple[int, ...] = ()  # statuses that do not follow from the path, the input and the access
     keyed: bool = False
-    slow: Lane | None = None
-    size: Size = "small"
+    slow: Lane | None = None  # where it takes longer than a look at the database or a change to it
+    size: Size = "small"  # of the request's body
 
     @property
     def route(self) -> str:
         """Its method and its path, as a table of routes has them."""
         return f"{self.method} {PREFIX}{self.path}"
-
-    @cached_property
-    def pattern(self) -> re.Pattern[str]:
-        """What a method and an address of this operation look like."""
-        return re.compile(re.sub(r"\\{[^}]*\\}", "[^/]+", re.escape(self.route)))
 
     @property
     def lane(self) -> Lane:
@@ -251,7 +229,7 @@ OPERATIONS: tuple[Operation, ...] = tuple(operation for group in GROUPS.values()
 
 
 def operation_at(method: str, path: str) -> Operation | None:
-    """Return the operation that a request is for; of two that match, the one with fewer parameters.
+    """Return the operation that a request is for.
 
     Examples
     --------
@@ -260,5 +238,16 @@ def operation_at(method: str, path: str) -> Operation | None:
     >>> operation_at("PUT", "/api/v1/nowhere") is None
     True
     """
-    matching = [operation for operation in OPERATIONS if operation.pattern.fullmatch(f"{method} {path}")]
-    return min(matching, key=lambda operation: len(operation.path_parameters), default=None)
+    by_route = {operation.route: operation for operation in OPERATIONS}
+    return by_route.get(matching(f"{method} {path}", [*by_route]) or "")
+
+
+def matching(text: str, patterns: list[str]) -> str | None:
+    """Return the pattern of an address that a text matches; of several, the one with the fewest parameters."""
+    found = [pattern for pattern in patterns if _compiled(pattern).fullmatch(text)]
+    return min(found, key=lambda pattern: pattern.count("{"), default=None)
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(re.sub(r"\\{[^}]*\\}", "[^/]+", re.escape(pattern)))

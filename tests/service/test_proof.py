@@ -276,7 +276,7 @@ def test_an_edited_report_is_not_paid(world: World) -> None:
     for name, counts in COUNTS.items():
         confirmed(world, name, *counts)
     with world.store.write() as tx:
-        tx.execute(update(uploads).where(uploads.c.summary == "[2.0, 5.0]").values(summary="[0.0, 7.0]"))
+        tx.execute(update(uploads).where(uploads.c.summary == [2.0, 5.0]).values(summary=[0.0, 7.0]))
     world.close()
     assert world.round().state == "closed"
     assert "'Ash'" in str(world.round().problem)
@@ -300,7 +300,7 @@ def test_a_report_whose_receipt_was_erased_is_not_paid(world: World) -> None:
         confirmed(world, name, *counts)
     with world.store.write() as tx:
         tx.execute(update(report_table).values(receipt=None, nonce=None))
-        tx.execute(update(uploads).where(uploads.c.summary == "[2.0, 5.0]").values(summary="[0.0, 7.0]"))
+        tx.execute(update(uploads).where(uploads.c.summary == [2.0, 5.0]).values(summary=[0.0, 7.0]))
     world.close()
     assert world.round().state == "closed"
     assert "does not match its signed receipt" in str(world.round().problem)
@@ -357,7 +357,7 @@ def test_a_restored_copy_pays_no_other_reports_with_a_secret_that_is_known(
             world.store = store
             assert world.round().state == "open"
             with store.read() as tx:
-                old = tx.scalar(select(uploads.c.id).where(uploads.c.summary == "[2.0, 5.0]"))
+                old = tx.scalar(select(uploads.c.id).where(uploads.c.summary == [2.0, 5.0]))
             world.report("Ash", 7, 0, replaces=old)
             close_round(store, world.analyst, world.campaign, 1)
             assert world.round().state == "closed"

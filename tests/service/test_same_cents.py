@@ -18,8 +18,7 @@ from service.world import World, make_world, payments_of, statistics
 from troth.campaigns.seed import save_secret, secret_path
 from troth.campaigns.toml import to_toml
 from troth.service.campaigns import secret_of
-from troth.service.receipts import nonce_of
-from troth.service.rounds import confirmed_rows, list_rounds, read_day
+from troth.service.rounds import confirmed_rows, list_rounds, report_of
 from troth.service.schema import campaigns
 
 MODEL = {"family": "Bernoulli", "columns": ["improved"], "prior": {"alpha": 1, "beta": 1}}
@@ -110,9 +109,7 @@ def pay_by_file(
     path.write_text(to_toml({part: table for part, table in plain.items() if table}), encoding="utf-8")
     with world.store.read() as tx:
         ids = [each.id for each in list_rounds(tx, world.campaign)]
-        nonces = {
-            (each.provider, read_day(each.day)): nonce_of(each) for each in confirmed_rows(tx, world.campaign, ids)
-        }
+        nonces = {(each.provider, each.day): report_of(each).nonce for each in confirmed_rows(tx, world.campaign, ids)}
     for name in {name for sent in reports.values() for name in sent}:
         days = [(day, *sent[name]) for day, sent in reports.items() if name in sent]
         entries = [

@@ -169,7 +169,7 @@ def test_whatever_fails_the_campaign_ends_and_the_ledger_is_right(
         totals: dict[Any, int] = {}
         for (day, _), payment in payments_of(world.store, world.campaign).items():
             totals[day] = totals.get(day, 0) + payment
-        assert {rounds.read_day(day): amount for day, amount in paid.items() if amount} == {
+        assert {day: amount for day, amount in paid.items() if amount} == {
             day: total for day, total in totals.items() if total
         }
         assert all(total <= 100_000 for total in totals.values())

@@ -103,7 +103,7 @@ class World:
         """Send statistics and return the submission."""
         who = self.providers[name]
         with self.store.read() as tx:
-            day = rounds.read_day(rounds.find_round(tx, self.campaign, number).day)
+            day = rounds.find_round(tx, self.campaign, number).day
         plain = statistics(name, ones, zeros, day)
         upload = read_statistics(self.store, who, self.campaign, plain, number)
         with self.store.write() as tx:
@@ -145,7 +145,7 @@ def read_statistics(store: Store, who: User, campaign: str, plain: Any, number: 
         file.flush()
         with store.read() as tx:
             row, member = campaigns.joined(tx, who, campaign)
-            day = rounds.read_day(rounds.find_round(tx, campaign, number).day)
+            day = rounds.find_round(tx, campaign, number).day
         terms = campaigns.terms_of(row)
         settling._tried[terms.digest] = (10**6, 1e6)  # nobody need try out what tests send
         return read_upload(terms, Path(file.name), incoming.STATISTICS, member.name, day)

@@ -66,7 +66,7 @@ def init(
         str | None, typer.Option(help="The name of the payment rule.", show_default="the default rule")
     ] = None,
     daily: Annotated[bool, typer.Option("--daily", help="An example of five days.")] = False,
-    data: Annotated[Path | None, typer.Option("--data", help="Your own file or folder, instead of an example.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Your own file or folder, instead of an example.")] = None,
     provider: Annotated[
         str | None, typer.Option(help="The column that names the provider.", show_default="one file each")
     ] = None,
@@ -193,20 +193,15 @@ def pay(
     campaign: CampaignFile,
     ledger: Annotated[
         Path | None,
-        typer.Option(
-            "--ledger", help="The ledger to begin or continue.", show_default="ledger.jsonl in the same folder"
-        ),
+        typer.Option(help="The ledger to begin or continue.", show_default="ledger.jsonl in the same folder"),
     ] = None,
     report: Annotated[
-        Path | None,
-        typer.Option("--report", help="Where the page goes.", show_default="report.html next to the ledger"),
+        Path | None, typer.Option(help="Where the page goes.", show_default="report.html next to the ledger")
     ] = None,
-    csv: Annotated[Path | None, typer.Option("--csv", help="Write payments as CSV too.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write payments as CSV too.")] = None,
     final: Annotated[bool, typer.Option("--final", help="No day follows the last one: pay it too.")] = False,
     no_report: Annotated[bool, typer.Option("--no-report", help="Write no page.")] = False,
-    beacon: Annotated[
-        str | None, typer.Option("--beacon", help="The value of the public beacon that the terms name.")
-    ] = None,
+    beacon: Annotated[str | None, typer.Option(help="The value of the public beacon that the terms name.")] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show everything, but write, reveal and pay nothing.")
     ] = False,

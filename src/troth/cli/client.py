@@ -34,14 +34,12 @@ Insecure = Annotated[
 def login(
     url: Annotated[str, typer.Argument(metavar="URL", help="The service's address.", show_default=False)],
     name: Annotated[
-        str | None, typer.Option("--name", help="Your account name on that service.", show_default="asked for")
+        str | None, typer.Option(help="Your account name on that service.", show_default="asked for")
     ] = None,
-    token: Annotated[
-        str | None, typer.Option("--token", help="A token instead of a password, from the settings page.")
-    ] = None,
-    days: Annotated[int, typer.Option("--days", help="How long to stay signed in.", min=1, max=366)] = 30,
+    token: Annotated[str | None, typer.Option(help="A token instead of a password, from the settings page.")] = None,
+    days: Annotated[int, typer.Option(help="How long to stay signed in.", min=1, max=366)] = 30,
     scope: Annotated[
-        list[str] | None, typer.Option("--scope", help="read, submit or manage; can be repeated.", show_default="all")
+        list[str] | None, typer.Option(help="read, submit or manage; can be repeated.", show_default="all")
     ] = None,
     password_stdin: PasswordStdin = False,
     insecure: Insecure = False,
@@ -82,9 +80,7 @@ def logout(server: Server = None, as_json: AsJson = False) -> None:
 
 def join(
     link: Annotated[str, typer.Argument(metavar="LINK", help="The one-time link you were sent.", show_default=False)],
-    name: Annotated[
-        str | None, typer.Option("--name", help="The account's name.", show_default="the provider's")
-    ] = None,
+    name: Annotated[str | None, typer.Option(help="The account's name.", show_default="the provider's")] = None,
     password_stdin: PasswordStdin = False,
     as_me: Annotated[bool, typer.Option("--as-me", help="Join with the account that is signed in here.")] = False,
     insecure: Insecure = False,
@@ -175,12 +171,10 @@ def invite(
     identity: Annotated[
         str | None,
         typer.Option(
-            "--identity",
-            help="How you verified who it is: an address, a contract. Required for a new provider.",
-            show_default=False,
+            help="How you verified who it is: an address, a contract. Required for a new provider.", show_default=False
         ),
     ] = None,
-    group: Annotated[str | None, typer.Option("--group", help="A label that related providers share.")] = None,
+    group: Annotated[str | None, typer.Option(help="A label that related providers share.")] = None,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:

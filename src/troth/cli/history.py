@@ -62,14 +62,10 @@ def fit(
         Path | None,
         typer.Option("--output", "-o", help="The new campaign file.", show_default="fitted.toml in the same folder"),
     ] = None,
-    gold: Annotated[
-        Path | None, typer.Option("--gold", help="True labels of some past tasks.", show_default="none")
-    ] = None,
+    gold: Annotated[Path | None, typer.Option(help="True labels of some past tasks.", show_default="none")] = None,
     pilot: Annotated[
         Path | None,
-        typer.Option(
-            "--pilot", help="Published rows that fix the point of expansion, in place of HISTORY.", show_default="none"
-        ),
+        typer.Option(help="Published rows that fix the point of expansion, in place of HISTORY.", show_default="none"),
     ] = None,
     plot: PlotFile = None,
     as_json: AsJson = False,

@@ -55,7 +55,7 @@ def report(
         Path | None,
         typer.Option("--output", "-o", help="Where the page goes.", show_default="report.html in the same folder"),
     ] = None,
-    history: Annotated[Path | None, typer.Option("--history", help="Past days; adds a backtest to the page.")] = None,
+    history: Annotated[Path | None, typer.Option(help="Past days; adds a backtest to the page.")] = None,
     provider: ProviderColumn = None,
     day: DayColumn = None,
     as_json: AsJson = False,
@@ -120,10 +120,10 @@ def explain(
 def verify_receipt(
     receipt: Annotated[Path, typer.Argument(metavar="RECEIPT", help="The signed receipt.", show_default=False)],
     payments: Annotated[
-        Path | None, typer.Option("--payments", help="What the round paid you, as troth payments --json prints it.")
+        Path | None, typer.Option(help="What the round paid you, as troth payments --json prints it.")
     ] = None,
     key: Annotated[
-        str | None, typer.Option("--key", help="The service's public key.", show_default="the one on the receipt")
+        str | None, typer.Option(help="The service's public key.", show_default="the one on the receipt")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -20,8 +20,6 @@ HistoryFile = Annotated[
     Path, typer.Argument(metavar="HISTORY", help="Past days: a file, a folder or a pattern.", show_default=False)
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-PlotFile = Annotated[
-    Path | None, typer.Option("--plot", help="Draw a picture too (needs matplotlib).", callback=_picture)
-]
-ProviderColumn = Annotated[str | None, typer.Option("--provider", help="The history's column of providers.")]
-DayColumn = Annotated[str | None, typer.Option("--day", help="The history's column of days.")]
+PlotFile = Annotated[Path | None, typer.Option(help="Draw a picture too (needs matplotlib).", callback=_picture)]
+ProviderColumn = Annotated[str | None, typer.Option(help="The history's column of providers.")]
+DayColumn = Annotated[str | None, typer.Option(help="The history's column of days.")]

@@ -15,17 +15,15 @@ if TYPE_CHECKING:
     from troth.service.store import Store
 
 Database = Annotated[
-    str, typer.Option("--database", envvar="TROTH_DATABASE", help="A file for SQLite, or postgresql://user@host/name.")
+    str, typer.Option(envvar="TROTH_DATABASE", help="A file for SQLite, or postgresql://user@host/name.")
 ]
 PublicUrl = Annotated[
-    str | None,
-    typer.Option("--url", envvar="TROTH_URL", help="Where people reach it.", show_default="http://HOST:PORT"),
+    str | None, typer.Option(envvar="TROTH_URL", help="Where people reach it.", show_default="http://HOST:PORT")
 ]
 
 KeyFolderOption = Annotated[
     Path | None,
     typer.Option(
-        "--keys",
         envvar="TROTH_KEYS",
         help="A folder for the signing key, secrets of rounds and signed heads: not in the database.",
         show_default="beside the database",
@@ -50,10 +48,7 @@ def serve(
         bool, typer.Option("--require-sandbox", help="Refuse to start if uploads cannot be read in a sandbox.")
     ] = False,
     publish_heads: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--publish-heads", help="A file or https:// address for signed heads of ledgers; can be repeated."
-        ),
+        list[str] | None, typer.Option(help="A file or https:// address for signed heads of ledgers; can be repeated.")
     ] = None,
 ) -> None:
     """Start the service: campaigns in a browser, with accounts, invitations and deadlines."""
@@ -86,9 +81,7 @@ def _needs_service() -> None:
 def link(
     name: Annotated[str, typer.Argument(help="The account's name.", show_default=False)],
     database: Database = "troth.db",
-    url: Annotated[str, typer.Option("--url", envvar="TROTH_URL", help="Where people reach it.")] = (
-        "http://127.0.0.1:8000"
-    ),
+    url: Annotated[str, typer.Option(envvar="TROTH_URL", help="Where people reach it.")] = "http://127.0.0.1:8000",
     new_analyst: Annotated[bool, typer.Option("--new-analyst", help="Create an analyst with that name.")] = False,
 ) -> None:
     """Print a one-time link that signs an account in, for somebody who lost their password."""

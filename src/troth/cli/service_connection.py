@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 
 Server = Annotated[
-    str | None,
-    typer.Option("--server", envvar="TROTH_SERVER", help="Which service.", show_default="the last one signed in to"),
+    str | None, typer.Option(envvar="TROTH_SERVER", help="Which service.", show_default="the last one signed in to")
 ]
 TheCampaign = Annotated[
     str, typer.Argument(metavar="CAMPAIGN", help="The campaign's identifier or name.", show_default=False)

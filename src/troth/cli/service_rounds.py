@@ -25,9 +25,7 @@ from troth.core.errors import DataError
 from troth.core.formats import counted, money, printable
 from troth.results.tables import table_lines
 
-DeadlineTime = Annotated[
-    str | None, typer.Option("--deadline", help="When it closes automatically, such as 2026-05-04T12:00:00Z.")
-]
+DeadlineTime = Annotated[str | None, typer.Option(help="When it closes automatically, such as 2026-05-04T12:00:00Z.")]
 
 _SET_BACK = "the service's database was restored from an older copy. Do not pay out batch {}, and void what was paid"
 
@@ -37,7 +35,7 @@ rounds = typer.Typer(help="Open, close, pay and publish rounds.", no_args_is_hel
 @rounds.command("open")
 def open_round(
     campaign: TheCampaign,
-    day: Annotated[str | None, typer.Option("--day", help="In a daily campaign.", show_default="the next one")] = None,
+    day: Annotated[str | None, typer.Option(help="In a daily campaign.", show_default="the next one")] = None,
     deadline: DeadlineTime = None,
     server: Server = None,
     as_json: AsJson = False,
@@ -54,8 +52,7 @@ def close_round(
     number: TheRound = None,
     final: Annotated[bool, typer.Option("--final", help="This is the last day: pay it too.")] = False,
     beacon: Annotated[
-        str | None,
-        typer.Option("--beacon", help="The value of the beacon that the terms name, for a round that is closed."),
+        str | None, typer.Option(help="The value of the beacon that the terms name, for a round that is closed.")
     ] = None,
     anyway: Annotated[
         bool, typer.Option("--anyway", help="Pay even if the model does not fit, also a round that was stopped.")
@@ -156,7 +153,7 @@ def why(
     campaign: TheCampaign,
     number: TheRound = None,
     provider: Annotated[
-        str | None, typer.Option("--provider", help="Whose payment, for the analyst.", show_default="everybody's")
+        str | None, typer.Option(help="Whose payment, for the analyst.", show_default="everybody's")
     ] = None,
     server: Server = None,
     as_json: AsJson = False,

@@ -77,11 +77,6 @@ def watch_head(client: Client, campaign: Mapping[str, Any]) -> str | None:
 
     A head that continues the one before replaces it; one that does not is not stored, so that the warning stays.
     Providers see the ledger up to what is published, and the analyst all of it, so their heads are kept apart.
-
-    Parameters
-    ----------
-    campaign
-        As `Client.find_campaign` returns it.
     """
     seen_heads = _seen_heads()
     key = f"{client.server} {campaign['id']} {'provider' if 'provider' in campaign else 'analyst'}"

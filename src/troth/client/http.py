@@ -76,14 +76,9 @@ class Transport:
     def send(
         self, method: str, path: str, body: Body | None = None, *, key: str | None = None, again: bool = False
     ) -> bytes:
-        """Send a request and return the response's body.
+        """Send a request, ``again`` if the connection is lost, and return the response's body.
 
-        Parameters
-        ----------
-        key
-            An idempotency key: the service does what is asked once, however often it is sent.
-        again
-            Whether to send it again if the connection is lost.
+        Under an idempotency key, the service does what is asked once, however often it is sent.
         """
         headers = {"Accept": "*/*", "User-Agent": "troth"}
         headers |= {} if self.token is None else {"Authorization": f"Bearer {self.token}"}

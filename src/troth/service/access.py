@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from troth.operations import ANYONE, OPERATIONS, PREFIX, Access, Lane
+from troth.operations import ANYONE, OPERATIONS, PREFIX, Access, Lane, matching
 from troth.service import accounts, lanes
 from troth.service.accounts import User
 from troth.service.errors import ForbiddenError, SignInNeededError
@@ -113,13 +112,10 @@ def _sender(request: Request, *, api: bool) -> User | None:
 
 
 def methods_at(path: str, table: Table) -> list[str]:
-    """Return the methods that an address takes; of two patterns that match, the one with fewer parameters counts."""
-    methods: dict[str, list[str]] = {}
-    for line in table:
-        method, pattern = line.split(" ", 1)
-        if re.fullmatch(re.sub(r"\\{[^}]*\\}", "[^/]+", re.escape(pattern)), path):
-            methods.setdefault(pattern, []).append(method)
-    return sorted(methods[min(methods, key=lambda pattern: pattern.count("{"))]) if methods else []
+    """Return the methods that an address takes."""
+    lines = [line.split(" ", 1) for line in table]
+    found = matching(path, [pattern for _, pattern in lines])
+    return sorted(method for method, pattern in lines if pattern == found)
 
 
 def routes_of(app: FastAPI) -> list[str]:

@@ -133,14 +133,8 @@ def check_password(store: Store, name: str, password: str, source: str, device: 
 
     After `MOST_FAILURES` the next attempt waits, longer each time, up to `LONGEST_WAIT`. Only attempts on the same
     name from the same source wait, and after five times as many all attempts from that source: nobody can lock
-    another person out from elsewhere. A browser in which the account has signed in before is a source of its own.
-
-    Parameters
-    ----------
-    source
-        Where the attempt comes from, an address.
-    device
-        The secret of a browser that has signed in before, if it has one.
+    another person out from elsewhere. The source is an address, or a browser in which the account has signed in
+    before, which has the secret ``device``.
     """
     name = " ".join(unicodedata.normalize("NFC", name).split())[:200].replace("\0", "")
     with store.read() as tx:
@@ -314,13 +308,7 @@ def use_sign_in_link(tx: Connection, secret: str, password: str | None = None) -
 def accept_invitation(
     tx: Connection, secret: str, *, account: str | None = None, name: str | None = None, password: str | None = None
 ) -> str:
-    """Use an invitation up and return the account that is now this provider.
-
-    Parameters
-    ----------
-    account
-        The provider account that is signed in; without one, a new account is made with the name and password.
-    """
+    """Use an invitation up and return the account that is now this provider: the given one, or else a new one."""
     link = _used_up(tx, secret, "invitation")
     member = tx.execute(select(members).where(members.c.id == link.member).with_for_update()).one()
     if member.revoked is not None:

@@ -30,28 +30,14 @@ SETTINGS = "TROTH_SERVICE"
 
 @dataclass(frozen=True)
 class Settings:
-    """How a service runs.
+    """How a service runs."""
 
-    Attributes
-    ----------
-    database
-        A PostgreSQL URL, or the path of an SQLite file.
-    url
-        Where people reach it: links begin with it, and cookies are for it alone.
-    tick
-        Seconds between checks of deadlines; 0 for none.
-    require_sandbox
-        Refuse to start where the kernel cannot confine the process that reads uploads.
-    hosts
-        Names of the service beside the one in ``url``, ``localhost`` and ``127.0.0.1``.
-    """
-
-    database: str
-    url: str = "http://127.0.0.1:8000"
+    database: str  # a PostgreSQL URL, or the path of an SQLite file
+    url: str = "http://127.0.0.1:8000"  # where people reach it: links begin with it, and cookies are for it alone
     limits: Limits = field(default_factory=Limits)
-    tick: float = 2.0
-    require_sandbox: bool = False
-    hosts: tuple[str, ...] = ()
+    tick: float = 2.0  # seconds between checks of deadlines; 0 for none
+    require_sandbox: bool = False  # refuse to start where the process that reads uploads cannot be confined
+    hosts: tuple[str, ...] = ()  # names beside the one in the URL, localhost and 127.0.0.1
 
 
 AS_JSON = TypeAdapter(Settings)

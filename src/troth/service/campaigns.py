@@ -48,16 +48,10 @@ _MEMBER = select(members).where(
 def create_campaign(
     tx: Connection, user: User, terms: Any, *, publish_at_once: bool = False, share_ledger: bool = False
 ) -> str:
-    """Add a campaign, commit to its seed, and return its identifier.
+    """Add a campaign with the tables of a campaign file, commit to its seed, and return its identifier.
 
-    Parameters
-    ----------
-    terms
-        The tables of a campaign file; where it says files lie is ignored.
-    publish_at_once
-        Show providers their payments as soon as a round is paid, not when the analyst says so.
-    share_ledger
-        Let providers read the ledger, with all statistics in it, once everything in it is published.
+    Providers see their payments when the analyst publishes a round, or ``publish_at_once``. They may read the ledger,
+    with all statistics in it, only if the analyst says ``share_ledger``, and once everything in it is published.
     """
     own_terms, names, groups = _own_terms(terms)
     key = new_id()
@@ -199,16 +193,10 @@ def secret_of(keys: Keys, row: Row[Any]) -> Secret | None:
 
 
 def add_member(tx: Connection, user: User, campaign: str, name: str, identity: str, group: str | None = None) -> str:
-    """Add a provider, whose identity the analyst has verified, and return the membership's identifier.
+    """Add a provider, and return the membership's identifier.
 
-    Parameters
-    ----------
-    name
-        The provider's name in the campaign: in its data, its ledger and its report.
-    identity
-        How the analyst verified who this is: an address, a contract, a registration.
-    group
-        A label that related providers share: they are not compared with each other and share one cap.
+    ``identity`` says how the analyst verified who this is: an address, a contract, a registration. Related providers
+    share the label of their ``group``: they are not compared with each other and share one cap.
     """
     row = owned(tx, user, campaign, lock=True)
     if row.state != "draft":

@@ -62,13 +62,8 @@ _lacking: list[str] = []
 def confine(files: Iterable[Path], private: Iterable[Path] = ()) -> None:
     """Give up all but reading some files and the installed modules; for good, and for every thread.
 
-    Parameters
-    ----------
-    files
-        What may be read.
-    private
-        Files and folders that no module's folder may contain, such as the database; a folder that does is not read. The
-        working folder is one.
+    A module's folder that contains a ``private`` file or folder, such as the database or the working folder, is not
+    read.
     """
     system = ctypes.CDLL(None, use_errno=True)
     system.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)

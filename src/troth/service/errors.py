@@ -40,10 +40,7 @@ class ConflictError(RefusedError):
 class InvalidError(RefusedError):
     """What was sent cannot be used; the message names the field and the remedy.
 
-    Attributes
-    ----------
-    section, key : str or None
-        Where the mistake is, if it is in a campaign's terms.
+    ``section`` and ``key`` say where the mistake is, if it is in a campaign's terms.
     """
 
     status = 422

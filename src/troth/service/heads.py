@@ -79,7 +79,7 @@ def catch_up(store: Store) -> None:
                 try:
                     check_continues(store.keys, campaign, ledger)
                 except LedgerError as error:
-                    logger.error(json.dumps({"event": "head", "campaign": campaign, "error": str(error)}))
+                    logger.error({"event": "head", "campaign": campaign, "error": str(error)})
                 else:
                     sign_head(store.keys, campaign, ledger)
 
@@ -123,4 +123,4 @@ def _publish(target: str, head: dict[str, Any]) -> None:
         with Path(target).open("ab") as file:
             file.write(line)
     except OSError as error:
-        logger.error(json.dumps({"event": "head not published", "target": target, "error": str(error)}))
+        logger.error({"event": "head not published", "target": target, "error": str(error)})

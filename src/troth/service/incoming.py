@@ -93,7 +93,7 @@ def read_statistics(
     if not holds_statistics(terms, name):
         return None
     try:
-        return read_upload(terms, path, name, member.name, rounds.read_day(round_row.day), limits, trial=False)
+        return read_upload(terms, path, name, member.name, round_row.day, limits, trial=False)
     except UntriedError:
         return None
 

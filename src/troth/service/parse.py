@@ -43,18 +43,9 @@ def parse(
 ) -> Any:
     """Read a file and return plain data for the server: summaries and previews, or what is wrong.
 
-    Parameters
-    ----------
-    folder, name
-        Where the file is; messages have the name alone.
-    cells
-        The most values that may be read, rows times columns.
-    expanded
-        The most bytes that the file may hold once it is decompressed.
-    rows
-        The most rows that the campaign allows, or for each task where there are tasks.
-    tasks
-        The most tasks that the campaign allows, where days of the request are tasks.
+    ``cells``, which are rows times columns, and ``expanded``, bytes once the file is decompressed, are the most that is
+    read. ``rows`` and ``tasks`` are the most that the campaign allows; where days of the request are tasks, the rows
+    are those of one task.
     """
     os.chdir(folder)
     most, limit = (rows, "rows") if tasks is None else (tasks * (rows or 1), "tasks")

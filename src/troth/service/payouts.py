@@ -57,11 +57,8 @@ def export(tx: Connection, user: User, campaign: str) -> responses.Batch:
 def batch_view(tx: Connection, user: User, campaign: str, number: int) -> responses.Batch:
     """Return a batch as it was exported."""
     terms = campaigns.terms_of(campaigns.owned(tx, user, campaign))
-    names = ("id", "round", "day", "provider", "amount", "head")
     lines = [
-        responses.BatchLine(
-            **{name: getattr(payout, name) for name in names}, campaign=campaign, currency=terms.currency
-        )
+        responses.BatchLine.of(payout, campaign=campaign, currency=terms.currency)
         for payout in _every_payout(tx, campaign, terms)
         if payout.batch == number
     ]
@@ -98,7 +95,7 @@ def void(tx: Connection, user: User, campaign: str, payout: str, reason: str) ->
 def _every_payout(tx: Connection, campaign: str, terms: Campaign) -> list[responses.Payout]:
     """Return the payments of a campaign's ledger that are not zero, in the order in which they were made."""
     result, known = ledgers.load_result(tx, campaign), states(tx, campaign)
-    rows = {rounds.read_day(row.day): row for row in rounds.list_rounds(tx, campaign)}
+    rows = {row.day: row for row in rounds.list_rounds(tx, campaign)}
     every = []
     for paid in () if result is None else result.rounds:
         for payment in paid.payments:

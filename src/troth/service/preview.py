@@ -33,13 +33,7 @@ SANDBOX = Sandbox(COMPUTING, places=1, patience=20.0)
 
 
 def make_preview(plain: dict[str, Any], providers: int, rows: int) -> dict[str, Any]:
-    """Return a preview of valid terms: scale, prior, proofs and what lies earn.
-
-    Parameters
-    ----------
-    providers, rows
-        How many people with how many rows each are expected; simulations take fewer.
-    """
+    """Return a preview of valid terms: scale, prior, proofs and what lies earn; simulations take fewer providers."""
     preview: dict[str, Any] = {}
     for name, part in {"scale": _scale, "prior": _prior, "proofs": _proofs, "lies": _lies}.items():
         try:

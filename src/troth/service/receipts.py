@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
-from troth.campaigns.statements import RECEIPT, StatementError, check_signature, joint_nonce
+from troth.campaigns.statements import RECEIPT, StatementError, check_signature
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError
 from troth.service.campaigns import digest_of_terms
 from troth.service.keys import Keys
 
 
-def statement(campaign: str, commitment: str | None, report: Any) -> dict[str, Any]:
+def statement(commitment: str | None, report: Any) -> dict[str, Any]:
     """Return what the receipt of a confirmed report says.
 
-    ``report`` has the columns of the upload, the ``provider``, the round's ``number`` and ``day``, the provider's part
-    of the nonce as ``own_nonce``, the digest of the ``terms``, and when it was ``created``, that is received, and
-    ``confirmed``.
+    ``report`` is an upload with its provider and round, as `troth.service.rounds` loads it: it was ``created`` when it
+    was received.
     """
     return {
         "kind": RECEIPT,
-        "campaign": campaign,
+        "campaign": report.campaign,
         "round": report.number,
-        "day": None if report.day is None else json.loads(report.day),
+        "day": report.day,
         "provider": report.provider,
         "rows": report.rows,
-        "summary": json.loads(report.summary),
+        "summary": report.summary,
         "sha256": report.sha256,
         "data_digest": report.data_digest,
         "nonce": report.nonce,
@@ -40,17 +38,17 @@ def statement(campaign: str, commitment: str | None, report: Any) -> dict[str, A
     }
 
 
-def signed_receipt(keys: Keys, campaign: str, commitment: str | None, report: Any) -> dict[str, Any] | None:
+def signed_receipt(keys: Keys, commitment: str | None, report: Any) -> dict[str, Any] | None:
     """Return the receipt of a report as it was signed; None for what is not confirmed."""
     if report.receipt is None:
         return None
-    return {**statement(campaign, commitment, report), "key": keys.public, "signature": report.receipt}
+    return {**statement(commitment, report), "key": keys.public, "signature": report.receipt}
 
 
-def check_receipts(keys: Keys, campaign: str, terms: Campaign, reports: Iterable[Any]) -> None:
+def check_receipts(keys: Keys, terms: Campaign, reports: Iterable[Any]) -> None:
     """Raise if a report, or the terms, are not those that a receipt was signed for."""
     for report in reports:
-        receipt = signed_receipt(keys, campaign, terms.commitment, report)
+        receipt = signed_receipt(keys, terms.commitment, report)
         try:
             check_signature(receipt or {}, RECEIPT, keys.public)
         except StatementError:
@@ -63,8 +61,3 @@ def check_receipts(keys: Keys, campaign: str, terms: Campaign, reports: Iterable
                 f"the terms are not those under which {report.provider!r} reported: the database was edited. Restore "
                 "the terms, or set the round aside"
             )
-
-
-def nonce_of(report: Any) -> str:
-    """Return the nonce of a confirmed report."""
-    return joint_nonce(report.nonce, report.own_nonce or "")

@@ -19,11 +19,8 @@ IDLE_SECONDS, FIRST_SECONDS, SLOWEST = 20.0, 30.0, 8192
 class BodyLimits:
     """Refuse bodies that stop arriving, or drip, or are too large: by the length that they declare, and as they arrive.
 
-    Parameters
-    ----------
-    largest
-        The largest upload. Operations say which requests are large, with at most `LARGEST_JSON` bytes; others to the
-        API have at most `SMALL_JSON`, because to parse them holds everybody up.
+    Uploads have their own limit. Operations say which requests are large, with at most `LARGEST_JSON` bytes; others to
+    the API have at most `SMALL_JSON`, because to parse them holds everybody up.
     """
 
     def __init__(self, app: ASGIApp, *, largest: int) -> None:

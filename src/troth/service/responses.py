@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import isfinite
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import (
     BaseModel,
@@ -70,9 +70,14 @@ PayoutState: TypeAlias = Literal["pending", "posted", "void"]
 
 
 class Shown(BaseModel):
-    """Something that is shown: its fields are given, or read from a row."""
+    """Something that is shown."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, from_attributes=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @classmethod
+    def of(cls, source: Any, **given: Any) -> Self:
+        """Return the fields that are given, and the others as a row or another object has them."""
+        return cls(**{name: getattr(source, name) for name in cls.model_fields if name not in given}, **given)
 
 
 class Health(Shown):

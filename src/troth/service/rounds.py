@@ -6,7 +6,6 @@ constraint guards. A report may be replaced until the round closes.
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -16,6 +15,7 @@ import numpy as np
 from sqlalchemy import Connection, Row, bindparam, delete, exists, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from troth.campaigns.statements import joint_nonce
 from troth.campaigns.tasks import TaskReport
 from troth.campaigns.terms import Campaign
 from troth.data.request import Day, Report, day_order, parse_day
@@ -40,29 +40,20 @@ _ROUND = select(rounds).where(
 _REPORTED = select(reports.c.round, reports.c.upload).where(reports.c.member == bindparam("of_member"))
 _OF_RECEIPT = (reports.c.confirmed, reports.c.nonce.label("own_nonce"), reports.c.receipt, reports.c.terms)
 _UPLOADS = (
-    select(uploads, *_OF_RECEIPT)
+    select(uploads, members.c.name.label("provider"), rounds.c.campaign, rounds.c.number, rounds.c.day, *_OF_RECEIPT)
+    .join(members, members.c.id == uploads.c.member)
+    .join(rounds, rounds.c.id == uploads.c.round)
     .join(reports, reports.c.upload == uploads.c.id, isouter=True)
-    .where(uploads.c.round == bindparam("to_round"), uploads.c.member == bindparam("of_member"))
 )
-_LATEST_UPLOADS = _UPLOADS.order_by(uploads.c.created.desc(), uploads.c.id)
-_CONFIRMED = (
-    select(uploads, members.c.name.label("provider"), rounds.c.day, rounds.c.number, *_OF_RECEIPT)
-    .select_from(reports)
-    .join(uploads, uploads.c.id == reports.c.upload)
-    .join(members, members.c.id == reports.c.member)
-    .join(rounds, rounds.c.id == reports.c.round)
-)
+_MINE = _UPLOADS.where(uploads.c.round == bindparam("to_round"), uploads.c.member == bindparam("of_member"))
+_MY_LATEST = _MINE.order_by(uploads.c.created.desc(), uploads.c.id)
 
 
 def open_round(tx: Connection, user: User, campaign: str, day: Any = None, deadline: str | None = None) -> int:
     """Open the next round and return its number.
 
-    Parameters
-    ----------
-    day
-        In a daily campaign the day, a date or a whole number; by default the one after the last.
-    deadline
-        When it closes by itself, with a zone; by default only the analyst closes it.
+    In a daily campaign the day, a date or a whole number, is by default the one after the last. Without a deadline,
+    which is a time with a zone, only the analyst closes the round.
     """
     row = campaigns.owned(tx, user, campaign, lock=True)
     if row.state == "ended":
@@ -72,7 +63,7 @@ def open_round(tx: Connection, user: User, campaign: str, day: Any = None, deadl
         raise ConflictError("a round is already open; close it first")
     for other in before:
         if other.problem is not None and other.state == "closed":
-            which = f"round {other.number}" if other.day is None else f"day {read_day(other.day)}"
+            which = f"round {other.number}" if other.day is None else f"day {other.day}"
             raise ConflictError(
                 f"{which} was closed and could not be paid ({other.problem}): reopen it or set it aside first"
             )
@@ -80,10 +71,9 @@ def open_round(tx: Connection, user: User, campaign: str, day: Any = None, deadl
         raise ConflictError("the last round was closed as the last day; no day follows it")
     deadline = future_deadline(deadline)
     terms = campaigns.freeze(tx, row) if row.state == "draft" else campaigns.terms_of(row)
-    chosen = _day(terms, day, [read_day(other.day) for other in before])
+    chosen = _day(terms, day, [other.day for other in before])
     number = len(before) + 1
-    text = None if chosen is None else json.dumps(chosen)
-    values = {"number": number, "day": text, "state": "open", "final": False, "deadline": deadline, "opened": now()}
+    values = {"number": number, "day": chosen, "state": "open", "final": False, "deadline": deadline, "opened": now()}
     tx.execute(insert(rounds).values(id=new_id(), campaign=campaign, **values))
     return number
 
@@ -143,13 +133,7 @@ def find_round(tx: Connection, campaign: str, number: int, *, lock: str | None =
 def add_upload(
     tx: Connection, user: User, campaign: str, number: int, upload: Upload, received: str | None = None
 ) -> str:
-    """Store what a provider sent, to be confirmed, and return its identifier.
-
-    Parameters
-    ----------
-    received
-        When it arrived, by default now: the deadline counts this.
-    """
+    """Store what a provider sent and the service received, by default now, to be confirmed; return its identifier."""
     received = received or now()
     row, member = open_to(tx, user, campaign, number, received)
     refuse_many(tx, row.id, member.id)
@@ -184,8 +168,8 @@ def store_upload(
         "sha256": upload.sha256,
         "data_digest": report.data_digest,
         "rows": report.rows,
-        "summary": json.dumps([float(value) for value in report.summary]),
-        "shown": json.dumps(shown),
+        "summary": [float(value) for value in report.summary],
+        "shown": shown,
         "nonce": nonce,
         "tasks": report.tasks,
     }
@@ -205,13 +189,8 @@ def confirm(
 ) -> None:
     """Make a submission the provider's report, and sign its receipt.
 
-    Parameters
-    ----------
-    replaces
-        The submission that is the report now, where there is one: nobody replaces what they have not seen.
-    nonce
-        Any text that the service could not predict: then it cannot have chosen its own part of the nonce to steer the
-        seed.
+    It ``replaces`` the submission that is the report now, if there is one: nobody replaces what they have not seen. The
+    ``nonce`` is any text that the service could not predict, so it cannot have chosen its own part to steer the seed.
     """
     row, member = _locked(tx, user, campaign, number)
     if not _read_late(tx, row, submission):
@@ -239,8 +218,8 @@ def confirm(
         raise twice
     else:
         tx.execute(update(reports).where(own_report).values(**values, receipt=None))
-    (report,) = tx.execute(_CONFIRMED.where(own_report))
-    signed = keys_of(tx).sign(receipts.statement(campaign, terms.commitment, report))
+    (report,) = tx.execute(_UPLOADS.where(own_report))
+    signed = keys_of(tx).sign(receipts.statement(terms.commitment, report))
     tx.execute(update(reports).where(own_report).values(receipt=signed["signature"]))
 
 
@@ -282,7 +261,7 @@ def _read_late(tx: Connection, row: Row[Any], upload: str) -> bool:
 
 def my_upload(tx: Connection, member: str, round_id: str, upload: str) -> Row[Any]:
     """Return one of a provider's own uploads."""
-    row = tx.execute(_UPLOADS.where(uploads.c.id == upload), {"of_member": member, "to_round": round_id}).first()
+    row = tx.execute(_MINE.where(uploads.c.id == upload), {"of_member": member, "to_round": round_id}).first()
     if row is None:
         mine = (queued.c.id == upload) & (queued.c.member == member) & queued.c.state.in_(("waiting", "reading"))
         if tx.scalar(select(exists().where(mine))):
@@ -293,7 +272,7 @@ def my_upload(tx: Connection, member: str, round_id: str, upload: str) -> Row[An
 
 def my_uploads(tx: Connection, member: str, round_id: str) -> Sequence[Row[Any]]:
     """Return a provider's uploads to a round, the latest first; the one with a time ``confirmed`` is the report."""
-    return tx.execute(_LATEST_UPLOADS, {"of_member": member, "to_round": round_id}).all()
+    return tx.execute(_MY_LATEST, {"of_member": member, "to_round": round_id}).all()
 
 
 def my_reports(tx: Connection, member: str) -> dict[str, str]:
@@ -303,7 +282,7 @@ def my_reports(tx: Connection, member: str) -> dict[str, str]:
 
 def confirmed_rows(tx: Connection, campaign: str, round_ids: Sequence[str]) -> list[Row[Any]]:
     """Return the confirmed reports of rounds with the fields of their receipts."""
-    query = _CONFIRMED.where(reports.c.campaign == campaign, reports.c.round.in_(round_ids))
+    query = _UPLOADS.where(reports.c.campaign == campaign, reports.c.round.in_(round_ids))
     return list(tx.execute(query.order_by(rounds.c.number, members.c.name)))
 
 
@@ -313,12 +292,11 @@ def withdraw_revoked(tx: Connection, round_id: str) -> None:
     tx.execute(delete(reports).where(reports.c.round == round_id, reports.c.member.in_(gone)))
 
 
-def report_of(provider: str, day: str | None, upload: Row[Any]) -> Report:
+def report_of(upload: Row[Any]) -> Report:
     """Return an upload as a report."""
-    summary = np.array(json.loads(upload.summary))
-    nonce = receipts.nonce_of(upload)
+    summary, nonce = np.array(upload.summary), joint_nonce(upload.nonce, upload.own_nonce or "")
     fields = upload.rows, summary, upload.name, upload.data_digest, nonce
-    return Report(provider, read_day(day), *fields, tasks=upload.tasks)
+    return Report(upload.provider, upload.day, *fields, tasks=upload.tasks)
 
 
 def received_reports(tx: Connection, confirmed: Sequence[Row[Any]]) -> list[Report]:
@@ -328,7 +306,7 @@ def received_reports(tx: Connection, confirmed: Sequence[Row[Any]]) -> list[Repo
     contents = {key: bytes(content) for key, content in tx.execute(query)} if keys else {}
     received = []
     for row in confirmed:
-        report = report_of(row.provider, row.day, row)
+        report = report_of(row)
         if row.tasks is not None:
             report = TaskReport(**vars(report), content=contents.get(row.id, b""))
         received.append(report)
@@ -360,9 +338,3 @@ def publish(tx: Connection, user: User, campaign: str, number: int) -> None:
         raise ConflictError("the round is not paid yet")
     if row.published is None:
         tx.execute(update(rounds).where(rounds.c.id == row.id).values(published=now()))
-
-
-def read_day(text: str | None) -> Day:
-    """Return a day of the tables, which have it as JSON."""
-    day: Day = None if text is None else json.loads(text)
-    return day

@@ -57,15 +57,8 @@ class BrokenOffError(TrothError):
 class Waiting:
     """A process that waits with modules loaded, started when it is first needed; each server process starts another.
 
-    Parameters
-    ----------
-    modules
-        What tasks need, loaded once.
-
-    Attributes
-    ----------
-    private
-        What no task may read, wherever it lies: the database, keys, uploads, and the folder that the server runs in.
+    No task may read what is ``private``, wherever it lies: the database, keys, uploads, and the folder that the server
+    runs in.
     """
 
     def __init__(self, modules: Sequence[str]) -> None:
@@ -154,16 +147,10 @@ COMPUTING = Waiting(["troth.service.settling", "troth.service.preview", *SCIPY])
 
 
 class Sandbox:
-    """Runs functions in children of a waiting process, some at once. Threads may share it.
+    """Runs functions in children of a waiting process that has loaded what they need. Threads may share it.
 
-    Parameters
-    ----------
-    waiting
-        The process that has loaded what the functions need.
-    places
-        How many tasks run at once, by default one per processor and at least two; others wait for their turn.
-    patience
-        Seconds that a task waits for its turn.
+    As many tasks run at once as there are ``places``, by default one per processor and at least two. Others wait for
+    their turn, for ``patience`` seconds.
     """
 
     def __init__(self, waiting: Waiting, places: int | None = None, patience: float = 60.0) -> None:

@@ -6,6 +6,7 @@ ledger is append-only: the database itself refuses anything else.
 
 from __future__ import annotations
 
+import json
 import secrets
 from typing import Any
 
@@ -20,6 +21,7 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    TypeDecorator,
     UniqueConstraint,
     event,
     false,
@@ -55,6 +57,20 @@ WHEN EXISTS (SELECT 1 FROM ledger_lines WHERE campaign = NEW.campaign AND number
 BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END""",
     ),
 }
+
+
+class Json(TypeDecorator[Any]):
+    """Plain data as text."""
+
+    impl, cache_ok = Text, True
+
+    def process_bind_param(self, value: Any, dialect: Any) -> str | None:  # noqa: ARG002
+        """Return what is stored."""
+        return None if value is None else json.dumps(value)
+
+    def process_result_value(self, value: str | None, dialect: Any) -> Any:  # noqa: ARG002
+        """Return what was stored."""
+        return None if value is None else json.loads(value)
 
 
 def new_id() -> str:
@@ -127,7 +143,8 @@ rounds = _table(
     _id(),
     _of("campaign", "campaigns"),
     Column("number", Integer, nullable=False),
-    *("day?", "state"),
+    Column("day", Json),
+    "state",
     Column("final", Boolean, nullable=False),
     Column("deadline", Text, index=True),
     *("opened", "closed?", "settled?", "paid?", "published?", "problem?"),
@@ -136,7 +153,8 @@ rounds = _table(
     Column("attempts", Integer, nullable=False, server_default="0"),
     "attempted?",
     Column("attempt_process", Integer),
-    *("attempt_started?", "attempt_host?", "beacon?", "verdict?"),
+    *("attempt_started?", "attempt_host?", "beacon?"),
+    Column("verdict", Json),
     Column("anyway", Boolean, nullable=False, server_default=false()),
     UniqueConstraint("campaign", "number", name="one_round_per_number"),
     UniqueConstraint("campaign", "day", name="one_round_per_day"),
@@ -148,7 +166,9 @@ uploads = _table(
     _of("member", "members"),
     *("name", "sha256", "data_digest?"),
     Column("rows", BigInteger, nullable=False),
-    *("summary", "shown", "created", "nonce", "tasks?"),
+    Column("summary", Json, nullable=False),
+    Column("shown", Json, nullable=False),
+    *("created", "nonce", "tasks?"),
 )
 upload_tasks = _table(
     "upload_tasks",

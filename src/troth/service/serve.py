@@ -37,14 +37,9 @@ def serve(
     proxies: str | None = None,
     say: Callable[[str], None],
 ) -> None:
-    """Bring the database up to date, print a sign-in link if nobody has signed in yet, and serve until stopped.
+    """Bring the database up to date, say a sign-in link if nobody has signed in yet, and serve until stopped.
 
-    Parameters
-    ----------
-    proxies
-        Addresses of reverse proxies that are trusted to report clients' addresses.
-    say
-        Called with lines for the terminal.
+    ``proxies`` are addresses of reverse proxies that are trusted to report clients' addresses.
     """
     store = Store(settings.database)
     check_sandbox(settings.require_sandbox, say, store.private)

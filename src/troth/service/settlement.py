@@ -7,7 +7,6 @@ if nobody else has meanwhile. A process that dies between the two leaves a close
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import socket
@@ -33,7 +32,7 @@ from troth.service.accounts import User
 from troth.service.campaigns import find_campaign, owned, secret_of, terms_of
 from troth.service.errors import ConflictError, UnavailableError
 from troth.service.receipts import check_receipts
-from troth.service.rounds import confirmed_rows, find_round, list_rounds, read_day, received_reports, withdraw_revoked
+from troth.service.rounds import confirmed_rows, find_round, list_rounds, received_reports, withdraw_revoked
 from troth.service.schema import campaigns, reports, rounds
 from troth.service.settling import BOUNDS, UnboundedError, find_suspect, judge, pay_rounds
 from troth.service.store import Store, after, future_deadline, now
@@ -55,19 +54,11 @@ def close_round(
     beacon: str | None = None,
     anyway: bool = False,
 ) -> bool:
-    """Close a round, pay what has become payable, and return whether this call closed it.
+    """Close a round for the analyst, or without a user for the clock; pay, and return whether this call closed it.
 
-    Parameters
-    ----------
-    user
-        The analyst, or None for the clock.
-    final
-        Say that no day follows: the last one is then paid too, by its rule.
-    beacon
-        The value of the public beacon that the terms name, published after the round was closed: a closed round that
-        waits for it is paid with it. It is fixed once it was given.
-    anyway
-        Pay even if the model does not fit; also a round that was closed and not paid for that reason.
+    If no day follows, the ``final`` one is paid too, by its rule. The ``beacon`` that the terms name is published after
+    the round was closed, so a closed round that waits for it is paid with it; it is fixed once it was given. Payment
+    goes ahead ``anyway`` if the model does not fit, also of a round that was closed and not paid for that reason.
     """
     with store.write() as tx:
         if user is not None:
@@ -178,8 +169,7 @@ def _end(tx: Connection, campaign: str) -> None:
 
 def _used(tx: Connection, campaign: str, row: Row[Any]) -> bool:
     """Return whether a round's reports are in the ledger."""
-    day = read_day(row.day)
-    return any(entry["day"] == day for entry in ledgers.load_ledger(tx, campaign).of("report"))
+    return any(entry["day"] == row.day for entry in ledgers.load_ledger(tx, campaign).of("report"))
 
 
 def settle(store: Store, campaign: str) -> None:
@@ -248,7 +238,7 @@ def _compute(store: Store, due: _Due, attempts: int) -> _Outcome | None:
     options: dict[str, Any] = {"final": due.final, "beacon": beacon}
     try:
         heads.check_continues(store.keys, campaign, ledger)
-        check_receipts(store.keys, campaign, terms, due.confirmed)
+        check_receipts(store.keys, terms, due.confirmed)
         refuse_lonely(terms, due.received)
         options["secret"] = secret_of(store.keys, due.campaign)
         if attempts > MOST_ATTEMPTS:
@@ -312,7 +302,7 @@ def _record(store: Store, due: _Due, outcome: _Outcome) -> bool:
                 return False
             for row in due.rounds:
                 still_closed = (rounds.c.id == row.id) & (rounds.c.state == "closed")
-                values = _values(due, outcome, row, amounts.get(read_day(row.day), 0))
+                values = _values(due, outcome, row, amounts.get(row.day, 0))
                 tx.execute(update(rounds).where(still_closed).values(**values))
             last = not due.terms.daily or due.final or any(entry["last"] for entry in due.ledger.of("round"))
             if outcome.problem is None and last:
@@ -326,10 +316,9 @@ def _record(store: Store, due: _Due, outcome: _Outcome) -> bool:
 
 def _values(due: _Due, outcome: _Outcome, row: Row[Any], amount: int) -> dict[str, Any]:
     """Return what a round becomes: paid, as one without reports always is, or closed with the reason why it is not."""
-    day = read_day(row.day)
-    empty, paid = day not in {report.day for report in due.received}, day in outcome.paid_days
+    empty, paid = row.day not in {report.day for report in due.received}, row.day in outcome.paid_days
     values: dict[str, Any] = {"settled": now(), "problem": None if empty else outcome.problem, "attempts": 0}
-    values |= {"verdict": None if empty or outcome.verdict is None else json.dumps(outcome.verdict)}
+    values |= {"verdict": None if empty else outcome.verdict}
     values |= {"anyway": row.anyway and paid}
     if empty or (outcome.problem is None and paid):
         values |= {"state": "paid", "paid": now(), "amount": amount, "head": None if empty else due.ledger.head}

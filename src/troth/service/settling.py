@@ -31,15 +31,7 @@ SANDBOX = Sandbox(COMPUTING, patience=600.0)
 
 
 class UnboundedError(TrothError):
-    """Payments that take more memory or time than there is.
-
-    Attributes
-    ----------
-    why : str
-        What they take too much of.
-    suspect : Report or None
-        The report without which they would not, if there is exactly one.
-    """
+    """Payments that take more memory or time than there is, and the one report without which they would not."""
 
     def __init__(self, why: str, suspect: Report | None = None) -> None:
         self.why, self.suspect = why, suspect
@@ -56,13 +48,7 @@ class Paid(NamedTuple):
 
 
 def pay_rounds(campaign: Campaign, reports: Sequence[Report], ledger: Ledger, **options: Any) -> Paid:
-    """Do what `troth.campaigns.rounds.pay_rounds` does, in a child; tasks are settled together.
-
-    Raises
-    ------
-    UnboundedError
-        If the child exceeds its limits.
-    """
+    """Do what `troth.campaigns.rounds.pay_rounds` does, in a child with limits; tasks are settled together."""
     lines = list(ledger.lines)
     try:
         answer = SANDBOX.run(_pay, campaign.plain, list(reports), lines, options, bounds=BOUNDS)

@@ -31,15 +31,10 @@ PROBE_SECONDS = 3
 
 
 class Store:
-    """A database and its transactions.
+    """A database, by its PostgreSQL URL or the path of an SQLite file, and its transactions.
 
-    Parameters
-    ----------
-    url
-        A PostgreSQL URL, or the path of an SQLite file.
-    keys
-        What is kept outside the database; by default in the folder that TROTH_KEYS names, or else beside the file, or
-        for PostgreSQL in ``troth.keys``.
+    Its keys are by default in the folder that TROTH_KEYS names, or else beside the file, or for PostgreSQL in
+    ``troth.keys``.
     """
 
     def __init__(self, url: str, *, keys: Keys | None = None) -> None:

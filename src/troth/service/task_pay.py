@@ -47,12 +47,10 @@ def task_pay(tx: Connection, campaign: str, number: int, provider: str) -> respo
         paid_without_peers=Amount(alone, terms.decimals),
         meaning=terms.rule.task_meaning,
         sample=[
-            responses.TaskShare(
-                task=own.task,
-                answer=own.answer,
+            responses.TaskShare.of(
+                own,
                 share=round(own.share, 2),
                 earned=f"{float(price) * round(own.share, 2) / 10**terms.decimals:.{terms.decimals + 2}f}",
-                reason=own.reason,
             )
             for own in result.sample(provider, SAMPLE)
         ],

@@ -22,7 +22,7 @@ from troth.campaigns.private_files import sync_folder
 from troth.service import campaigns, lanes, rounds
 from troth.service.accounts import User
 from troth.service.errors import ConflictError, TooManyError
-from troth.service.schema import new_id, queued, reports, uploads
+from troth.service.schema import members, new_id, queued, reports, uploads
 from troth.service.schema import rounds as round_table
 from troth.service.store import Store, after, now, queue
 from troth.service.uploads import Limits, Upload, UploadError, digest_of, printable_name, read_upload
@@ -31,9 +31,13 @@ MOST_WAITING, MOST_ATTEMPTS = 8, 3
 HOURLY_SECONDS, HOURLY_BYTES, CAMPAIGNS = 600, 16 << 30, 10
 """What reading an account's uploads may take in an hour, and how many times as much those of a campaign."""
 _TO_READ = (queued.c.state == "waiting") | (queued.c.state == "reading")
+_QUEUED = (
+    select(queued, members.c.name.label("provider"), round_table.c.campaign, round_table.c.number, round_table.c.day)
+    .join(members, members.c.id == queued.c.member)
+    .join(round_table, round_table.c.id == queued.c.round)
+)
 _UNREAD = (
-    select(queued)
-    .where(queued.c.member == bindparam("of_member"), queued.c.round == bindparam("to_round"))
+    _QUEUED.where(queued.c.member == bindparam("of_member"), queued.c.round == bindparam("to_round"))
     .where(_TO_READ)
     .order_by(queued.c.received.desc())
 )
@@ -105,12 +109,7 @@ def claim(store: Store, *, places: int = lanes.SIZES["parsing"]) -> Row[Any] | N
         tx.execute(update(queued).where(often).values(problem=problem, **refused))
         tx.execute(update(queued).where(lost).values(problem="it could not be read in time; send it again", **refused))
         tx.execute(update(queued).where(stale).values(state="waiting"))
-        rows = tx.execute(
-            select(queued, round_table.c.campaign, round_table.c.number, round_table.c.day)
-            .join(round_table, round_table.c.id == queued.c.round)
-            .where(_TO_READ)
-            .order_by(queued.c.received)
-        ).all()
+        rows = tx.execute(_QUEUED.where(_TO_READ).order_by(queued.c.received)).all()
         reading = [row for row in rows if row.state == "reading"]
         accounts, busy = {row.account for row in reading}, Counter(row.campaign for row in reading)
         waiting = [
@@ -146,9 +145,8 @@ def _read(store: Store, limits: Limits, row: Row[Any]) -> None:
     outcome: Upload | UploadError
     with store.read() as tx:
         terms = campaigns.terms_of(campaigns.find_campaign(tx, row.campaign))
-        member = campaigns.find_member(tx, row.campaign, row.member)
     try:
-        outcome = read_upload(terms, path, row.name, member.name, rounds.read_day(row.day), limits)
+        outcome = read_upload(terms, path, row.name, row.provider, row.day, limits)
     except FileNotFoundError:
         outcome = UploadError(422, f"{row.name}: its bytes are lost; send it again")
     except UploadError as error:
@@ -172,7 +170,7 @@ def _read(store: Store, limits: Limits, row: Row[Any]) -> None:
 
 def find(tx: Connection, identifier: str) -> Row[Any] | None:
     """Return an upload that waits or has waited."""
-    return tx.execute(select(queued).where(queued.c.id == identifier)).first()
+    return tx.execute(_QUEUED.where(queued.c.id == identifier)).first()
 
 
 def unread(tx: Connection, member: str, round_id: str) -> Sequence[Row[Any]]:

@@ -61,13 +61,10 @@ class UntriedError(TrothError):
 
 
 class UploadError(DataError):
-    """An upload that is refused.
+    """An upload that is refused, with the status of the HTTP response.
 
-    Attributes
-    ----------
-    status
-        Of the HTTP response: 413 if it is too large, 415 if its format is unknown, 422 if something is wrong with its
-        content, 503 if too many others are being read.
+    413 if it is too large, 415 if its format is unknown, 422 if something is wrong with its content, 503 if too many
+    others are being read.
     """
 
     def __init__(self, status: int, message: str) -> None:
@@ -77,74 +74,37 @@ class UploadError(DataError):
 
 @dataclass(frozen=True)
 class Limits:
-    """How large an upload may be, and what reading it may take.
+    """How large an upload may be, and what reading it may take."""
 
-    Attributes
-    ----------
-    bytes
-        Of the file.
-    cells
-        Rows times columns that are read.
-    expanded
-        Of text, once it is decompressed.
-    seconds
-        Of processor time; the clock allows half as much again, and a second.
-    memory
-        Bytes that reading may take besides the program itself.
-    """
-
-    bytes: int = 64 << 20
-    cells: int = 50_000_000
-    expanded: int = 512 << 20
-    seconds: float = 20.0
-    memory: int = 2 << 30
+    bytes: int = 64 << 20  # of the file
+    cells: int = 50_000_000  # rows times columns that are read
+    expanded: int = 512 << 20  # bytes of text, once it is decompressed
+    seconds: float = 20.0  # of processor time; the clock allows half as much again, and a second
+    memory: int = 2 << 30  # bytes besides those of the program itself
 
 
 @dataclass(frozen=True)
 class Upload:
-    """A file that was read.
+    """A file that was read."""
 
-    Attributes
-    ----------
-    report
-        What it reports. Its digest is that of the rows, also where the file holds statistics of them.
-    sha256
-        Digest of the file, 64 hexadecimal digits.
-    preview
-        The names of the columns that are read and the first rows, as short text.
-    columns
-        What is in the columns of the model; none for statistics.
-    expanded
-        How many bytes were decoded.
-    """
-
-    report: Report
-    sha256: str
-    preview: _Rows
-    columns: tuple[ColumnSummary, ...]
-    expanded: int = 0
+    report: Report  # its digest is that of the rows, also where the file holds statistics of them
+    sha256: str  # of the file, in hexadecimal
+    preview: _Rows  # the names of the columns that are read and the first rows, as short text
+    columns: tuple[ColumnSummary, ...]  # what is in the columns of the model; none for statistics
+    expanded: int = 0  # how many bytes were decoded
 
 
 def read_upload(
     campaign: Campaign, path: Path, name: str, provider: str, day: Day, limits: Limits = Limits(), *, trial: bool = True
 ) -> Upload:
-    """Read a file that a provider sent, and refuse what cannot be data of the campaign.
+    """Read a file that a provider sent, and refuse what cannot be data of the campaign; its name says the format.
 
-    Parameters
-    ----------
-    path
-        Where the upload is stored.
-    name
-        The name that the provider gave it, which says its format.
-    day
-        The day that is reported on, in a daily campaign.
-    trial
-        Try out how long payments take with a report that is larger than all before it.
+    A ``trial`` shows how long payments take with a report that is larger than all before it.
 
     Raises
     ------
     UploadError
-        With a status and a message for the provider.
+        With a message for the provider.
     UntriedError
         If a trial is needed, and not wanted.
     """

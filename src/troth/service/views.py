@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 from sqlalchemy import Connection, Row, text
@@ -47,25 +46,19 @@ def health_view(store: Store) -> responses.Health:
 
 def token_view(token: Row[Any]) -> responses.Token:
     """Return a token without its secret."""
-    shown = _attributes(token, "id", "label", "created", "expires", "used", "revoked")
-    return responses.Token(**shown, scopes=token.scopes.split())
-
-
-def _attributes(row: Any, *names: str) -> dict[str, Any]:
-    """Return what is shown as it is stored."""
-    return {name: getattr(row, name) for name in names}
+    return responses.Token.of(token, scopes=token.scopes.split())
 
 
 def provider_view(tx: Connection, user: User, campaign: str, member: str) -> responses.Provider:
     """Return a provider of a campaign, for its analyst."""
     campaigns.owned(tx, user, campaign)
-    return responses.Provider.model_validate(campaigns.find_member(tx, campaign, member))
+    return responses.Provider.of(campaigns.find_member(tx, campaign, member))
 
 
 def list_providers(tx: Connection, user: User, campaign: str) -> list[responses.Provider]:
     """Return a campaign's providers, for its analyst."""
     campaigns.owned(tx, user, campaign)
-    return [responses.Provider.model_validate(member) for member in campaigns.list_members(tx, campaign)]
+    return [responses.Provider.of(member) for member in campaigns.list_members(tx, campaign)]
 
 
 def list_campaigns(tx: Connection, user: User) -> list[responses.Campaign]:
@@ -88,9 +81,9 @@ def own_campaign(tx: Connection, user: User, campaign: str) -> responses.OwnCamp
     terms = campaigns.terms_of(row)
     round_rows = rounds.list_rounds(tx, campaign)
     members = campaigns.list_members(tx, campaign)
-    return responses.OwnCampaign(
+    return responses.OwnCampaign.of(
+        row,
         **dict(promise(terms)),
-        **_attributes(row, "id", "state", "created", "publish_at_once", "share_ledger"),
         terms=json.loads(row.plain),
         providers=sum(member.revoked is None for member in members),
         joined=sum(member.account is not None and member.revoked is None for member in members),
@@ -104,9 +97,9 @@ def campaign_for(tx: Connection, row: Row[Any], member: Row[Any]) -> responses.J
     terms, state = campaigns.terms_of(row), row.state
     if state == "ended" and any(each.published is None for each in rounds.list_rounds(tx, row.id)):
         state = "running"
-    return responses.JoinedCampaign(
+    return responses.JoinedCampaign.of(
+        row,
         **dict(promise(terms)),
-        **_attributes(row, "id", "created", "share_ledger"),
         state=state,
         terms=campaigns.terms_for(terms, member.name),
         provider=member.name,
@@ -116,8 +109,8 @@ def campaign_for(tx: Connection, row: Row[Any], member: Row[Any]) -> responses.J
 
 def promise(terms: Campaign) -> responses.Promise:
     """Return what is announced to everybody."""
-    return responses.Promise(
-        **_attributes(terms, "name", "about", "currency", "daily", "days", "commitment", "task", "most_tasks"),
+    return responses.Promise.of(
+        terms,
         budget=Amount(terms.budget, terms.decimals),
         budget_per="day" if terms.per_day else "campaign",
         rule=terms.rule.name,
@@ -159,11 +152,11 @@ def own_rounds(tx: Connection, terms: Campaign, rows: Sequence[Row[Any]]) -> lis
     counts = rounds.count_reports(tx, rows[0].campaign) if rows else {}
     shown = []
     for row in rows:
-        verdict = None if row.verdict is None else responses.Verdict(**json.loads(row.verdict))
+        verdict = None if row.verdict is None else responses.Verdict(**row.verdict)
         beforehand = unchecked_before(terms) if row.state != "paid" else None
-        fields = responses.OwnRound(
-            **_times(row),
-            **_attributes(row, "final", "paid", "problem", "head"),
+        fields = responses.OwnRound.of(
+            row,
+            closed=_closed(row),
             state="published" if row.published is not None else _state(row),
             verdict=verdict,
             unchecked=(beforehand if verdict is None else verdict.unchecked) or None,
@@ -179,11 +172,7 @@ def dry_run_view(result: Result, verdict: dict[str, Any] | None) -> responses.Dr
     decimals = result.campaign.decimals
     return responses.DryRun(
         payments=[
-            responses.WouldBePaid(
-                day=paid.day,
-                **_attributes(payment, "provider", "rows", "share", "empty_share"),
-                payment=Amount(payment.payment, decimals),
-            )
+            responses.WouldBePaid.of(payment, day=paid.day, payment=Amount(payment.payment, decimals))
             for paid in result.rounds
             for payment in paid.payments
         ],
@@ -201,13 +190,12 @@ def joined_rounds(tx: Connection, member: Row[Any], rows: Iterable[Row[Any]]) ->
 def joined_round(row: Row[Any], submission: str | None) -> responses.JoinedRound:
     """Return a round as a provider sees it, with what it has confirmed: nothing changes before it is published."""
     state: Any = "published" if row.published is not None else "open" if _state(row) == "open" else "closed"
-    return responses.JoinedRound(**_times(row), state=state, submission=submission)
+    return responses.JoinedRound.of(row, closed=_closed(row), state=state, submission=submission)
 
 
-def _times(row: Row[Any]) -> dict[str, Any]:
-    closed = row.closed or (row.deadline if _state(row) == "closed" else None)
-    times = _attributes(row, "number", "opened", "deadline", "published")
-    return {**times, "day": rounds.read_day(row.day), "closed": closed}
+def _closed(row: Row[Any]) -> Any:
+    """Return when a round was closed, or is as good as closed."""
+    return row.closed or (row.deadline if _state(row) == "closed" else None)
 
 
 def _state(row: Row[Any]) -> Any:
@@ -237,10 +225,9 @@ def submissions_of(
     tx: Connection, terms: Campaign, member: Row[Any], round_row: Row[Any]
 ) -> list[responses.Submission]:
     """Return a member's submissions to a round, the latest first."""
-    keys = keys_of(tx)
-    waiting = [_unread(terms, member, round_row, each) for each in upload_queue.unread(tx, member.id, round_row.id)]
+    waiting = [_unread(terms, each) for each in upload_queue.unread(tx, member.id, round_row.id)]
     uploads = rounds.my_uploads(tx, member.id, round_row.id)
-    return [*waiting, *(_submission(keys, terms, member, round_row, upload) for upload in uploads)]
+    return [*waiting, *(_submission(keys_of(tx), terms, upload) for upload in uploads)]
 
 
 def submission_view(tx: Connection, user: User, campaign: str, number: int, submission: str) -> responses.Submission:
@@ -255,41 +242,27 @@ def submission_of(
     """Return one of a member's submissions to a round."""
     waiting = upload_queue.find(tx, submission)
     if waiting is not None and waiting.state != "read" and (waiting.member, waiting.round) == (member.id, round_row.id):
-        return _unread(terms, member, round_row, waiting)
-    upload = rounds.my_upload(tx, member.id, round_row.id, submission)
-    return _submission(keys_of(tx), terms, member, round_row, upload)
+        return _unread(terms, waiting)
+    return _submission(keys_of(tx), terms, rounds.my_upload(tx, member.id, round_row.id, submission))
 
 
-def _unread(terms: Campaign, member: Row[Any], row: Row[Any], waiting: Row[Any]) -> responses.Submission:
+def _unread(terms: Campaign, waiting: Row[Any]) -> responses.Submission:
     """Return a submission that was received, and is not read yet or was refused."""
+    state = "refused" if waiting.state == "refused" else "waiting"
     unknown: dict[str, Any] = dict.fromkeys(("data_digest", "rows", "summary", "tasks", "confirmed", "receipt"))
-    return responses.Submission(
-        **_sent(terms, member, row, waiting),
-        **_attributes(waiting, "received", "problem"),
-        **unknown,
-        state="refused" if waiting.state == "refused" else "waiting",
-        preview=[],
-        columns=[],
-    )
+    return _sent(terms, waiting, state=state, **unknown, preview=[], columns=[])
 
 
-def _sent(terms: Campaign, member: Row[Any], row: Row[Any], file: Row[Any]) -> dict[str, Any]:
-    """Return what is known of a file as soon as it has arrived."""
-    about = {"campaign": row.campaign, "round": row.number, "day": rounds.read_day(row.day), "provider": member.name}
-    return _attributes(file, "id", "sha256", "nonce") | about | {"file": file.name, "commitment": terms.commitment}
+def _sent(terms: Campaign, file: Row[Any], **given: Any) -> responses.Submission:
+    """Return a file that has arrived, with what is known of it besides."""
+    return responses.Submission.of(file, round=file.number, file=file.name, commitment=terms.commitment, **given)
 
 
-def _submission(keys: Keys, terms: Campaign, member: Row[Any], row: Row[Any], upload: Row[Any]) -> responses.Submission:
-    fields = SimpleNamespace(**upload._mapping, provider=member.name, number=row.number, day=row.day)
-    receipt = signed_receipt(keys, row.campaign, terms.commitment, fields)
-    return responses.Submission(
-        **_sent(terms, member, row, upload),
-        **_attributes(upload, "data_digest", "rows", "tasks", "confirmed"),
-        summary=json.loads(upload.summary),
-        received=upload.created,
-        receipt=None if receipt is None else responses.Receipt(**receipt),
-        **json.loads(upload.shown),
-    )
+def _submission(keys: Keys, terms: Campaign, upload: Row[Any]) -> responses.Submission:
+    receipt = signed_receipt(keys, terms.commitment, upload)
+    signed = None if receipt is None else responses.Receipt(**receipt)
+    known = {"state": "read", "problem": None, "received": upload.created, "receipt": signed}
+    return _sent(terms, upload, **known, **upload.shown)
 
 
 def payments_view(tx: Connection, user: User, campaign: str, number: int) -> responses.Payments:
@@ -298,7 +271,7 @@ def payments_view(tx: Connection, user: User, campaign: str, number: int) -> res
     round_row = rounds.find_round(tx, campaign, number)
     if round_row.state != "paid" or (member is not None and round_row.published is None):
         raise ConflictError("the round is not paid yet" if member is None else "the round is not published yet")
-    result, day = ledgers.load_result(tx, campaign), rounds.read_day(round_row.day)
+    result, day = ledgers.load_result(tx, campaign), round_row.day
     return responses.Payments(
         campaign=campaign,
         round=number,
@@ -315,7 +288,7 @@ def own_payments(
     tx: Connection, row: Row[Any], member: Row[Any], round_rows: Iterable[Row[Any]]
 ) -> dict[int, responses.Payment]:
     """Return what a member was paid in rounds that are published, by their numbers."""
-    numbers = {rounds.read_day(each.day): each.number for each in round_rows if each.published is not None}
+    numbers = {each.day: each.number for each in round_rows if each.published is not None}
     if not numbers:
         return {}
     payments = _payments(tx, row, member, ledgers.load_result(tx, row.id), numbers)
@@ -381,7 +354,7 @@ def _line_of(tx: Connection, campaign: str, ledger: Ledger, day: Any) -> respons
 
 def _published_lines(tx: Connection, campaign: str, ledger: Ledger) -> int:
     """Return how many lines of a ledger its providers may know: up to the first round that is not published."""
-    published = {rounds.read_day(row.day) for row in rounds.list_rounds(tx, campaign) if row.published is not None}
+    published = {row.day for row in rounds.list_rounds(tx, campaign) if row.published is not None}
     lines = 0
     for number, entry in enumerate(ledger.entries, 1):
         if entry["entry"] == "close":
@@ -452,7 +425,7 @@ def verified(store: Store, user: User, campaign: str) -> responses.Verified:
             row = campaigns.owned(tx, user, campaign)
             confirmed = rounds.confirmed_rows(tx, campaign, [each.id for each in rows if each.head is not None])
         heads.check_continues(store.keys, campaign, ledger)
-        check_receipts(store.keys, campaign, campaigns.terms_of(row), confirmed)
+        check_receipts(store.keys, campaigns.terms_of(row), confirmed)
         noted = [each.head for each in rows if each.head is not None]
         result = verify(ledger, head=noted[-1] if noted else None, file=file)
         _check_recorded(result, confirmed)
@@ -474,6 +447,6 @@ def _check_recorded(result: Result, confirmed: list[Row[Any]]) -> None:
     """Refuse a ledger whose reports are not those that were confirmed."""
     recorded = {report.key: report_leaf(report) for report in result.reports}
     for row in confirmed:
-        report = rounds.report_of(row.provider, row.day, row)
+        report = rounds.report_of(row)
         if recorded.get(report.key) != report_leaf(report):
             raise LedgerError(f"{report}: the ledger has a different report from the one that was confirmed")

@@ -88,20 +88,15 @@ class ResponseGuard:
                 "status": status or 500,
                 "milliseconds": round((time.perf_counter() - began) * 1000, 1),
             }
-            logger.info(json.dumps(line))
+            logger.info(line)
 
 
 class JsonLines(logging.Formatter):
     """One JSON object a line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write a record; text that is not a JSON object becomes its message."""
-        text = record.getMessage()
-        try:
-            event = json.loads(text)
-        except ValueError:
-            event = None
-        event = event if isinstance(event, dict) else {"event": "message", "message": text}
+        """Write a record: the fields of an event, or a text as its message."""
+        event = record.msg if isinstance(record.msg, dict) else {"event": "message", "message": record.getMessage()}
         at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         line = {"time": f"{at}.{int(record.msecs):03d}Z", "level": record.levelname.lower(), **event}
         if record.exc_info and record.exc_info[0] is not None:
@@ -161,7 +156,7 @@ def answer_errors(app: FastAPI) -> None:
     @app.exception_handler(TimeoutError)
     @app.exception_handler(OperationalError)
     def busy(request: Request, error: Exception) -> Response:
-        logger.error(json.dumps({"event": "database", "error": type(error).__name__}))
+        logger.error({"event": "database", "error": type(error).__name__})
         return response(request, 503, "the database does not respond; try again in a moment")
 
     @app.exception_handler(Exception)

@@ -40,24 +40,12 @@ _KILL_WITH_PARENT = 1  # of prctl
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a task may use.
+    """What a task may use."""
 
-    Attributes
-    ----------
-    memory
-        Bytes of address space beyond those that the loaded modules take.
-    seconds
-        Processor time, in whole seconds rounded up; the clock allows half as much again, and a second.
-    answer
-        Bytes that come back.
-    files
-        Files and folders that it may read, besides the installed modules.
-    """
-
-    memory: int
-    seconds: float
-    answer: int = 1 << 20
-    files: tuple[str, ...] = ()
+    memory: int  # bytes of address space beyond those that the loaded modules take
+    seconds: float  # of processor time, rounded up; the clock allows half as much again, and a second
+    answer: int = 1 << 20  # bytes that come back
+    files: tuple[str, ...] = ()  # and folders that it may read, besides the installed modules
 
 
 def serve(descriptor: int, modules: Sequence[str]) -> None:

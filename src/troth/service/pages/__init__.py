@@ -27,27 +27,19 @@ from troth.service.requests import PARAMETERS
 class Page(NamedTuple):
     """A page, or what one of its forms does.
 
-    Attributes
-    ----------
-    function
-        What answers, given the visit and what the address says; or an endpoint of the API, for a file. A parameter
-        with a default is read from the query; those after a star are for other functions.
-    slow
-        The kind of work, where it takes longer than a look at the database or a change to it.
-    again
-        The page that has the form. It is shown again, with the reason, if what the form asks for is refused; whoever
-        may not see it gets the same refusal from that page.
-    welcome
-        Checked before any of a form with a file is read.
+    The function is given the visit and what the address says; or it is an endpoint of the API, for a file. A parameter
+    with a default is read from the query; those after a star are for other functions. If what a form asks for is
+    refused, the page that has it is shown ``again``, with the reason; whoever may not see that page gets the same
+    refusal from it.
     """
 
     method: str
     path: str
     access: Access
     function: Callable[..., Any]
-    slow: Lane | None = None
+    slow: Lane | None = None  # where it takes longer than a look at the database or a change to it
     again: Callable[..., Response] | None = None
-    welcome: Callable[..., Any] | None = None
+    welcome: Callable[..., Any] | None = None  # checked before any of a form with a file is read
 
     @property
     def route(self) -> str:

@@ -192,3 +192,15 @@ def test_a_prior_that_was_read_off_the_paid_ratings_is_said_to_be(table: Path, t
     known.write_text(text.replace("../table.csv", "table.csv"))
     assert "✓ likelihoods from other tasks (proved)" in run("certify", known)
     assert not troth.Campaign.load(known).guessed
+
+
+def test_a_model_learnt_from_past_tasks_is_paid_with_a_new_commitment(table: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "c"
+    run("init", folder, "--data", table, "--provider", "worker", "--task", "item", "--column", "rating")
+    past = tmp_path / "past.csv"
+    past.write_text(table.read_text().replace("\ni", "\nlast year i"))
+    run("commit", folder / "campaign.toml")
+    run("fit", folder / "campaign.toml", past, "-o", tmp_path / "learnt.toml")
+    before, learnt = (troth.Campaign.load(path) for path in (folder / "campaign.toml", tmp_path / "learnt.toml"))
+    assert before.draws
+    assert learnt.commitment not in (None, before.commitment)

@@ -161,12 +161,11 @@ def _fit_tasks(
     terms: Campaign, history: Path, gold: Path | None, family: str | None, target: Path, as_json: bool
 ) -> None:
     """Learn the model from past tasks."""
-    from troth.campaigns.ledger import write_whole
     from troth.campaigns.past import fit_tasks, fitted_text
 
     learned = fit_tasks(terms, str(history), None if gold is None else str(gold), family)
     source = os.path.relpath(history, target.parent)
-    write_whole(target, fitted_text(terms, learned.fitted, learned.reports, source).encode())
+    _write_campaign(terms, target, fitted_text(terms, learned.fitted, learned.reports, source))
     plain: dict[str, Any] = {"campaign": str(target), "tasks": len(learned.reports.tasks)}
     plain |= {"workers": len(learned.reports.providers), "gold": learned.gold, "notes": list(learned.notes)}
     advice = f"wrote {target}: pay other tasks under it with troth pay {target}"

@@ -12,25 +12,21 @@ leading axes. Shapes are always ``(..., provider, statistic)``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from troth.core.declarations import declared
-from troth.core.effective_candidates import EffectiveCandidates  # noqa: TC001
+from troth.core.effective_candidates import EffectiveCandidates
 from troth.core.errors import DataError, IncompatibleModelsError, MissingCapabilityError, ParameterError
-from troth.core.reductions import Reduction  # noqa: TC001
-from troth.core.support import Array as Array  # noqa: TC001
-from troth.core.support import Bounds as Bounds  # noqa: TC001
+from troth.core.reductions import Reduction
+from troth.core.support import Array as Array
+from troth.core.support import Bounds as Bounds
 from troth.core.support import Indexes as Indexes
-from troth.core.support import Mask as Mask  # noqa: TC001
-from troth.core.support import Support  # noqa: TC001
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
+from troth.core.support import Mask as Mask
+from troth.core.support import Support
 
 Generator: TypeAlias = np.random.Generator
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -25,9 +26,6 @@ from troth.core.contract import (
 )
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError, ReportError
 from troth.core.support import as_floats
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 _BLOCK = 1 << 16  # numbers summed at a time
 _BLOCK_OF_ROWS = 1 << 22  # rows drawn at a time

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from troth.core.contract import Array, HasReduction, Indexes, Mask
 from troth.core.errors import DataError
 from troth.core.limits import LARGEST_SUM, MOST_ROWS
-from troth.core.reductions import Counts, Moments
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from troth.core.contract import Array, HasReduction, Indexes, Mask
-    from troth.core.reductions import Reduction
+from troth.core.reductions import Counts, Moments, Reduction
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
+from troth.core.claims import Verdict
 from troth.core.contract import Model
-
-if TYPE_CHECKING:
-    from troth.core.claims import Verdict
 
 Peers: TypeAlias = Sequence[tuple[Any, int]]
 """The peers' models, and how many rows each has."""

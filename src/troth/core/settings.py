@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from troth.core.errors import ParameterError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class CampaignError(ParameterError):

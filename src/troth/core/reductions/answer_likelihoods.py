@@ -10,16 +10,14 @@ nothing if there are several.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from troth.core.support import Array, Support
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class Expanded(NamedTuple):

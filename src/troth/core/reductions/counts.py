@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from troth.core.errors import DataError
-from troth.core.reductions.reduction import SummaryWords
+from troth.core.reductions.reduction import Reduction, SummaryWords
 from troth.core.support import Array, Bounds, Support
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from troth.core.reductions.reduction import Reduction
 
 _SHOWN = 6  # labels whose shares are said in words
 _MOST_DRAWN_WITHOUT_REPLACEMENT = 1_000_000_000  # rows, which NumPy allows

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations_with_replacement
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from troth.core.errors import DataError
 from troth.core.formats import few_digits
-from troth.core.reductions.reduction import SummaryWords
-from troth.core.reductions.sorted_columns import sorted_blocks
+from troth.core.reductions.reduction import Reduction, SummaryWords
+from troth.core.reductions.sorted_columns import Block, sorted_blocks
 from troth.core.reductions.sums import SLACK, check_products, checked_rows, solved, within_limits
 from troth.core.support import Array, Bounds, Support
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from troth.core.reductions.reduction import Reduction
-    from troth.core.reductions.sorted_columns import Block
 
 _SHOWN = 6  # columns whose means are said in words
 

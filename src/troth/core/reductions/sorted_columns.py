@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from threading import local
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from troth.core.support import Array
+from troth.core.support import Array
 
 _LARGEST = 1 << 24  # numbers of a buffer that stays for the next batch
 _IN_CACHE = 1 << 18  # numbers of a block that stays in a processor's cache while it is worked on

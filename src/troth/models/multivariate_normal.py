@@ -77,16 +77,7 @@ class MultivariateNormal(ReferenceNoise, NormalVectors):
 
     Statistic: (n, Σ(x − mean), Σ(x − mean)(x − mean)ᵀ by rows); the evidence does not depend on the last part. In
     coordinates that make both covariances diagonal the model is d independent `Normal` models, and its log evidence and
-    log PMI are the sums of theirs.
-
-    Parameters
-    ----------
-    mean, covariance
-        Of the prior.
-    noise
-        Covariance matrix of one row.
-    reference
-        A multiple of ``noise`` in whose units rows are counted, if providers with different noise are combined.
+    log PMI are the sums of theirs. `troth.combine` sets ``reference``, a multiple of ``noise``, as for `Normal`.
 
     Examples
     --------
@@ -102,7 +93,7 @@ class MultivariateNormal(ReferenceNoise, NormalVectors):
         metadata=parameter("covariance of a row", positive_definite, [[9.0, 1.0], [1.0, 1.0]], known=True)
     )
     reference: Matrix | None = field(
-        default=None, metadata=parameter("noise of one row", positive_definite, hidden=True)
+        default=None, metadata=parameter("noise in whose units rows are counted", positive_definite, hidden=True)
     )
 
     description: ClassVar[str] = "several numbers, known noise"

@@ -9,6 +9,7 @@ campaign file, a form) reads it there::
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -386,6 +387,25 @@ def _declared_parameters(owner: Any) -> tuple[Parameter, ...]:
 
 
 declared_parameters: Callable[[type], tuple[Parameter, ...]] = cache(_declared_parameters)
+
+
+def documented(family: type) -> str:
+    """Return the docstring of a family with a section on its hyper-parameters, as they are declared.
+
+    Examples
+    --------
+    >>> from troth.models import Poisson
+    >>> "Pseudo-count of events." in documented(Poisson)
+    True
+    """
+    doc = inspect.cleandoc(family.__doc__ or "")
+    if "\nParameters\n---" in doc:
+        return doc
+    about, heading, examples = doc.partition("\n\nExamples\n")
+    meanings = [
+        f"{each.name}\n    {each.meaning[0].upper()}{each.meaning[1:]}." for each in declared_parameters(family)
+    ]
+    return "\n".join([about, "", "Parameters", "----------", *meanings]) + heading + examples
 
 
 def nested_tuple(array: Array) -> tuple[Any, ...]:

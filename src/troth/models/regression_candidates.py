@@ -209,15 +209,6 @@ class LinearCandidates(RegressionCandidates):
     Rows are reduced to (z, y)(z, y)ᵀ, of which all log-likelihoods are functions. Fresh ones are drawn from the Gram
     matrix of the features, exactly.
 
-    Parameters
-    ----------
-    coefficients
-        A row of d coefficients for each candidate.
-    noise
-        Standard deviation of an answer under each candidate, or one number for all.
-    prior
-        Probabilities of the candidates; all the same if they are not given.
-
     Examples
     --------
     >>> model = LinearCandidates([[0.0], [1.0]], noise=1.0)

@@ -38,12 +38,7 @@ class VaryingPoisson(CompleteEvidence, VaryingProviders):
     The summary (n, Σx) adds over rows. The statistic carries, beside it, functions of the spread, and of it and λ, by
     their values on a grid: log PMI is that of the continuous integral over λ and spread to 1e-6.
 
-    Parameters
-    ----------
-    mean, scale
-        Roughly where the mean count lies: mean ± scale.
-    differ
-        How far providers' rates may differ: ``"little"`` (by a tenth), ``"some"`` (by three tenths) or ``"any"``.
+    Providers' rates differ by a tenth if ``differ`` is ``"little"``, and by three tenths if it is ``"some"``.
 
     Examples
     --------

@@ -81,15 +81,8 @@ class VaryingLinearRegression(VaryingCoefficients):
     The summary (n, products of (z, r)), r = y − z·mean, adds over rows. The statistic is a normal log-likelihood of β
     for each τ, and s², without which it would not say what the features were.
 
-    Parameters
-    ----------
-    mean, precision
-        Prior mean of the d coefficients and their prior precision matrix: roughly where they lie.
-    noise
-        Roughly how far answers scatter; with more than a few rows a provider's own residuals count.
-    differ
-        How far providers' coefficients may differ: ``"little"`` (up to a tenth of the prior's standard deviation),
-        ``"some"`` (up to three tenths) or ``"any"``.
+    Providers' coefficients differ by up to a tenth of the prior's standard deviation if ``differ`` is ``"little"``, and
+    up to three tenths if it is ``"some"``.
 
     Examples
     --------

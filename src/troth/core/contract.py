@@ -131,6 +131,27 @@ class ComparedDesign(NamedTuple):
     values: Array
     rounding: Array
 
+    @classmethod
+    def of_products(cls, products: Array) -> Self:
+        """Compare products of features, ``(..., d, d)``.
+
+        Σzᵢzⱼ adds up numbers as large as √(Σzᵢ²·Σzⱼ²), in any order, however small it is itself.
+
+        Examples
+        --------
+        >>> ComparedDesign.of_products(np.array([[4.0, 0.0], [0.0, 9.0]])).rounding
+        array([4., 6., 6., 9.])
+        """
+        length = np.sqrt(np.maximum(np.diagonal(products, axis1=-2, axis2=-1), 0.0))
+        sizes = length[..., :, None] * length[..., None, :]
+        return cls(*(each.reshape(*each.shape[:-2], -1) for each in (products, sizes)))
+
+    @classmethod
+    def of_rows_alone(cls, statistics: Array) -> Self:
+        """Compare nothing beside the number of rows."""
+        nothing = np.zeros((*np.shape(statistics)[:-1], 0))
+        return cls(nothing, nothing)
+
 
 @runtime_checkable
 class ComparesDays(Model, Protocol):

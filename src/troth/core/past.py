@@ -136,28 +136,14 @@ class History:
 
 @dataclass(frozen=True, eq=False)
 class PastTasks:
-    """Who reported what on which past task; most workers are missing from most of them.
+    """Who reported what on which past task; most workers are missing from most of them."""
 
-    Attributes
-    ----------
-    task, worker
-        Which task and whose report, as numbers from 0, ``(report,)``.
-    summaries
-        What a report's rows add up to, ``(report, entry)``.
-    workers
-        Their names.
-    reduction
-        How rows became summaries.
-    classes
-        The true code of each task that is known, −1 for the others; None if no task's is.
-    """
-
-    task: Indexes
-    worker: Indexes
-    summaries: Array
-    workers: tuple[str, ...]
-    reduction: Reduction
-    classes: Indexes | None = None
+    task: Indexes  # of each report, as a number from 0
+    worker: Indexes  # whose report it is, as a number from 0
+    summaries: Array  # what its rows add up to, (report, entry)
+    workers: tuple[str, ...]  # their names
+    reduction: Reduction  # how rows became summaries
+    classes: Indexes | None = None  # the true code of each task that is known, −1 for the others; None if no task's is
 
     def as_days(self) -> History:
         """Take each task for a day on which one provider reports all that workers did.

@@ -26,14 +26,7 @@ class CampaignError(ParameterError):
 
 
 class Section:
-    """One table of a campaign file; what is not taken out of it is an unknown key.
-
-    Parameters
-    ----------
-    name
-        Such as ``"mechanism"``; empty for the file as a whole.
-    file
-        The name of the file, if there is one.
+    """One table of a campaign file, unnamed if it is the whole file; what is not taken out of it is an unknown key.
 
     Examples
     --------

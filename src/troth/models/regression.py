@@ -19,7 +19,6 @@ from troth.models.answered_rows import checked_rows, draw_features, planned_feat
 from troth.models.family import Matrix, ReducesRows, Vector, moments
 from troth.models.first_guess import Column, FirstGuess, answers_of, rough, rough_scale, standardised
 from troth.models.normal import zero_where_empty
-from troth.models.numerics.designs import compare_products
 from troth.models.numerics.possible import are_products
 from troth.models.numerics.second_difference import in_chunks, peak_of, residual
 from troth.models.parameters import parameter, positive_definite, vector
@@ -140,7 +139,7 @@ class Regression(ReducesRows):
 
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
         """Return the Gram matrix of the features."""
-        return compare_products(self._gram(np.asarray(statistics, dtype=np.float64)))
+        return ComparedDesign.of_products(self._gram(np.asarray(statistics, dtype=np.float64)))
 
     def plan(self, rows: Any, /) -> Array:
         """Return the design of a report with these features, ``(rows, d)``."""

@@ -19,7 +19,6 @@ from troth.models.candidate_states import FittedCandidates, draws_by_name, refus
 from troth.models.family import Example, Matrix, Vector
 from troth.models.features_at_hand import FeaturesAtHand
 from troth.models.linear_regression import LinearRegression
-from troth.models.numerics.designs import compare_products
 from troth.models.numerics.possible import are_products, none_above
 from troth.models.parameters import Numbers, matrix, parameter
 
@@ -285,7 +284,7 @@ class LinearCandidates(RegressionCandidates):
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
         """Return the Gram matrix of the features."""
         t, (S, d) = np.asarray(statistics, dtype=np.float64), self._points.shape
-        return compare_products(t[..., S + 1 :].reshape(*t.shape[:-1], d, d))
+        return ComparedDesign.of_products(t[..., S + 1 :].reshape(*t.shape[:-1], d, d))
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw log-likelihoods of fresh answers to the same features, exactly, from their Gram matrix alone."""

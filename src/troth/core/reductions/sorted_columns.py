@@ -17,19 +17,11 @@ _own = local()  # a buffer for each thread: a fresh one for every batch costs as
 
 
 class Block(NamedTuple):
-    """A few codes with all of their rows, or one code with some of its rows.
+    """A few codes with all of their rows, or one code with some of its rows."""
 
-    Attributes
-    ----------
-    codes, sizes
-        Codes that have rows, and how many they have here.
-    z
-        Numbers ``(column, row)``, the rows of the first code first, which the caller may overwrite.
-    """
-
-    codes: NDArray[np.intp]
-    sizes: NDArray[np.intp]
-    z: Array
+    codes: NDArray[np.intp]  # those that have rows
+    sizes: NDArray[np.intp]  # how many rows they have here
+    z: Array  # numbers (column, row), the rows of the first code first, which the caller may overwrite
 
     @property
     def parts(self) -> Iterator[slice]:

@@ -32,17 +32,9 @@ LEAST_DAYS = 5
 
 
 def fit_prior(family: type[Family], history: History, fixed: Mapping[str, Any]) -> FittedPrior:
-    """Fit the prior of a family that all providers share, by maximum marginal likelihood.
+    """Fit the prior of a family that all providers share, by maximum marginal likelihood, and keep parameters as given.
 
-    Parameters
-    ----------
-    fixed
-        Parameters to keep: those that no history determines must be given, and any other may be.
-
-    Raises
-    ------
-    DataError
-        If there are too few days, or every value is the same.
+    Raises `DataError` if there are too few days, or every value is the same.
     """
     check_fixed(family, fixed)
     return _MarginalLikelihood(family, history, fixed).maximise()

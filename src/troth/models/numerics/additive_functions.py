@@ -21,10 +21,7 @@ _POWERS = 8  # a cell is so short that the polynomial through 14 values has no h
 class LogScale:
     """A grid for functions of a in [lowest, highest], on the scale of ln(origin + a).
 
-    Attributes
-    ----------
-    nodes
-        Where functions are evaluated: some lie below the lowest and above the highest a, but above −origin.
+    Functions are evaluated at its ``nodes``: some lie below the lowest and above the highest a, but above −origin.
     """
 
     def __init__(self, lowest: float, highest: float, origin: float) -> None:

@@ -27,13 +27,7 @@ _CHUNK = 1 << 15
 
 
 class SpreadGrid:
-    """Spreads at which a log evidence is evaluated, and how its integral follows from the values.
-
-    Attributes
-    ----------
-    nodes
-        0, and spreads from below the smallest to above the largest that is possible.
-    """
+    """Spreads at which a log evidence is evaluated, and how its integral follows from the values."""
 
     def __init__(self, smallest: float, largest: float) -> None:
         self._low, self._high = 2 * log(smallest), 2 * log(largest)
@@ -43,7 +37,7 @@ class SpreadGrid:
 
     @cached_property
     def nodes(self) -> Array:
-        """The spreads, 0 first."""
+        """The spreads: 0, and some from below the smallest to above the largest that is possible."""
         return np.concatenate([[0.0], np.exp(self._nodes / 2)])
 
     def draw(self, rng: Generator, evidence: Array, effects: Array) -> Array:

@@ -27,20 +27,14 @@ _ATTEMPTS = ((1.0, 1.0), (1.0, 0.25), (1.0, 0.0), (0.25, 0.0), (0.05, 0.0))
 
 @dataclass(frozen=True)
 class State:
-    """Parameters of a fit: prior of the types, providers' means and dispersions, and the population's.
+    """Parameters of a fit."""
 
-    Attributes
-    ----------
-    shrinkage
-        How many rows the population's means are worth to a provider.
-    """
-
-    log_prior: Array
-    means: Array
-    dispersion: Array
-    population: Array
-    centre: float
-    shrinkage: float
+    log_prior: Array  # of the types
+    means: Array  # by provider and type
+    dispersion: Array  # by provider
+    population: Array  # means by type
+    centre: float  # of the logarithms of dispersions
+    shrinkage: float  # how many rows the population's means are worth to a provider
 
     @property
     def types(self) -> int:

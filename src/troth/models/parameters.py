@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
@@ -86,14 +86,19 @@ class Number(Kind):
         return format(value, ".12g")
 
 
+@dataclass(frozen=True)
 class Positive(Number):
-    """A number above 0 that arithmetic can square and invert."""
+    """A number above 0 that arithmetic can square and invert, or ``zero`` if it may be that."""
+
+    zero: bool = False
 
     def checked(self, name: str, value: Any, owner: object) -> float:
         """Return a float within what neither overflows nor vanishes."""
         x = super().checked(name, value, owner)
+        if self.zero and x == 0:
+            return x
         if not x > 0:
-            raise ValueError(f"{name} must be above 0, not {x!r}")
+            raise ValueError(f"{name} must be {'0 or above' if self.zero else 'above 0'}, not {x!r}")
         if not 1 / LARGEST_PARAMETER <= x <= LARGEST_PARAMETER:
             raise ValueError(
                 f"{name} must lie between {1 / LARGEST_PARAMETER:g} and {LARGEST_PARAMETER:g}, where arithmetic "
@@ -114,17 +119,6 @@ class Whole(Number):
         if x != int(x) or x < self.least:
             raise ValueError(f"{name} must be a whole number of at least {self.least}, not {value!r}")
         return int(x)
-
-
-class NonNegative(Positive):
-    """Zero, or a positive number."""
-
-    def checked(self, name: str, value: Any, owner: object) -> float:
-        """Return a float."""
-        x = Number.checked(self, name, value, owner)
-        if x < 0:
-            raise ValueError(f"{name} must be 0 or above, not {x!r}")
-        return x if x == 0 else super().checked(name, x, owner)
 
 
 @dataclass(frozen=True)
@@ -294,7 +288,7 @@ class Flag(Word):
         return "true" if value else "false"
 
 
-number, positive, non_negative, flag = Number(), Positive(), NonNegative(), Flag()
+number, positive, non_negative, flag = Number(), Positive(), Positive(zero=True), Flag()
 vector, matrix, vector_or_matrix = Numbers((1,)), Numbers((2,)), Numbers((1, 2))
 pseudo_counts, probabilities = Numbers((1,), above_zero=True, fewest=2), Probabilities()
 positive_definite = PositiveDefinite()
@@ -372,8 +366,7 @@ def parameter(meaning: str, kind: Kind, example: Any = None, *, known: bool = Fa
     return {"parameter": Parameter(meaning, kind, example, known, hidden)}
 
 
-@cache
-def declared_parameters(owner: Any) -> tuple[Parameter, ...]:
+def _declared_parameters(owner: Any) -> tuple[Parameter, ...]:
     """Return the hyper-parameters that the fields of a dataclass declare, in their order."""
     return tuple(
         dataclasses.replace(
@@ -385,6 +378,9 @@ def declared_parameters(owner: Any) -> tuple[Parameter, ...]:
         for field in dataclasses.fields(owner)
         if field.init and "parameter" in field.metadata
     )
+
+
+declared_parameters: Callable[[type], tuple[Parameter, ...]] = cache(_declared_parameters)
 
 
 def documented(family: type) -> str:

@@ -303,10 +303,9 @@ class Regression(ReducesRows):
         """Draw (ZᵀZ, Zᵀr, rᵀr, n) given θ: Zᵀε ~ N(0, σ²ZᵀZ), and what is left of εᵀε is chi-square."""
         d = len(self.mean)
         leading = np.broadcast_shapes(theta.shape[:-1], design.shape[:-1])
-        gram = np.broadcast_to(design[..., :-1].reshape(*design.shape[:-1], d, d), (*leading, d, d))
-        rows = np.broadcast_to(design[..., -1], leading)
-        sigma2 = np.broadcast_to(variance, leading)
-        matrix = design[..., :-1].reshape(*design.shape[:-1], d, d)
+        matrix = self._gram(design)
+        gram = np.broadcast_to(matrix, (*leading, d, d))
+        rows, sigma2 = np.broadcast_to(design[..., -1], leading), np.broadcast_to(variance, leading)
         size = np.sqrt(np.diagonal(matrix, axis1=-2, axis2=-1))
         size = np.where(size > 0, size, 1.0)  # columns of all sizes keep their digits beside each other
         root, positive = _root_and_rank(matrix / size[..., None] / size[..., None, :])

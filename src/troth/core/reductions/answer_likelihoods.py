@@ -89,10 +89,7 @@ class Classes:
         """One for each class."""
         return self.count
 
-    @property
-    def labels(self) -> int | None:
-        """One for each class."""
-        return self.count
+    labels = predictors
 
     @property
     def support(self) -> Support:

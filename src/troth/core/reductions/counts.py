@@ -40,13 +40,10 @@ class Counts:
 
     @property
     def width(self) -> int:
-        """One number for each code."""
+        """One number, and one label, for each code."""
         return self.size
 
-    @property
-    def labels(self) -> int | None:
-        """One label for each code."""
-        return self.size
+    labels = width
 
     def rows(self, summary: Array, /) -> Array:
         """Count the rows: the sum of the counts."""

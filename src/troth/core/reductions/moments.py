@@ -226,14 +226,14 @@ class Moments:
         return self if self.linear else replace(self, linear=True, prediction=())
 
     def matrix(self, summary: Array) -> Array:
-        """Return Σzzᵀ with, if sums are at hand, the row and column of a leading constant 1."""
-        d = self.columns
-        gram = np.asarray(summary[self._before_squares :]).reshape(d, d)
+        """Return Σzzᵀ with, if sums are at hand, the row and column of a leading constant 1, ``(..., d, d)``."""
+        d, leading = self.columns, summary.shape[:-1]
+        gram = np.asarray(summary[..., self._before_squares :]).reshape(*leading, d, d)
         if not self.linear:
             return gram
-        total = np.empty((d + 1, d + 1))
-        total[0, 0], total[1:, 1:] = summary[0], gram
-        total[0, 1:] = total[1:, 0] = summary[1 : d + 1]
+        total = np.empty((*leading, d + 1, d + 1))
+        total[..., 0, :] = total[..., :, 0] = summary[..., : d + 1]
+        total[..., 1:, 1:] = gram
         return total
 
     def check(self, summary: Array, values: Bounds | None = None, constant: Collection[int] = (), /) -> None:

@@ -30,11 +30,6 @@ class LogScale:
         steps = np.arange(self.cells + _STENCIL - 1) - (_STENCIL // 2 - 1)
         self.nodes = np.exp(self._low + _SPACING * steps) - origin
 
-    @property
-    def size(self) -> int:
-        """How many values a function has."""
-        return len(self.nodes)
-
     def position(self, logarithm: Array) -> Array:
         """Where a with this ln(origin + a) lies on the scale, in cells."""
         return np.asarray((logarithm - self._low) / _SPACING)

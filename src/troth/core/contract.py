@@ -481,12 +481,7 @@ def combine(models: Sequence[Model]) -> list[Model]:
 
     Providers may differ in their likelihood (two labs with different tests, two sensors with different noise) as
     long as they share θ and its prior. Take each provider's statistics with its own model of the returned list,
-    and any of them for the evidence.
-
-    Raises
-    ------
-    IncompatibleModelsError
-        If the models do not share a prior, with the first difference.
+    and any of them for the evidence. Raises `IncompatibleModelsError` with the first difference between priors.
 
     Examples
     --------
@@ -535,10 +530,7 @@ def check_is_model(models: Any) -> None:
 def shared_evidence(models: Models) -> Model:
     """Return the model that computes the evidence for one model or for one model per provider.
 
-    Raises
-    ------
-    IncompatibleModelsError
-        If the models' statistics do not add: take the statistics with ``troth.combine(models)`` first.
+    Raises `IncompatibleModelsError` if their statistics do not add: take these with ``troth.combine(models)`` first.
     """
     check_is_model(models)
     if isinstance(models, Model):

@@ -162,12 +162,8 @@ def from_summaries(
 ) -> History:
     """Return the history of summaries ``(day, provider, entry)``; a report without rows counts as missing.
 
-    Parameters
-    ----------
-    reduction
-        How rows became summaries, such as `troth.core.reductions.Counts` or `troth.core.reductions.Moments`.
-    providers, days
-        Their names; numbers by default.
+    The reduction is how rows became summaries, such as `troth.core.reductions.Counts` or
+    `troth.core.reductions.Moments`. Providers and days are called by numbers if no names are given.
 
     Examples
     --------
@@ -191,11 +187,8 @@ def from_summaries(
 def from_rows(provider: Any, day: Any, values: Any, reduction: Reduction | None = None) -> History:
     """Add up rows: one provider, one day and one value, or several columns, per row.
 
-    Parameters
-    ----------
-    reduction
-        How rows become summaries. By default codes are counted if all values are whole numbers below 32, and otherwise
-        moments are taken around the mean, squares included.
+    Without a reduction codes are counted if all values are whole numbers below 32, and otherwise moments are taken
+    around the mean, squares included.
 
     Examples
     --------

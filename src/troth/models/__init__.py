@@ -49,11 +49,8 @@ def register(family: type[F]) -> type[F]:
     Campaign files, forms and commands then know it by the name of its class, and its docstring says what its
     hyper-parameters mean.
 
-    Raises
-    ------
-    ParameterError
-        If it is not a family, another one has its name, or it does not describe itself: what it is for, each
-        hyper-parameter, an example of it, and what numbers rows become.
+    Raises `ParameterError` if it is not a family, another one has its name, or it does not describe itself: what it is
+    for, each hyper-parameter, an example of it, and what numbers rows become.
     """
     check_entry(FAMILIES, family, Family)
     name, parameters = family.__name__, {each.name: each for each in declared_parameters(family)}

@@ -178,9 +178,8 @@ class ExpandedRegression(AnsweredRows, Regression):
                 break
         return self._replace(point=theta)
 
-    def draw_own_coefficients(self, rng: Generator, parameters: Array, /) -> Array:
+    def draw_own_coefficients(self, _: Generator, parameters: Array, /) -> Array:
         """Draw the coefficients of a provider: every provider has the same, unless the family says otherwise."""
-        del rng
         return parameters
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:

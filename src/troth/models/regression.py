@@ -50,9 +50,8 @@ class Regression(ReducesRows):
     rows_entry: ClassVar[int] = -1
 
     @classmethod
-    def standard_prior(cls, coefficients: int, given: Mapping[str, Any], /) -> dict[str, Any]:
+    def standard_prior(cls, coefficients: int, _: Mapping[str, Any], /) -> dict[str, Any]:
         """Return a prior for columns and target on public scales: coefficients of 0 ± 1, independent."""
-        del given
         return {"mean": [0.0] * coefficients, "precision": np.eye(coefficients).tolist()}
 
     @classmethod

@@ -102,9 +102,8 @@ class ReportedCandidates(FittedCandidates):
         """Count the rows behind each statistic."""
         return np.asarray(statistics, dtype=np.float64)[..., -1]
 
-    def compared_design(self, statistics: Array, /) -> ComparedDesign:
+    def compared_design(self, _: Array, /) -> ComparedDesign:
         """Refuse: providers compute log-likelihoods of features that nobody else sees."""
-        del statistics
         raise MissingCapabilityError(FEATURES_UNKNOWN)
 
     @cached_property

@@ -161,9 +161,8 @@ class CountAnswers:
             mean = np.exp(eta[0])
         return Expanded(y * eta[0] - mean, (y - mean,), (mean,))
 
-    def expand_columns(self, eta: Sequence[Any], y: Any, labels: Sequence[Any] | None, /) -> Expanded:
+    def expand_columns(self, eta: Sequence[Any], y: Any, _: Sequence[Any] | None, /) -> Expanded:
         """Return the same of columns."""
-        del labels
         mean, count = eta[0].exp(), y.cast("float64")
         return Expanded(count * eta[0] - mean, (count - mean,), (mean,))
 

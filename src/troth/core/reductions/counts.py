@@ -133,13 +133,7 @@ class Counts:
             missing, remaining = missing - drawn[:, code], later_codes
         return drawn.astype(np.float64)
 
-    def check(
-        self,
-        summary: Array,
-        values: Bounds | None = None,  # noqa: ARG002
-        constant: Collection[int] = (),  # noqa: ARG002
-        /,
-    ) -> None:
+    def check(self, summary: Array, values: Bounds | None = None, constant: Collection[int] = (), /) -> None:  # noqa: ARG002
         """Refuse counts that are negative or no whole numbers."""
         wrong = (summary < 0) | (summary != np.floor(summary))
         if wrong.any():

@@ -140,9 +140,8 @@ class Expansion(AddsAnswers):
         """The one point."""
         return (self.point,)
 
-    def in_words(self, summary: Array, labels: Sequence[str] | None = None, /) -> SummaryWords | None:
+    def in_words(self, summary: Array, _: Sequence[str] | None = None, /) -> SummaryWords | None:
         """Return how well the public point predicts the answers."""
-        del labels
         if summary[0] == 0 or self.answer.labels is None:
             return None
         return SummaryWords("labels' average probability at the public point", f"{np.exp(summary[1] / summary[0]):.0%}")

@@ -78,9 +78,8 @@ class Moments:
         """Return n."""
         return np.asarray(summary, dtype=np.float64)[..., 0]
 
-    def in_words(self, summary: Array, labels: Sequence[str] | None = None, /) -> SummaryWords | None:
+    def in_words(self, summary: Array, _: Sequence[str] | None = None, /) -> SummaryWords | None:
         """Return the mean of each column, or of the first few."""
-        del labels
         if not self.linear or summary[0] == 0:
             return None
         means = [centre + total / summary[0] for centre, total in zip(self.centre, summary[1:], strict=False)]

@@ -98,8 +98,8 @@ class VaryingPoisson(CompleteEvidence, VaryingProviders):
         PMI ≥ p(own, peers), which is at least its part without any spread. ∎
         """
         low, high = self._declared(values)
-        sizes = count_ladder(rows)[:: max(1, len(count_ladder(rows)) // 12)]
-        sizes = np.unique(np.append(sizes, rows))
+        ladder = count_ladder(rows)
+        sizes = np.unique(np.append(ladder[:: max(1, len(ladder) // 12)], rows))
         sums = np.concatenate(
             [np.stack([np.full(33, n), np.round(np.linspace(n * low, n * high, 33))], 1) for n in sizes]
         )

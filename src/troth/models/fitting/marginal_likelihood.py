@@ -11,7 +11,6 @@ noise of a normal, or the mean around which its values are taken). All providers
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -42,9 +41,8 @@ def fit_prior(family: type[Family], history: History, fixed: Mapping[str, Any]) 
 
 def check_fixed(family: type[Family], fixed: Mapping[str, Any]) -> None:
     """Refuse parameters that a family does not have, and those missing that no history determines."""
-    names = {field.name for field in dataclasses.fields(family) if field.init}
     for name in fixed:
-        if name not in names:
+        if name not in family._names():
             raise ParameterError(f"{family.__name__} has no parameter {name!r}")
     for each in family.parameters():
         if each.name in family.given_parameters and each.name not in fixed:

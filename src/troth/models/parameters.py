@@ -123,24 +123,12 @@ class Whole(Number):
 
 @dataclass(frozen=True)
 class Numbers(Kind):
-    """Finite numbers as a vector or a matrix, stored as nested tuples.
+    """Finite numbers as a vector or a matrix, stored as nested tuples."""
 
-    Attributes
-    ----------
-    axes
-        How many axes there may be: 1 for a vector, 2 for a matrix.
-    above_zero
-        Whether every entry must be above 0.
-    fewest
-        How many entries there must be at least.
-    beside
-        The vector of the same family that it is as long as, if any.
-    """
-
-    axes: tuple[int, ...] = (1,)
-    above_zero: bool = False
-    fewest: int = 1
-    beside: str = ""
+    axes: tuple[int, ...] = (1,)  #: how many axes there may be: 1 for a vector, 2 for a matrix
+    above_zero: bool = False  #: whether every entry must be above 0
+    fewest: int = 1  #: how many entries there must be at least
+    beside: str = ""  #: the vector of the same family that it is as long as, if any
 
     @property
     def hint(self) -> str:
@@ -298,30 +286,17 @@ positive_definite = PositiveDefinite()
 class Parameter:
     """A hyper-parameter as the constructor checks it and as a campaign file and a form ask for it.
 
-    Attributes
-    ----------
-    meaning
-        What it is, in words.
-    kind
-        What it may be.
-    example
-        Its value in the family's example.
-    known
-        Whether it belongs to the likelihood, which may differ between providers, and not to the prior.
-    hidden
-        Whether it is never asked for, because the library sets it.
-    name, required, default
-        As the field is declared.
+    Its ``meaning`` is what it is in words, and its ``kind`` what it may be.
     """
 
     meaning: str
     kind: Kind
-    example: Any = None
-    known: bool = False
-    hidden: bool = False
-    name: str = ""
-    required: bool = True
-    default: Any = None
+    example: Any = None  #: its value in the family's example
+    known: bool = False  #: whether it belongs to the likelihood, which may differ between providers, not to the prior
+    hidden: bool = False  #: whether it is never asked for, because the library sets it
+    name: str = ""  #: as the field is declared
+    required: bool = True  #: whether the field has no default
+    default: Any = None  #: that of the field
 
     @property
     def label(self) -> str:

@@ -78,15 +78,25 @@ class Column:
 class FirstGuess:
     """Hyper-parameters that a column suggests.
 
-    Families that explain a column by others also say the public scales and levels of those.
+    Attributes
+    ----------
+    labels
+        Of the codes 0, 1, …, if the column has texts.
+    from_data
+        Whether the prior was read off the data, where it should come from elsewhere.
+    meanings
+        What hyper-parameters mean here, in sentences, for those that do not say it themselves.
+    scales, levels
+        Public centre and scale of each column of numbers, and the public list of labels of each other column, for
+        families that explain a column by others.
     """
 
-    parameters: Mapping[str, Any] = field(default_factory=dict)  #: by name
-    labels: tuple[str, ...] | None = None  #: of the codes 0, 1, …, if the column has texts
-    from_data: bool = False  #: whether the prior was read off the data, where it should come from elsewhere
-    meanings: Mapping[str, str] = field(default_factory=dict)  #: of those that do not say it themselves, in sentences
-    scales: Mapping[str, tuple[float, float]] = field(default_factory=dict)  #: centre and scale of columns of numbers
-    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  #: labels of each other column
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    labels: tuple[str, ...] | None = None
+    from_data: bool = False
+    meanings: Mapping[str, str] = field(default_factory=dict)
+    scales: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @runtime_checkable

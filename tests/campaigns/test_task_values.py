@@ -199,7 +199,6 @@ def test_a_model_learnt_from_past_tasks_is_paid_with_a_new_commitment(table: Pat
     run("init", folder, "--data", table, "--provider", "worker", "--task", "item", "--column", "rating")
     past = tmp_path / "past.csv"
     past.write_text(table.read_text().replace("\ni", "\nlast year i"))
-    run("commit", folder / "campaign.toml")
     run("fit", folder / "campaign.toml", past, "-o", tmp_path / "learnt.toml")
     before, learnt = (troth.Campaign.load(path) for path in (folder / "campaign.toml", tmp_path / "learnt.toml"))
     assert before.draws

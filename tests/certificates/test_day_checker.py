@@ -14,7 +14,6 @@ from troth import divergences, models
 from troth.core.contract import ComparedDesign
 from troth.core.information import log_pmi
 from troth.mechanisms import RULES
-from troth.models.numerics.designs import compare_rows_alone
 from troth.models.varying_providers import RandomEffects
 
 DAYS: dict[str, troth.Rule] = {
@@ -51,7 +50,9 @@ def test_features_that_nobody_compares_go_red(rule: troth.Rule, monkeypatch: pyt
     """Planted: rows are compared alone, although there are features."""
     assert troth.certify(PAIRS, [ROWS] * 3, rule)["payable"].verdict == "refuted"
     for model in FEATURED.values():
-        monkeypatch.setattr(type(model), "compared_design", lambda _, statistics: compare_rows_alone(statistics))
+        monkeypatch.setattr(
+            type(model), "compared_design", lambda _, statistics: ComparedDesign.of_rows_alone(statistics)
+        )
     for name in (
         "regression",
         "regression, varying",

@@ -217,7 +217,10 @@ def test_the_message_names_the_law_and_an_example() -> None:
 @pytest.mark.parametrize(
     ("law", "change"),
     [
-        ("statistics are those of the summary", {"from_summary": lambda self, s: 2 * s}),
+        (
+            "statistics are those of the summary",
+            {"statistics": lambda self, x: 2 * models.Bernoulli.statistics(self, x)},
+        ),
         (
             "summaries add over concatenated rows",
             {"summary": lambda self, x: np.array([np.sum(x) ** 2, len(x)])},

@@ -27,6 +27,14 @@ from troth.core.reductions import Moments
 EYE = [[1.0, 0.0], [0.0, 1.0]]
 
 
+@pytest.mark.parametrize("family", models.FAMILIES.values())
+def test_help_says_what_every_hyperparameter_means(family: type[models.Family]) -> None:
+    about, _, section = (family.__doc__ or "").partition("\nParameters\n----------\n")
+    assert about
+    for each in family.parameters():
+        assert f"{each.name}\n    {each.meaning[0].upper()}{each.meaning[1:]}." in section
+
+
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_models_print_compare_and_serialise(name: str) -> None:
     model = EXAMPLES[name]

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 # glibc hands freed blocks of up to the largest size seen so far to the next array instead of to the system; without
 # this, every intermediate array of a chunk costs fresh page faults, about half of the time at ten thousand providers.

@@ -12,25 +12,21 @@ leading axes. Shapes are always ``(..., provider, statistic)``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from troth.core.declarations import declared
-from troth.core.effective_candidates import EffectiveCandidates  # noqa: TC001
+from troth.core.effective_candidates import EffectiveCandidates
 from troth.core.errors import DataError, IncompatibleModelsError, MissingCapabilityError, ParameterError
-from troth.core.reductions import Reduction  # noqa: TC001
-from troth.core.support import Array as Array  # noqa: TC001
-from troth.core.support import Bounds as Bounds  # noqa: TC001
+from troth.core.reductions import Reduction
+from troth.core.support import Array as Array
+from troth.core.support import Bounds as Bounds
 from troth.core.support import Indexes as Indexes
-from troth.core.support import Mask as Mask  # noqa: TC001
-from troth.core.support import Support  # noqa: TC001
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
+from troth.core.support import Mask as Mask
+from troth.core.support import Support
 
 Generator: TypeAlias = np.random.Generator
 
@@ -134,6 +130,27 @@ class ComparedDesign(NamedTuple):
 
     values: Array
     rounding: Array
+
+    @classmethod
+    def of_products(cls, products: Array) -> Self:
+        """Compare products of features, ``(..., d, d)``.
+
+        Σzᵢzⱼ adds up numbers as large as √(Σzᵢ²·Σzⱼ²), in any order, however small it is itself.
+
+        Examples
+        --------
+        >>> ComparedDesign.of_products(np.array([[4.0, 0.0], [0.0, 9.0]])).rounding
+        array([4., 6., 6., 9.])
+        """
+        length = np.sqrt(np.maximum(np.diagonal(products, axis1=-2, axis2=-1), 0.0))
+        sizes = length[..., :, None] * length[..., None, :]
+        return cls(*(each.reshape(*each.shape[:-2], -1) for each in (products, sizes)))
+
+    @classmethod
+    def of_rows_alone(cls, statistics: Array) -> Self:
+        """Compare nothing beside the number of rows."""
+        nothing = np.zeros((*np.shape(statistics)[:-1], 0))
+        return cls(nothing, nothing)
 
 
 @runtime_checkable
@@ -464,12 +481,7 @@ def combine(models: Sequence[Model]) -> list[Model]:
 
     Providers may differ in their likelihood (two labs with different tests, two sensors with different noise) as
     long as they share θ and its prior. Take each provider's statistics with its own model of the returned list,
-    and any of them for the evidence.
-
-    Raises
-    ------
-    IncompatibleModelsError
-        If the models do not share a prior, with the first difference.
+    and any of them for the evidence. Raises `IncompatibleModelsError` with the first difference between priors.
 
     Examples
     --------
@@ -518,10 +530,7 @@ def check_is_model(models: Any) -> None:
 def shared_evidence(models: Models) -> Model:
     """Return the model that computes the evidence for one model or for one model per provider.
 
-    Raises
-    ------
-    IncompatibleModelsError
-        If the models' statistics do not add: take the statistics with ``troth.combine(models)`` first.
+    Raises `IncompatibleModelsError` if their statistics do not add: take these with ``troth.combine(models)`` first.
     """
     check_is_model(models)
     if isinstance(models, Model):

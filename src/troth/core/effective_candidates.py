@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from troth.core.support import Array
+from troth.core.support import Array
 
 NEAR_ONE = 1.5
 """Fewer effective candidates than this leave next to nothing to learn."""

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isnan
-from typing import TYPE_CHECKING
 
 from troth.core.formats import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def first_line(error: BaseException) -> str:

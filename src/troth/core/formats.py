@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 from decimal import Decimal
 from html import escape
 from math import isfinite, isnan
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import Any
 
 
 def _signed(value: Any, spec: str, *, sign: bool = False) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -25,9 +26,6 @@ from troth.core.contract import (
 )
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError, ReportError
 from troth.core.support import as_floats
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 _BLOCK = 1 << 16  # numbers summed at a time
 _BLOCK_OF_ROWS = 1 << 22  # rows drawn at a time
@@ -141,12 +139,8 @@ def leave_one_out(statistics: Array, groups: Sequence[Any] | None = None) -> Arr
     permutes the result bit for bit, equal reports have equal peers, and a small provider keeps its digits beside
     a large one. A statistic of −∞ (a parameter that a report rules out) is carried without NaN. The cost is linear.
 
-    Parameters
-    ----------
-    statistics
-        Shape ``(..., provider, statistic)``.
-    groups
-        One label per provider; providers with the same label are related, and none of them is among another's peers.
+    Statistics are ``(..., provider, statistic)``. Providers with the same label in ``groups`` are related, and none of
+    them is among another's peers.
 
     Examples
     --------
@@ -178,12 +172,7 @@ def leave_one_out(statistics: Array, groups: Sequence[Any] | None = None) -> Arr
 def sum_subsets(statistics: Array, members: Mask) -> Array:
     """Sum the statistics of subsets of providers, exactly but for one last rounding: a function of the set alone.
 
-    Parameters
-    ----------
-    statistics
-        Shape ``(..., provider, statistic)``.
-    members
-        Who is in each subset, ``(..., subset, provider)``.
+    Statistics are ``(..., provider, statistic)``, and who is in each subset ``(..., subset, provider)``.
 
     Examples
     --------
@@ -209,12 +198,8 @@ def sum_subsets(statistics: Array, members: Mask) -> Array:
 def add_exactly(statistics: Array, add: Callable[[Array], Array]) -> Array:
     """Apply a function that adds statistics up, exactly but for one last rounding: whatever the order of addition.
 
-    Parameters
-    ----------
-    statistics
-        Shape ``(..., provider, statistic)``; −∞ is carried.
-    add
-        Forms sums over providers, and differences of such sums: no provider counts more than once.
+    It forms sums of ``(..., provider, statistic)`` over providers, and differences of such sums, in which no provider
+    counts more than once. −∞ is carried.
 
     Examples
     --------

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from troth.core.contract import Array, HasReduction, Indexes, Mask
 from troth.core.errors import DataError
 from troth.core.limits import LARGEST_SUM, MOST_ROWS
-from troth.core.reductions import Counts, Moments
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from troth.core.contract import Array, HasReduction, Indexes, Mask
-    from troth.core.reductions import Reduction
+from troth.core.reductions import Counts, Moments, Reduction
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,40 +124,21 @@ class History:
         """Return the history of some days and some providers, by their labels and in their order here."""
         rows = _places("day", self.days, days)
         columns = _places("provider", self.providers, providers)
-        return History(
-            tuple(self.days[i] for i in rows),
-            tuple(self.providers[i] for i in columns),
-            self.summaries[np.ix_(rows, columns)],
-            self.present[np.ix_(rows, columns)],
-            self.reduction,
-            self.tables,
-        )
+        kept, names = tuple(self.days[i] for i in rows), tuple(self.providers[i] for i in columns)
+        part = np.ix_(rows, columns)
+        return replace(self, days=kept, providers=names, summaries=self.summaries[part], present=self.present[part])
 
 
 @dataclass(frozen=True, eq=False)
 class PastTasks:
-    """Who reported what on which past task; most workers are missing from most of them.
+    """Who reported what on which past task; most workers are missing from most of them."""
 
-    Attributes
-    ----------
-    task, worker
-        Which task and whose report, as numbers from 0, ``(report,)``.
-    summaries
-        What a report's rows add up to, ``(report, entry)``.
-    workers
-        Their names.
-    reduction
-        How rows became summaries.
-    classes
-        The true code of each task that is known, −1 for the others; None if no task's is.
-    """
-
-    task: Indexes
-    worker: Indexes
-    summaries: Array
-    workers: tuple[str, ...]
-    reduction: Reduction
-    classes: Indexes | None = None
+    task: Indexes  # of each report, as a number from 0
+    worker: Indexes  # whose report it is, as a number from 0
+    summaries: Array  # what its rows add up to, (report, entry)
+    workers: tuple[str, ...]  # their names
+    reduction: Reduction  # how rows became summaries
+    classes: Indexes | None = None  # the true code of each task that is known, −1 for the others; None if no task's is
 
     def as_days(self) -> History:
         """Take each task for a day on which one provider reports all that workers did.
@@ -185,12 +162,8 @@ def from_summaries(
 ) -> History:
     """Return the history of summaries ``(day, provider, entry)``; a report without rows counts as missing.
 
-    Parameters
-    ----------
-    reduction
-        How rows became summaries, such as `troth.core.reductions.Counts` or `troth.core.reductions.Moments`.
-    providers, days
-        Their names; numbers by default.
+    The reduction is how rows became summaries, such as `troth.core.reductions.Counts` or
+    `troth.core.reductions.Moments`. Providers and days are called by numbers if no names are given.
 
     Examples
     --------
@@ -214,11 +187,8 @@ def from_summaries(
 def from_rows(provider: Any, day: Any, values: Any, reduction: Reduction | None = None) -> History:
     """Add up rows: one provider, one day and one value, or several columns, per row.
 
-    Parameters
-    ----------
-    reduction
-        How rows become summaries. By default codes are counted if all values are whole numbers below 32, and otherwise
-        moments are taken around the mean, squares included.
+    Without a reduction codes are counted if all values are whole numbers below 32, and otherwise moments are taken
+    around the mean, squares included.
 
     Examples
     --------

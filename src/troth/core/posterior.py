@@ -7,13 +7,16 @@ certificates need not know about this: they take the model whose prior is the po
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, cast, overload
+from typing import Any, cast, overload
 
 import numpy as np
 
 from troth.core.contract import (
+    Array,
     Combinable,
+    Generator,
     HasFiniteStates,
     HasLogPMI,
     HasPosterior,
@@ -24,11 +27,6 @@ from troth.core.contract import (
 from troth.core.declarations import DECLARED
 from troth.core.errors import DataError
 from troth.core.support import as_floats
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from troth.core.contract import Array, Generator
 
 # What a model says of data given θ, which no prior changes.
 _OF_THE_LIKELIHOOD = (

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 from troth.core.errors import ParameterError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 C = TypeVar("C")
 

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
+from troth.core.claims import Verdict
 from troth.core.contract import Model
-
-if TYPE_CHECKING:
-    from troth.core.claims import Verdict
 
 Peers: TypeAlias = Sequence[tuple[Any, int]]
 """The peers' models, and how many rows each has."""
@@ -32,18 +30,10 @@ class Sensitivity:
 
 
 class Price(NamedTuple):
-    """What a lie costs at least, in nats of log score.
+    """What a lie that moves the posterior by Δ costs at least, in nats of log score."""
 
-    Attributes
-    ----------
-    quadratic
-        A lie that moves the posterior by Δ loses at least this times ‖Δ‖².
-    linear
-        Over all admissible reports, a lie loses at least this times ‖Δ‖; None if they are too many to compare.
-    """
-
-    quadratic: float
-    linear: float | None
+    quadratic: float  # it loses at least this times ‖Δ‖²
+    linear: float | None  # and at least this times ‖Δ‖; None if admissible reports are too many to compare
 
 
 @runtime_checkable

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from troth.core.errors import ParameterError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class CampaignError(ParameterError):
@@ -28,14 +26,7 @@ class CampaignError(ParameterError):
 
 
 class Section:
-    """One table of a campaign file; what is not taken out of it is an unknown key.
-
-    Parameters
-    ----------
-    name
-        Such as ``"mechanism"``; empty for the file as a whole.
-    file
-        The name of the file, if there is one.
+    """One table of a campaign file, unnamed if it is the whole file; what is not taken out of it is an unknown key.
 
     Examples
     --------

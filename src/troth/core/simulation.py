@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
+from troth.core.contract import Array, Generator, Indexes
 from troth.core.declarations import declared
 from troth.core.information import log_pmi
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from troth.core.contract import Array, Generator, Indexes
 
 FALSE_ALARM = 1e-9
 """Largest probability that a simulated law fails a model that obeys it."""

@@ -23,7 +23,7 @@ from troth.models.latent_class import LatentClass
 from troth.models.linear_regression import LinearRegression, LinearRegressionUnknownNoise
 from troth.models.multivariate_normal import MultivariateNormal, MultivariateNormalUnknownCovariance
 from troth.models.normal import Normal, NormalUnknownVariance
-from troth.models.parameters import declared_parameters
+from troth.models.parameters import declared_parameters, documented
 from troth.models.poisson import Poisson
 from troth.models.provider_normal import ProviderNormal
 from troth.models.regression_candidates import LinearCandidates
@@ -46,13 +46,11 @@ FAMILIES: dict[str, type[Family]] = {}
 def register(family: type[F]) -> type[F]:
     """Add a family to `FAMILIES`, in whose order families are offered and guessed; also as a decorator.
 
-    Campaign files, forms and commands then know it by the name of its class.
+    Campaign files, forms and commands then know it by the name of its class, and its docstring says what its
+    hyper-parameters mean.
 
-    Raises
-    ------
-    ParameterError
-        If it is not a family, another one has its name, or it does not describe itself: what it is for, each
-        hyper-parameter, an example of it, and what numbers rows become.
+    Raises `ParameterError` if it is not a family, another one has its name, or it does not describe itself: what it is
+    for, each hyper-parameter, an example of it, and what numbers rows become.
     """
     check_entry(FAMILIES, family, Family)
     name, parameters = family.__name__, {each.name: each for each in declared_parameters(family)}
@@ -69,6 +67,7 @@ def register(family: type[F]) -> type[F]:
             raise ParameterError(f"{name}: give an example of {each.name}", parameter=each.name)
     if family.summary is Family.summary and family.statistics is Family.statistics:
         raise ParameterError(f"{name}: say what numbers rows become, as summary or statistics")
+    family.__doc__ = documented(family)
     FAMILIES[name] = family
     return family
 

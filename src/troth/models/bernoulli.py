@@ -13,7 +13,6 @@ from scipy.special import betaln, gammaln
 from troth.core.contract import Array, Forecast, Generator, Model
 from troth.core.errors import DataError, MissingCapabilityError
 from troth.core.reductions import Counts, Reduction
-from troth.core.support import Support
 from troth.models.categorical import DirichletCounts
 from troth.models.family import Example, scalar_parameters
 from troth.models.first_guess import Column, FirstGuess
@@ -53,23 +52,12 @@ class Bernoulli(DirichletCounts):
         """Every rate is equally likely."""
         return FirstGuess({"alpha": 1.0, "beta": 1.0}, column.labels)
 
-    support = Support(0, 1, integer=True)
+    _value_word = "value"
+    reduction = Counts(2)
 
     @cached_property
     def _pseudo_counts(self) -> Array:
         return np.array([self.alpha, self.beta])
-
-    def statistics(self, data: Any, /) -> Array:
-        """Count ones and zeros along the last axis."""
-        x = self.support.check(data)
-        ones = x.sum(axis=-1)
-        return np.stack([ones, x.shape[-1] - ones], axis=-1)
-
-    reduction = Counts(2)
-
-    def summary(self, data: Any, /) -> Array:
-        """Count zeros and ones along the last axis."""
-        return self.statistics(data)[..., ::-1]
 
     def from_summary(self, summary: Array, /) -> Array:
         """Swap (zeros, ones) to (ones, zeros)."""

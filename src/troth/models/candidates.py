@@ -19,7 +19,6 @@ from troth.models.candidate_states import (
     summed_log_likelihoods,
 )
 from troth.models.features_at_hand import FeaturesAtHand
-from troth.models.numerics.designs import compare_rows_alone
 from troth.models.numerics.dispersed import draw_codes
 
 
@@ -110,7 +109,7 @@ class Candidates(CandidateStates):
         """Return nothing beside the number of rows, unless log-likelihoods are of answers to features."""
         if self.pairs:
             raise MissingCapabilityError(FEATURES_UNKNOWN)
-        return compare_rows_alone(statistics)
+        return ComparedDesign.of_rows_alone(statistics)
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> Any:
         """Draw one dataset of a candidate, with these features, or with this number of rows."""

@@ -34,31 +34,17 @@ LARGEST_DRAW = 1e280
 
 @dataclass(frozen=True)
 class Example:
-    """What a family's example campaign is about; its hyper-parameters are declared with the fields.
+    """What a family's example campaign is about; its hyper-parameters are declared with the fields."""
 
-    Attributes
-    ----------
-    story
-        What is to be learned.
-    columns, target
-        The columns that the model reads, and the one that a regression explains.
-    provider
-        What a provider is called.
-    labels
-        What codes 0, 1, … are called in the data.
-    values
-        The least and the greatest value of a row, for rules that need them.
-    seed
-        Of the rows. Some seed draws rows that look as if the model were wrong, which an example should not show first.
-    """
-
-    story: str = "what several providers measure"
-    columns: tuple[str, ...] = ("value",)
-    provider: str = "provider"
-    target: str | None = None
-    labels: tuple[str, ...] | None = None
-    values: tuple[float, float] | None = None
-    seed: int = 20201206
+    story: str = "what several providers measure"  #: what is to be learned
+    columns: tuple[str, ...] = ("value",)  #: those that the model reads
+    provider: str = "provider"  #: what a provider is called
+    target: str | None = None  #: the column that a regression explains
+    labels: tuple[str, ...] | None = None  #: what codes 0, 1, … are called in the data
+    values: tuple[float, float] | None = None  #: the least and the greatest value of a row, for rules that need them
+    seed: int = (
+        20201206  #: of the rows; some seed draws rows that look as if the model were wrong, a poor first example
+    )
 
 
 @dataclass(frozen=True)

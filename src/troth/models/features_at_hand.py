@@ -13,7 +13,6 @@ from troth.core.declarations import declared
 from troth.core.errors import DataError, MissingCapabilityError
 from troth.core.information import line_log_pmi, log_pmi
 from troth.core.support import Support
-from troth.models.numerics.designs import compare_rows_alone
 
 _EXPANDED = (
     "the likelihood is expanded at a public point, which is exact in the limit of many rows; decoys are drawn from "
@@ -90,7 +89,7 @@ class FeaturesAtHand:
         try:
             compared: ComparedDesign = self.model.compared_design(statistics)
         except MissingCapabilityError:
-            return compare_rows_alone(statistics)
+            return ComparedDesign.of_rows_alone(statistics)
         return compared
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> Any:

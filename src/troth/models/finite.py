@@ -51,15 +51,9 @@ class Finite(FittedStates):
 
     Statistic: Σ log p(d|θ), one entry per θ, −∞ allowed. Λ(t) = logsumexp(log p(θ) + t).
 
-    Parameters
-    ----------
-    prior
-        p(θ), m positive numbers that sum to 1.
-    likelihood
-        p(symbol|θ) as ``likelihood[θ, symbol]``; zeros allowed. Providers may have different tables.
-    normalised
-        False if the table is known only up to a factor per symbol, as `from_posteriors` may leave it. Such a model
-        prices data, which that factor does not change, but cannot draw any.
+    The likelihood is p(symbol|θ) as ``likelihood[θ, symbol]``, zeros allowed; providers may have different tables. One
+    that is not ``normalised``, as `from_posteriors` may leave it, lacks a factor per symbol. That does not change the
+    price of data, but such a model cannot draw any.
 
     Examples
     --------

@@ -11,6 +11,7 @@ import numpy as np
 
 from troth.core.contract import Array, Generator, Mask
 from troth.core.errors import DataError, MissingCapabilityError
+from troth.core.information import second_difference
 from troth.core.past import History, statistics_of
 from troth.core.reductions import Reduction
 from troth.models.family import CompleteEvidence, Family, ReducesRows, Vector
@@ -53,12 +54,7 @@ class FiniteStates(Family):
 
         −∞ where either dataset, or both together, cannot occur.
         """
-        a, b = (_less_greatest(self._of(t)) for t in (own, peers))
-        joint, alone, of_peers = (self.log_evidence(t) for t in (a + b, a, b))
-        nothing = self.log_evidence(np.zeros(len(self._log_prior)))
-        with np.errstate(invalid="ignore"):  # −∞ − −∞, replaced on the next line
-            information = (joint - of_peers) - (alone - nothing)
-        return np.where(np.isneginf(joint), -np.inf, information)
+        return second_difference(self, *(_less_greatest(self._of(t)) for t in (own, peers)))
 
     def log_posterior(self, statistics: Array, /) -> Array:
         """Ln p(θ | statistics), shape ``(..., state)``."""

@@ -107,11 +107,9 @@ class GuessesFromColumn(Protocol):
 
     def suits(self, column: Column, /) -> bool:
         """Tell whether a column looks like data of this family."""
-        ...
 
     def first_guess(self, column: Column, /) -> FirstGuess:
         """Return hyper-parameters for a column that is said to be data of this family."""
-        ...
 
 
 @runtime_checkable
@@ -120,11 +118,9 @@ class GuessesFromColumns(Protocol):
 
     def suits_target(self, target: Column, /) -> bool:
         """Tell whether a column looks like answers of this family."""
-        ...
 
     def first_guess_of(self, columns: Sequence[Column], target: Column, /) -> FirstGuess:
         """Return hyper-parameters, and public scales of the columns."""
-        ...
 
 
 @runtime_checkable
@@ -133,7 +129,6 @@ class GuessesFromVectors(Protocol):
 
     def first_guess_of_vectors(self, columns: Sequence[Column], /) -> FirstGuess:
         """Return hyper-parameters for columns that are read together."""
-        ...
 
 
 @runtime_checkable
@@ -142,7 +137,6 @@ class GuessesFromLabels(Protocol):
 
     def first_guess_of_labels(self, labels: int, /) -> FirstGuess:
         """Return hyper-parameters for one class per label, without looking at data, and what they mean."""
-        ...
 
 
 def answers_of(column: Column) -> str:

@@ -178,9 +178,8 @@ class ExpandedRegression(AnsweredRows, Regression):
                 break
         return self._replace(point=theta)
 
-    def draw_own_coefficients(self, rng: Generator, parameters: Array, /) -> Array:
+    def draw_own_coefficients(self, _: Generator, parameters: Array, /) -> Array:
         """Draw the coefficients of a provider: every provider has the same, unless the family says otherwise."""
-        del rng
         return parameters
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:
@@ -344,9 +343,8 @@ class GeneralisedRegression(ExpandedRegression, KnownNoiseRegression):
 
     def draw_answer_part(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw g ~ N(H(θ − mean), H)."""
-        size = len(self.mean)
+        H, size = self._gram(design), len(self.mean)
         leading = np.broadcast_shapes(parameters.shape[:-1], design.shape[:-1])
-        H = design[..., :-1].reshape(*design.shape[:-1], size, size)
         scale, root = root_of_curvature(H)
         white = rng.standard_normal((*leading, size))
         shift = np.broadcast_to(parameters - np.array(self.mean), (*leading, size))

@@ -193,12 +193,7 @@ def _of_chosen(by_candidate: Array, chosen: Indexes) -> Array:
 class LogisticCandidates(OfYesNo, LabelledCandidates):
     """Labels 0 and 1 with P(y = 1) = 1/(1 + e^(−z·θ)), where θ is one of S known vectors.
 
-    Parameters
-    ----------
-    coefficients
-        A row of d coefficients for each candidate: draws from last year's posterior, or trained classifiers.
-    prior
-        Probabilities of the candidates; all the same if they are not given.
+    Candidates are draws from last year's posterior, or trained classifiers.
 
     Examples
     --------
@@ -214,15 +209,6 @@ class LogisticCandidates(OfYesNo, LabelledCandidates):
 @dataclass(frozen=True)
 class SoftmaxCandidates(OfLabels, LabelledCandidates):
     """Labels 0 … classes−1 with P(y = c) ∝ e^(z·θ_c), where θ = (θ_0, θ_1, …) is one of S known vectors.
-
-    Parameters
-    ----------
-    coefficients
-        A row of coefficients for each candidate: d for each class in turn.
-    classes
-        How many labels there are.
-    prior
-        Probabilities of the candidates; all the same if they are not given.
 
     Examples
     --------
@@ -253,13 +239,6 @@ class SoftmaxCandidates(OfLabels, LabelledCandidates):
 @dataclass(frozen=True)
 class PoissonCandidates(OfCounts, LabelledCandidates):
     """Counts with mean e^(z·θ), where θ is one of S known vectors.
-
-    Parameters
-    ----------
-    coefficients
-        A row of d coefficients for each candidate.
-    prior
-        Probabilities of the candidates; all the same if they are not given.
 
     Examples
     --------

@@ -19,13 +19,6 @@ class LogisticRegression(OfYesNo, GeneralisedRegression):
     W = μ(1 − μ), and g = Zᵀ(y − μ(θ₀)) + H(θ₀ − mean). Λ is that of a linear regression with unit noise. That is
     exact in the limit of many rows with coefficients near θ₀.
 
-    Parameters
-    ----------
-    mean, precision
-        Prior mean of the d coefficients, and their prior precision: one number, d numbers, or a matrix.
-    point
-        θ₀; the prior mean if it is not given. See `expanded_at_mode`.
-
     Examples
     --------
     >>> model = LogisticRegression(mean=[0, 0], precision=1)
@@ -43,15 +36,6 @@ class SoftmaxRegression(OfLabels, GeneralisedRegression):
 
     As `LogisticRegression`, with W = diag(μ) − μμᵀ. Every class has coefficients of its own, so that a prior which
     treats classes alike exists; what is common to all classes, data say nothing about.
-
-    Parameters
-    ----------
-    mean, precision
-        Prior mean of the coefficients, d for each class in turn, and their prior precision.
-    classes
-        How many labels there are.
-    point
-        Where the log-likelihood is expanded; the prior mean if it is not given.
 
     Examples
     --------
@@ -76,13 +60,6 @@ class PoissonRegression(OfCounts, GeneralisedRegression):
     As `LogisticRegression`, with W = μ, which grows without bound: the expansion is good only where z·(θ − point) is
     well below 1. So the prior must be narrow, and the point near θ: take it from public or past rows, with
     `expanded_at_mode`. With a wide prior honest reports may be paid nothing.
-
-    Parameters
-    ----------
-    mean, precision
-        Prior mean of the d coefficients, and their prior precision: one number, d numbers, or a matrix.
-    point
-        Where the log-likelihood is expanded; the prior mean if it is not given.
 
     Examples
     --------

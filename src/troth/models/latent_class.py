@@ -74,21 +74,6 @@ class LatentClass(ReducesRows, FiniteStates):
     terms that all types share; Λ(t) = logsumexp(log p + t). Summaries add over rows, statistics over providers, whose
     distributions may all differ as long as they share the prior. Statistics do not determine numbers of rows.
 
-    Parameters
-    ----------
-    prior
-        p(k), positive numbers that sum to 1.
-    outcome
-        What a row holds, one of ``"binary"``, ``"categorical"``, ``"count"``, ``"real"``.
-    means
-        One rate, vector of probabilities, mean count or mean value per type.
-    dispersion
-        How much the provider's rows move together on a day beyond its type; 0 if they do not.
-    spread
-        Standard deviation of a value around its day's mean, for ``"real"`` alone.
-    centre
-        Values are summed as deviations from it, for ``"real"`` alone; providers that are paid together must share it.
-
     Examples
     --------
     >>> model = LatentClass(prior=[0.5, 0.5], outcome="binary", means=[0.2, 0.6], dispersion=0.05)

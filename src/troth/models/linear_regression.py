@@ -84,17 +84,7 @@ class LinearRegression(ReferenceNoise, KnownNoiseRegression):
     """Answers y = z·θ + ε with known noise, θ ~ N(mean, precision⁻¹) and ε ~ N(0, noise²).
 
     Statistic: (ZᵀZ by rows, Zᵀr, rᵀr, n) with r = y − z·mean. Λ(t) = ½ hᵀΛ⁻¹h − ½ ln det Λ with
-    Λ = precision + ZᵀZ/noise² and h = Zᵀr/noise².
-
-    Parameters
-    ----------
-    mean, precision
-        Prior mean of the d coefficients and their prior precision matrix.
-    noise
-        Standard deviation of one answer.
-    reference
-        The noise in whose units rows are counted, if providers with different noise are combined: a row counts
-        (reference/noise)² rows. `troth.combine` sets it.
+    Λ = precision + ZᵀZ/noise² and h = Zᵀr/noise². `troth.combine` sets ``reference`` as for `Normal`.
 
     Examples
     --------
@@ -104,7 +94,9 @@ class LinearRegression(ReferenceNoise, KnownNoiseRegression):
     """
 
     noise: float = field(metadata=parameter("standard deviation of one answer", positive, 1.0, known=True))
-    reference: float | None = field(default=None, metadata=parameter("noise of one row", positive, hidden=True))
+    reference: float | None = field(
+        default=None, metadata=parameter("noise in whose units rows are counted", positive, hidden=True)
+    )
 
     description: ClassVar[str] = "a number explained by others, known noise"
     example: ClassVar[Example] = Example(

@@ -39,7 +39,7 @@ class NormalVectors(ReducesRows):
         return [f"mean of {column}" for column in columns]
 
     @property
-    def reduction(self) -> Reduction:
+    def reduction(self) -> Moments:
         """The number of rows, the sums of deviations from the prior mean and their products."""
         return Moments(tuple(self.mean), squares=True)
 
@@ -49,11 +49,8 @@ class NormalVectors(ReducesRows):
 
     def possible(self, statistics: Array, /) -> Mask:
         """Return where n, sums and products are those of rows (1, x − mean)."""
-        t, d = np.asarray(statistics, dtype=np.float64), len(self.mean)
-        matrix = np.empty((*t.shape[:-1], d + 1, d + 1))
-        matrix[..., 0, :] = matrix[..., :, 0] = t[..., : d + 1]
-        matrix[..., 1:, 1:] = t[..., d + 1 :].reshape(*t.shape[:-1], d, d)
-        return are_products(matrix, self.rows(t))
+        t = np.asarray(statistics, dtype=np.float64)
+        return are_products(self.reduction.matrix(t), self.rows(t))
 
     def _split(self, parameters: Array) -> tuple[Array, Array]:
         """Return the mean of the rows, and a root of their covariance."""
@@ -77,16 +74,7 @@ class MultivariateNormal(ReferenceNoise, NormalVectors):
 
     Statistic: (n, Σ(x − mean), Σ(x − mean)(x − mean)ᵀ by rows); the evidence does not depend on the last part. In
     coordinates that make both covariances diagonal the model is d independent `Normal` models, and its log evidence and
-    log PMI are the sums of theirs.
-
-    Parameters
-    ----------
-    mean, covariance
-        Of the prior.
-    noise
-        Covariance matrix of one row.
-    reference
-        A multiple of ``noise`` in whose units rows are counted, if providers with different noise are combined.
+    log PMI are the sums of theirs. `troth.combine` sets ``reference``, a multiple of ``noise``, as for `Normal`.
 
     Examples
     --------
@@ -102,7 +90,7 @@ class MultivariateNormal(ReferenceNoise, NormalVectors):
         metadata=parameter("covariance of a row", positive_definite, [[9.0, 1.0], [1.0, 1.0]], known=True)
     )
     reference: Matrix | None = field(
-        default=None, metadata=parameter("noise of one row", positive_definite, hidden=True)
+        default=None, metadata=parameter("noise in whose units rows are counted", positive_definite, hidden=True)
     )
 
     description: ClassVar[str] = "several numbers, known noise"
@@ -120,7 +108,7 @@ class MultivariateNormal(ReferenceNoise, NormalVectors):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if _multiple(self.noise, self._unit) is None:
+        if not _is_multiple(self.noise, self._unit):
             raise ParameterError("MultivariateNormal: reference must be a multiple of noise", parameter="reference")
 
     @cached_property
@@ -162,7 +150,7 @@ class MultivariateNormal(ReferenceNoise, NormalVectors):
 
     def in_space_of(self, reference: Model, /) -> Model:
         """Return this model with rows counted in units of the reference's noise, if that is a multiple of its own."""
-        if isinstance(reference, MultivariateNormal) and _multiple(self.noise, reference._unit) is None:
+        if isinstance(reference, MultivariateNormal) and not _is_multiple(self.noise, reference._unit):
             return Family.in_space_of(self, reference)
         return super().in_space_of(reference)
 
@@ -370,7 +358,7 @@ def _wishart_root(rng: Generator, dof: Array, d: int, least: float = 0.0) -> Arr
     return root * (left > 0)[..., None, :]
 
 
-def _multiple(matrix: Matrix, unit: Matrix) -> float | None:
-    """Return the factor by which ``matrix`` is a multiple of ``unit``, or None if it is not."""
+def _is_multiple(matrix: Matrix, unit: Matrix) -> bool:
+    """Return whether ``matrix`` is a multiple of ``unit``."""
     factor = float(matrix[0][0] / unit[0][0])
-    return factor if np.allclose(matrix, factor * np.array(unit), rtol=1e-12, atol=0) else None
+    return bool(np.allclose(matrix, factor * np.array(unit), rtol=1e-12, atol=0))

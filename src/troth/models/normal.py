@@ -107,17 +107,8 @@ class Normal(ReferenceNoise, NormalMean):
     Statistic: (n, Σ(x − mean)). Λ(t) = h²/2λ − ½ ln λ with λ = 1/scale² + n/noise² and h = Σ(x − mean)/noise².
 
     The paper's appendix has a PMI that depends on n alone (erratum E1): it depends on the values, and is unbounded.
-
-    Parameters
-    ----------
-    mean, scale
-        Mean and standard deviation of the prior; values are centred on this mean, which costs no digits
-        however far from zero it lies.
-    noise
-        Standard deviation of one value.
-    reference
-        The noise in whose units rows are counted, if several providers with different noise are combined: a row
-        counts (reference/noise)² rows. `troth.combine` sets it; by default a row counts as one.
+    Values are centred on the prior mean, which costs no digits however far from zero it lies. `troth.combine` sets
+    ``reference`` for providers with different noise: a row then counts (reference/noise)² rows.
 
     Examples
     --------
@@ -127,7 +118,9 @@ class Normal(ReferenceNoise, NormalMean):
 
     mean: float = field(metadata=parameter("prior mean", number, 20.0))
     noise: float = field(metadata=parameter("standard deviation of one value", positive, 2.0, known=True))
-    reference: float | None = field(default=None, metadata=parameter("noise of one row", positive, hidden=True))
+    reference: float | None = field(
+        default=None, metadata=parameter("noise in whose units rows are counted", positive, hidden=True)
+    )
 
     description: ClassVar[str] = "numbers with known noise"
     example: ClassVar[Example] = Example("a price that shops report", ("price",), "shop", values=(0, 200))

@@ -9,6 +9,7 @@ campaign file, a form) reads it there::
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -85,14 +86,19 @@ class Number(Kind):
         return format(value, ".12g")
 
 
+@dataclass(frozen=True)
 class Positive(Number):
-    """A number above 0 that arithmetic can square and invert."""
+    """A number above 0 that arithmetic can square and invert, or ``zero`` if it may be that."""
+
+    zero: bool = False
 
     def checked(self, name: str, value: Any, owner: object) -> float:
         """Return a float within what neither overflows nor vanishes."""
         x = super().checked(name, value, owner)
+        if self.zero and x == 0:
+            return x
         if not x > 0:
-            raise ValueError(f"{name} must be above 0, not {x!r}")
+            raise ValueError(f"{name} must be {'0 or above' if self.zero else 'above 0'}, not {x!r}")
         if not 1 / LARGEST_PARAMETER <= x <= LARGEST_PARAMETER:
             raise ValueError(
                 f"{name} must lie between {1 / LARGEST_PARAMETER:g} and {LARGEST_PARAMETER:g}, where arithmetic "
@@ -115,37 +121,14 @@ class Whole(Number):
         return int(x)
 
 
-class NonNegative(Positive):
-    """Zero, or a positive number."""
-
-    def checked(self, name: str, value: Any, owner: object) -> float:
-        """Return a float."""
-        x = Number.checked(self, name, value, owner)
-        if x < 0:
-            raise ValueError(f"{name} must be 0 or above, not {x!r}")
-        return x if x == 0 else super().checked(name, x, owner)
-
-
 @dataclass(frozen=True)
 class Numbers(Kind):
-    """Finite numbers as a vector or a matrix, stored as nested tuples.
+    """Finite numbers as a vector or a matrix, stored as nested tuples."""
 
-    Attributes
-    ----------
-    axes
-        How many axes there may be: 1 for a vector, 2 for a matrix.
-    above_zero
-        Whether every entry must be above 0.
-    fewest
-        How many entries there must be at least.
-    beside
-        The vector of the same family that it is as long as, if any.
-    """
-
-    axes: tuple[int, ...] = (1,)
-    above_zero: bool = False
-    fewest: int = 1
-    beside: str = ""
+    axes: tuple[int, ...] = (1,)  #: how many axes there may be: 1 for a vector, 2 for a matrix
+    above_zero: bool = False  #: whether every entry must be above 0
+    fewest: int = 1  #: how many entries there must be at least
+    beside: str = ""  #: the vector of the same family that it is as long as, if any
 
     @property
     def hint(self) -> str:
@@ -293,7 +276,7 @@ class Flag(Word):
         return "true" if value else "false"
 
 
-number, positive, non_negative, flag = Number(), Positive(), NonNegative(), Flag()
+number, positive, non_negative, flag = Number(), Positive(), Positive(zero=True), Flag()
 vector, matrix, vector_or_matrix = Numbers((1,)), Numbers((2,)), Numbers((1, 2))
 pseudo_counts, probabilities = Numbers((1,), above_zero=True, fewest=2), Probabilities()
 positive_definite = PositiveDefinite()
@@ -303,30 +286,17 @@ positive_definite = PositiveDefinite()
 class Parameter:
     """A hyper-parameter as the constructor checks it and as a campaign file and a form ask for it.
 
-    Attributes
-    ----------
-    meaning
-        What it is, in words.
-    kind
-        What it may be.
-    example
-        Its value in the family's example.
-    known
-        Whether it belongs to the likelihood, which may differ between providers, and not to the prior.
-    hidden
-        Whether it is never asked for, because the library sets it.
-    name, required, default
-        As the field is declared.
+    Its ``meaning`` is what it is in words, and its ``kind`` what it may be.
     """
 
     meaning: str
     kind: Kind
-    example: Any = None
-    known: bool = False
-    hidden: bool = False
-    name: str = ""
-    required: bool = True
-    default: Any = None
+    example: Any = None  #: its value in the family's example
+    known: bool = False  #: whether it belongs to the likelihood, which may differ between providers, not to the prior
+    hidden: bool = False  #: whether it is never asked for, because the library sets it
+    name: str = ""  #: as the field is declared
+    required: bool = True  #: whether the field has no default
+    default: Any = None  #: that of the field
 
     @property
     def label(self) -> str:
@@ -386,6 +356,25 @@ def _declared_parameters(owner: Any) -> tuple[Parameter, ...]:
 
 
 declared_parameters: Callable[[type], tuple[Parameter, ...]] = cache(_declared_parameters)
+
+
+def documented(family: type) -> str:
+    """Return the docstring of a family with a section on its hyper-parameters, as they are declared.
+
+    Examples
+    --------
+    >>> from troth.models import Poisson
+    >>> "Pseudo-count of events." in documented(Poisson)
+    True
+    """
+    doc = inspect.cleandoc(family.__doc__ or "")
+    if "\nParameters\n---" in doc:
+        return doc
+    about, heading, examples = doc.partition("\n\nExamples\n")
+    meanings = [
+        f"{each.name}\n    {each.meaning[0].upper()}{each.meaning[1:]}." for each in declared_parameters(family)
+    ]
+    return "\n".join([about, "", "Parameters", "----------", *meanings]) + heading + examples
 
 
 def nested_tuple(array: Array) -> tuple[Any, ...]:

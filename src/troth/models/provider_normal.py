@@ -27,21 +27,10 @@ from troth.models.parameters import Kind, Whole, non_negative, number, parameter
 class ProviderNormal(NormalMean):
     """Values around θ ~ N(mean, scale²), seen through a provider's offset b and its effect u of a day.
 
-    x = θ + b + u + noise with u ~ N(0, τ²) once a day and noise ~ N(0, σ²) in each row, so that the mean of n rows is
-    ȳ ~ N(θ + b, τ² + σ²/n). Statistic: (w, w(ȳ − b − mean)) with w = 1/(τ² + σ²/n), which adds over providers whatever
-    their offsets, dispersions and noises are. Λ(t) = h²/2λ − ½ ln λ with λ = 1/scale² + w and h = w(ȳ − b − mean).
-    The summary (n, Σ(x − mean)) adds over rows.
-
-    Parameters
-    ----------
-    mean, scale
-        Mean and standard deviation of the prior, which providers share.
-    noise
-        σ, the standard deviation of one value around its day's mean.
-    offset
-        b, how far this provider's values lie above θ on average.
-    dispersion
-        τ, the standard deviation of what all of the provider's values of one day have in common beyond θ and b, or 0.
+    x = θ + b + u + ε with the offset b, u ~ N(0, τ²) once a day, τ the dispersion, and ε ~ N(0, σ²) in each row, σ the
+    noise. So the mean of n rows is ȳ ~ N(θ + b, τ² + σ²/n). Statistic: (w, w(ȳ − b − mean)) with w = 1/(τ² + σ²/n),
+    which adds over providers whatever their offsets, dispersions and noises are. Λ(t) = h²/2λ − ½ ln λ with
+    λ = 1/scale² + w and h = w(ȳ − b − mean). The summary (n, Σ(x − mean)) adds over rows.
 
     Examples
     --------

@@ -19,7 +19,6 @@ from troth.models.answered_rows import checked_rows, draw_features, planned_feat
 from troth.models.family import Matrix, ReducesRows, Vector, moments
 from troth.models.first_guess import Column, FirstGuess, answers_of, rough, rough_scale, standardised
 from troth.models.normal import zero_where_empty
-from troth.models.numerics.designs import compare_products
 from troth.models.numerics.possible import are_products
 from troth.models.numerics.second_difference import in_chunks, peak_of, residual
 from troth.models.parameters import parameter, positive_definite, vector
@@ -51,9 +50,8 @@ class Regression(ReducesRows):
     rows_entry: ClassVar[int] = -1
 
     @classmethod
-    def standard_prior(cls, coefficients: int, given: Mapping[str, Any], /) -> dict[str, Any]:
+    def standard_prior(cls, coefficients: int, _: Mapping[str, Any], /) -> dict[str, Any]:
         """Return a prior for columns and target on public scales: coefficients of 0 ± 1, independent."""
-        del given
         return {"mean": [0.0] * coefficients, "precision": np.eye(coefficients).tolist()}
 
     @classmethod
@@ -140,7 +138,7 @@ class Regression(ReducesRows):
 
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
         """Return the Gram matrix of the features."""
-        return compare_products(self._gram(np.asarray(statistics, dtype=np.float64)))
+        return ComparedDesign.of_products(self._gram(np.asarray(statistics, dtype=np.float64)))
 
     def plan(self, rows: Any, /) -> Array:
         """Return the design of a report with these features, ``(rows, d)``."""
@@ -304,10 +302,9 @@ class Regression(ReducesRows):
         """Draw (ZᵀZ, Zᵀr, rᵀr, n) given θ: Zᵀε ~ N(0, σ²ZᵀZ), and what is left of εᵀε is chi-square."""
         d = len(self.mean)
         leading = np.broadcast_shapes(theta.shape[:-1], design.shape[:-1])
-        gram = np.broadcast_to(design[..., :-1].reshape(*design.shape[:-1], d, d), (*leading, d, d))
-        rows = np.broadcast_to(design[..., -1], leading)
-        sigma2 = np.broadcast_to(variance, leading)
-        matrix = design[..., :-1].reshape(*design.shape[:-1], d, d)
+        matrix = self._gram(design)
+        gram = np.broadcast_to(matrix, (*leading, d, d))
+        rows, sigma2 = np.broadcast_to(design[..., -1], leading), np.broadcast_to(variance, leading)
         size = np.sqrt(np.diagonal(matrix, axis1=-2, axis2=-1))
         size = np.where(size > 0, size, 1.0)  # columns of all sizes keep their digits beside each other
         root, positive = _root_and_rank(matrix / size[..., None] / size[..., None, :])

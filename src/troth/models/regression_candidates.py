@@ -19,7 +19,6 @@ from troth.models.candidate_states import FittedCandidates, draws_by_name, refus
 from troth.models.family import Example, Matrix, Vector
 from troth.models.features_at_hand import FeaturesAtHand
 from troth.models.linear_regression import LinearRegression
-from troth.models.numerics.designs import compare_products
 from troth.models.numerics.possible import are_products, none_above
 from troth.models.parameters import Numbers, matrix, parameter
 
@@ -209,15 +208,6 @@ class LinearCandidates(RegressionCandidates):
     Rows are reduced to (z, y)(z, y)ᵀ, of which all log-likelihoods are functions. Fresh ones are drawn from the Gram
     matrix of the features, exactly.
 
-    Parameters
-    ----------
-    coefficients
-        A row of d coefficients for each candidate.
-    noise
-        Standard deviation of an answer under each candidate, or one number for all.
-    prior
-        Probabilities of the candidates; all the same if they are not given.
-
     Examples
     --------
     >>> model = LinearCandidates([[0.0], [1.0]], noise=1.0)
@@ -294,7 +284,7 @@ class LinearCandidates(RegressionCandidates):
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
         """Return the Gram matrix of the features."""
         t, (S, d) = np.asarray(statistics, dtype=np.float64), self._points.shape
-        return compare_products(t[..., S + 1 :].reshape(*t.shape[:-1], d, d))
+        return ComparedDesign.of_products(t[..., S + 1 :].reshape(*t.shape[:-1], d, d))
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw log-likelihoods of fresh answers to the same features, exactly, from their Gram matrix alone."""

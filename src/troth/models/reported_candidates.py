@@ -21,16 +21,8 @@ class ReportedCandidates(FittedCandidates):
     """Rows are log-likelihoods under S published candidates, of any kind, which providers compute themselves.
 
     Given candidate k a row has mean m_k and covariance V_k, which come from rows that were simulated from every
-    candidate. So the log-likelihoods of n fresh rows are N(n·m_k, n·V_k) in the limit of many rows.
-
-    Parameters
-    ----------
-    means
-        m_k, a row for each candidate k, with a number for each candidate.
-    covariances
-        The upper half of V_k, by rows, a row for each candidate k.
-    prior
-        Probabilities of the candidates; all the same if they are not given.
+    candidate: m_k is a row of ``means``, and the upper half of V_k, by rows, one of ``covariances``. So the
+    log-likelihoods of n fresh rows are N(n·m_k, n·V_k) in the limit of many rows.
 
     Examples
     --------
@@ -110,9 +102,8 @@ class ReportedCandidates(FittedCandidates):
         """Count the rows behind each statistic."""
         return np.asarray(statistics, dtype=np.float64)[..., -1]
 
-    def compared_design(self, statistics: Array, /) -> ComparedDesign:
+    def compared_design(self, _: Array, /) -> ComparedDesign:
         """Refuse: providers compute log-likelihoods of features that nobody else sees."""
-        del statistics
         raise MissingCapabilityError(FEATURES_UNKNOWN)
 
     @cached_property

@@ -174,12 +174,7 @@ class VaryingBernoulli(VaryingLabels):
     The summary (zeros, ones) adds over rows. The statistic carries, beside counts, three functions of the pseudo-counts
     by their values on a grid: log PMI is that of the continuous integral over rate and spread to 1e-6.
 
-    Parameters
-    ----------
-    alpha, beta
-        Pseudo-counts of ones and zeros: roughly where the rate lies. Every rate is equally likely by default.
-    differ
-        How far providers may differ: ``"little"`` (ρ up to 0.01), ``"some"`` (up to 0.08) or ``"any"``.
+    Providers differ by ρ up to 0.01 if ``differ`` is ``"little"``, and up to 0.08 if it is ``"some"``.
 
     Examples
     --------
@@ -226,12 +221,7 @@ class VaryingCategorical(VaryingLabels):
 
     The summary, counts of labels, adds over rows. The statistic is that of K − 1 yes/no questions.
 
-    Parameters
-    ----------
-    alpha
-        Pseudo-counts of the labels: roughly how common they are.
-    differ
-        How far providers may differ: ``"little"`` (ρ up to 0.01), ``"some"`` (up to 0.08) or ``"any"``.
+    Providers differ by ρ up to 0.01 if ``differ`` is ``"little"``, and up to 0.08 if it is ``"some"``.
 
     Examples
     --------

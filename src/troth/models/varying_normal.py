@@ -33,15 +33,8 @@ class VaryingNormal(RandomEffects):
 
     The summary (n, Σ(x − mean), Σ(x − mean)²) adds over rows. The statistic is a normal log-likelihood of μ for each τ.
 
-    Parameters
-    ----------
-    mean, scale
-        Roughly where the mean lies: mean ± scale.
-    noise
-        Roughly how far a provider's rows scatter; with more than a few rows a provider's own spread counts.
-    differ
-        How far providers' means may differ: ``"little"`` (up to a tenth of the noise), ``"some"`` (up to three tenths)
-        or ``"any"``.
+    Providers' means differ by up to a tenth of the noise if ``differ`` is ``"little"``, and up to three tenths if it is
+    ``"some"``.
 
     Examples
     --------

@@ -38,12 +38,7 @@ class VaryingPoisson(CompleteEvidence, VaryingProviders):
     The summary (n, Σx) adds over rows. The statistic carries, beside it, functions of the spread, and of it and λ, by
     their values on a grid: log PMI is that of the continuous integral over λ and spread to 1e-6.
 
-    Parameters
-    ----------
-    mean, scale
-        Roughly where the mean count lies: mean ± scale.
-    differ
-        How far providers' rates may differ: ``"little"`` (by a tenth), ``"some"`` (by three tenths) or ``"any"``.
+    Providers' rates differ by a tenth if ``differ`` is ``"little"``, and by three tenths if it is ``"some"``.
 
     Examples
     --------
@@ -103,8 +98,8 @@ class VaryingPoisson(CompleteEvidence, VaryingProviders):
         PMI ≥ p(own, peers), which is at least its part without any spread. ∎
         """
         low, high = self._declared(values)
-        sizes = count_ladder(rows)[:: max(1, len(count_ladder(rows)) // 12)]
-        sizes = np.unique(np.append(sizes, rows))
+        ladder = count_ladder(rows)
+        sizes = np.unique(np.append(ladder[:: max(1, len(ladder) // 12)], rows))
         sums = np.concatenate(
             [np.stack([np.full(33, n), np.round(np.linspace(n * low, n * high, 33))], 1) for n in sizes]
         )

@@ -11,7 +11,6 @@ import numpy as np
 from troth.core.contract import Array, ComparedDesign, Generator, Mask
 from troth.core.limits import LARGEST_SUM
 from troth.models.family import ReducesRows
-from troth.models.numerics.designs import compare_rows_alone
 from troth.models.numerics.possible import agree, are_products, everywhere
 from troth.models.numerics.random_effects import (
     Effects,
@@ -184,7 +183,7 @@ class RandomEffects(VaryingProviders):
 
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
         """Return nothing: how rows scatter is a part of the data, which differ from day to day like all data."""
-        return compare_rows_alone(statistics)
+        return ComparedDesign.of_rows_alone(statistics)
 
     def _design(self, rows: Array, precision: Array) -> Array:
         return np.concatenate([rows[..., None], precision.reshape(*rows.shape, -1)], axis=-1)

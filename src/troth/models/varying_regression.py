@@ -17,7 +17,6 @@ from troth.models.family import Example, Matrix, Vector
 from troth.models.first_guess import Column, FirstGuess
 from troth.models.generalised_regression import ExpandedRegression
 from troth.models.linear_regression import LinearRegression
-from troth.models.numerics.designs import compare_products
 from troth.models.numerics.possible import SLACK
 from troth.models.parameters import Numbers, Precision, Whole, parameter, positive, vector
 from troth.models.regression import Regression
@@ -42,7 +41,7 @@ class VaryingCoefficients(RandomEffects, Regression):
 
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
         """Return the precision that the features give the provider's coefficients."""
-        return compare_products(self._without_spread(statistics)[0])
+        return ComparedDesign.of_products(self._without_spread(statistics)[0])
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw (coefficients, τ) from the prior, shape ``(*shape, d + 1)``."""
@@ -81,15 +80,8 @@ class VaryingLinearRegression(VaryingCoefficients):
     The summary (n, products of (z, r)), r = y − z·mean, adds over rows. The statistic is a normal log-likelihood of β
     for each τ, and s², without which it would not say what the features were.
 
-    Parameters
-    ----------
-    mean, precision
-        Prior mean of the d coefficients and their prior precision matrix: roughly where they lie.
-    noise
-        Roughly how far answers scatter; with more than a few rows a provider's own residuals count.
-    differ
-        How far providers' coefficients may differ: ``"little"`` (up to a tenth of the prior's standard deviation),
-        ``"some"`` (up to three tenths) or ``"any"``.
+    Providers' coefficients differ by up to a tenth of the prior's standard deviation if ``differ`` is ``"little"``, and
+    up to three tenths if it is ``"some"``.
 
     Examples
     --------
@@ -144,7 +136,7 @@ class VaryingLinearRegression(VaryingCoefficients):
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
         """Return ZᵀZ in units of the prior; s² is what answers show, on each day anew."""
         t = np.asarray(statistics, dtype=np.float64)
-        return compare_products(self._without_spread(t)[0] * t[..., -1:, None])
+        return ComparedDesign.of_products(self._without_spread(t)[0] * t[..., -1:, None])
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw statistics for each (coefficients, τ) and precision."""

@@ -10,16 +10,14 @@ nothing if there are several.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from troth.core.support import Array, Support
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class Expanded(NamedTuple):
@@ -91,10 +89,7 @@ class Classes:
         """One for each class."""
         return self.count
 
-    @property
-    def labels(self) -> int | None:
-        """One for each class."""
-        return self.count
+    labels = predictors
 
     @property
     def support(self) -> Support:
@@ -166,9 +161,8 @@ class CountAnswers:
             mean = np.exp(eta[0])
         return Expanded(y * eta[0] - mean, (y - mean,), (mean,))
 
-    def expand_columns(self, eta: Sequence[Any], y: Any, labels: Sequence[Any] | None, /) -> Expanded:
+    def expand_columns(self, eta: Sequence[Any], y: Any, _: Sequence[Any] | None, /) -> Expanded:
         """Return the same of columns."""
-        del labels
         mean, count = eta[0].exp(), y.cast("float64")
         return Expanded(count * eta[0] - mean, (count - mean,), (mean,))
 

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from troth.core.errors import DataError
-from troth.core.reductions.reduction import SummaryWords
+from troth.core.reductions.reduction import Reduction, SummaryWords
 from troth.core.support import Array, Bounds, Support
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from troth.core.reductions.reduction import Reduction
 
 _SHOWN = 6  # labels whose shares are said in words
 _MOST_DRAWN_WITHOUT_REPLACEMENT = 1_000_000_000  # rows, which NumPy allows
@@ -45,13 +40,10 @@ class Counts:
 
     @property
     def width(self) -> int:
-        """One number for each code."""
+        """One number, and one label, for each code."""
         return self.size
 
-    @property
-    def labels(self) -> int | None:
-        """One label for each code."""
-        return self.size
+    labels = width
 
     def rows(self, summary: Array, /) -> Array:
         """Count the rows: the sum of the counts."""
@@ -141,13 +133,7 @@ class Counts:
             missing, remaining = missing - drawn[:, code], later_codes
         return drawn.astype(np.float64)
 
-    def check(
-        self,
-        summary: Array,
-        values: Bounds | None = None,  # noqa: ARG002
-        constant: Collection[int] = (),  # noqa: ARG002
-        /,
-    ) -> None:
+    def check(self, summary: Array, values: Bounds | None = None, constant: Collection[int] = (), /) -> None:  # noqa: ARG002
         """Refuse counts that are negative or no whole numbers."""
         wrong = (summary < 0) | (summary != np.floor(summary))
         if wrong.any():

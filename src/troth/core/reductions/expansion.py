@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from troth.core.errors import DataError
-from troth.core.reductions.reduction import SummaryWords
-from troth.core.reductions.sorted_columns import sorted_blocks
+from troth.core.reductions.answer_likelihoods import Answer
+from troth.core.reductions.reduction import Reduction, SummaryWords
+from troth.core.reductions.sorted_columns import Block, sorted_blocks
 from troth.core.reductions.sums import SLACK, check_products, checked_rows, solved, within_limits
 from troth.core.support import Array, Bounds, Support
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from troth.core.reductions.answer_likelihoods import Answer
-    from troth.core.reductions.reduction import Reduction
-    from troth.core.reductions.sorted_columns import Block
 
 _LEAST_WEIGHT = 1e-280  # below which curvature is nothing, and its root still has an inverse
 
@@ -146,9 +140,8 @@ class Expansion(AddsAnswers):
         """The one point."""
         return (self.point,)
 
-    def in_words(self, summary: Array, labels: Sequence[str] | None = None, /) -> SummaryWords | None:
+    def in_words(self, summary: Array, _: Sequence[str] | None = None, /) -> SummaryWords | None:
         """Return how well the public point predicts the answers."""
-        del labels
         if summary[0] == 0 or self.answer.labels is None:
             return None
         return SummaryWords("labels' average probability at the public point", f"{np.exp(summary[1] / summary[0]):.0%}")

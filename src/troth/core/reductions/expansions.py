@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from troth.core.errors import DataError
+from troth.core.reductions.answer_likelihoods import Answer
 from troth.core.reductions.expansion import AddsAnswers, Expansion
-from troth.core.reductions.reduction import SummaryWords
+from troth.core.reductions.reduction import Reduction, SummaryWords
+from troth.core.reductions.sorted_columns import Block
 from troth.core.reductions.sums import SLACK
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from troth.core.reductions.answer_likelihoods import Answer
-    from troth.core.reductions.reduction import Reduction
-    from troth.core.reductions.sorted_columns import Block
-    from troth.core.support import Array, Bounds
+from troth.core.support import Array, Bounds
 
 
 @dataclass(frozen=True)

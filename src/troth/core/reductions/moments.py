@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations_with_replacement
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from troth.core.errors import DataError
 from troth.core.formats import few_digits
-from troth.core.reductions.reduction import SummaryWords
-from troth.core.reductions.sorted_columns import sorted_blocks
+from troth.core.reductions.reduction import Reduction, SummaryWords
+from troth.core.reductions.sorted_columns import Block, sorted_blocks
 from troth.core.reductions.sums import SLACK, check_products, checked_rows, solved, within_limits
 from troth.core.support import Array, Bounds, Support
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from troth.core.reductions.reduction import Reduction
-    from troth.core.reductions.sorted_columns import Block
 
 _SHOWN = 6  # columns whose means are said in words
 
@@ -84,9 +78,8 @@ class Moments:
         """Return n."""
         return np.asarray(summary, dtype=np.float64)[..., 0]
 
-    def in_words(self, summary: Array, labels: Sequence[str] | None = None, /) -> SummaryWords | None:
+    def in_words(self, summary: Array, _: Sequence[str] | None = None, /) -> SummaryWords | None:
         """Return the mean of each column, or of the first few."""
-        del labels
         if not self.linear or summary[0] == 0:
             return None
         means = [centre + total / summary[0] for centre, total in zip(self.centre, summary[1:], strict=False)]
@@ -232,14 +225,14 @@ class Moments:
         return self if self.linear else replace(self, linear=True, prediction=())
 
     def matrix(self, summary: Array) -> Array:
-        """Return Σzzᵀ with, if sums are at hand, the row and column of a leading constant 1."""
-        d = self.columns
-        gram = np.asarray(summary[self._before_squares :]).reshape(d, d)
+        """Return Σzzᵀ with, if sums are at hand, the row and column of a leading constant 1, ``(..., d, d)``."""
+        d, leading = self.columns, summary.shape[:-1]
+        gram = np.asarray(summary[..., self._before_squares :]).reshape(*leading, d, d)
         if not self.linear:
             return gram
-        total = np.empty((d + 1, d + 1))
-        total[0, 0], total[1:, 1:] = summary[0], gram
-        total[0, 1:] = total[1:, 0] = summary[1 : d + 1]
+        total = np.empty((*leading, d + 1, d + 1))
+        total[..., 0, :] = total[..., :, 0] = summary[..., : d + 1]
+        total[..., 1:, 1:] = gram
         return total
 
     def check(self, summary: Array, values: Bounds | None = None, constant: Collection[int] = (), /) -> None:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from threading import local
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from troth.core.support import Array
+from troth.core.support import Array
 
 _LARGEST = 1 << 24  # numbers of a buffer that stays for the next batch
 _IN_CACHE = 1 << 18  # numbers of a block that stays in a processor's cache while it is worked on
@@ -20,19 +17,11 @@ _own = local()  # a buffer for each thread: a fresh one for every batch costs as
 
 
 class Block(NamedTuple):
-    """A few codes with all of their rows, or one code with some of its rows.
+    """A few codes with all of their rows, or one code with some of its rows."""
 
-    Attributes
-    ----------
-    codes, sizes
-        Codes that have rows, and how many they have here.
-    z
-        Numbers ``(column, row)``, the rows of the first code first, which the caller may overwrite.
-    """
-
-    codes: NDArray[np.intp]
-    sizes: NDArray[np.intp]
-    z: Array
+    codes: NDArray[np.intp]  # those that have rows
+    sizes: NDArray[np.intp]  # how many rows they have here
+    z: Array  # numbers (column, row), the rows of the first code first, which the caller may overwrite
 
     @property
     def parts(self) -> Iterator[slice]:

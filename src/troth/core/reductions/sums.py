@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from troth.core.errors import DataError
 from troth.core.limits import LARGEST_SUM
-
-if TYPE_CHECKING:
-    from troth.core.support import Array
+from troth.core.support import Array
 
 SLACK = 1e-9
 """How far, relatively, rounding may push honest sums beyond what data can have."""

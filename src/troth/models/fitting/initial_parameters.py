@@ -82,25 +82,13 @@ FreeParameters: TypeAlias = dict[str, Real | Positive | PositiveDefinite]
 
 
 class DayMoments(NamedTuple):
-    """Moments of days, one number per column.
+    """Moments of days, one number per column."""
 
-    Attributes
-    ----------
-    means
-        The mean of each day, ``(day, column)``.
-    centre, between
-        Mean and variance of the days' means.
-    within
-        Variance of one row around its day's mean.
-    rows
-        How many rows each day has.
-    """
-
-    means: Array
-    centre: Array
-    between: Array
-    within: Array
-    rows: Array
+    means: Array  # of each day, (day, column)
+    centre: Array  # mean of the days' means
+    between: Array  # variance of the days' means
+    within: Array  # variance of one row around its day's mean
+    rows: Array  # of each day
 
     @property
     def scale(self) -> Array:

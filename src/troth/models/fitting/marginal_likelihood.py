@@ -11,7 +11,6 @@ noise of a normal, or the mean around which its values are taken). All providers
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -32,17 +31,9 @@ LEAST_DAYS = 5
 
 
 def fit_prior(family: type[Family], history: History, fixed: Mapping[str, Any]) -> FittedPrior:
-    """Fit the prior of a family that all providers share, by maximum marginal likelihood.
+    """Fit the prior of a family that all providers share, by maximum marginal likelihood, and keep parameters as given.
 
-    Parameters
-    ----------
-    fixed
-        Parameters to keep: those that no history determines must be given, and any other may be.
-
-    Raises
-    ------
-    DataError
-        If there are too few days, or every value is the same.
+    Raises `DataError` if there are too few days, or every value is the same.
     """
     check_fixed(family, fixed)
     return _MarginalLikelihood(family, history, fixed).maximise()
@@ -50,9 +41,8 @@ def fit_prior(family: type[Family], history: History, fixed: Mapping[str, Any]) 
 
 def check_fixed(family: type[Family], fixed: Mapping[str, Any]) -> None:
     """Refuse parameters that a family does not have, and those missing that no history determines."""
-    names = {field.name for field in dataclasses.fields(family) if field.init}
     for name in fixed:
-        if name not in names:
+        if name not in family._names():
             raise ParameterError(f"{family.__name__} has no parameter {name!r}")
     for each in family.parameters():
         if each.name in family.given_parameters and each.name not in fixed:

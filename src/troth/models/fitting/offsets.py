@@ -34,22 +34,13 @@ _PARTS = np.array([0.05, 0.2, 0.4, 0.6, 0.8, 1.0])  # of the dispersion's varian
 class FittedOffsets(FittedProviders["ProviderNormal"]):
     """A prior, offsets and dispersions learnt from a history.
 
-    An unknown provider has no offset, and a dispersion that includes how much offsets vary.
-
-    Attributes
-    ----------
-    errors
-        Standard errors: ``"mean"`` and ``"scale"`` of the prior, and for each of ``"providers"`` those of its
-        ``"offset"`` and ``"dispersion"``.
-    offsets
-        Standard deviation of providers' offsets.
-    trace
-        The penalised log-likelihood after each step of the last climb; it never falls.
+    An unknown provider has no offset, and a dispersion that includes how much offsets vary. ``errors`` are standard
+    errors: ``"mean"`` and ``"scale"`` of the prior, and for each of ``"providers"`` ``"offset"`` and ``"dispersion"``.
     """
 
     errors: Mapping[str, Any]
-    offsets: float
-    trace: tuple[float, ...] = field(repr=False)
+    offsets: float  # standard deviation of providers' offsets
+    trace: tuple[float, ...] = field(repr=False)  # penalised log-likelihood of the last climb, which never falls
     notes: tuple[str, ...] = ()
 
     def title_and_lines(self) -> tuple[str, list[str]]:
@@ -287,15 +278,7 @@ def walk_of(residual: Array, dispersion: Array, noise: Array, ahead: int) -> Wal
     e_t has variance c·τ² + σ²/n and u_t variance q. The share c and q, in units of the mean variance of a residual, are
     those of a grid that make the residuals likeliest, the same for all providers; q = 0 is an offset that stays. The
     variance of an offset ``h`` days later is that after the last day plus hq, averaged over h = 1 … ``ahead``.
-
-    Parameters
-    ----------
-    residual
-        Reported means less the day's, ``(day, provider)``, NaN where there is no report.
-    dispersion
-        τ² by provider.
-    noise
-        σ²/n, ``(day, provider)``.
+    Residuals, NaN where there is no report, and ``noise``, σ²/n, are ``(day, provider)``; ``dispersion`` is τ².
     """
     seen = ~np.isnan(residual)
     unit = float(np.nanmean(np.where(seen, residual - np.nanmean(residual, axis=0), np.nan) ** 2))

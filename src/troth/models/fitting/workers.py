@@ -38,25 +38,13 @@ _DIGITS = 9  # of probabilities in a campaign file
 
 @dataclass(frozen=True)
 class FittedWorkers(FittedProviders[Finite]):
-    """Confusion matrices of workers that were learnt from past tasks: a model is p(class), and one of them.
+    """Confusion matrices of workers that were learnt from past tasks: a model is p(class), and one of them."""
 
-    Attributes
-    ----------
-    pooling
-        κ: how many tasks of a class the population is worth to each worker.
-    tasks, known
-        How many past tasks there were, and for how many of them a gold answer was given.
-    posterior
-        The probability of each class, ``(task, class)``.
-    seen
-        Which labels were answered or are a gold answer; other classes are taken to be answered like these.
-    """
-
-    pooling: float
+    pooling: float  # κ: how many tasks of a class the population is worth to each worker
     tasks: int
-    known: int
-    posterior: Array = field(repr=False)
-    seen: tuple[bool, ...] = ()
+    known: int  # of the tasks have a gold answer
+    posterior: Array = field(repr=False)  # the probability of each class, (task, class)
+    seen: tuple[bool, ...] = ()  # labels that were answered or are gold; other classes are answered like these
 
     def caveats(self, labels: Sequence[str]) -> list[str]:
         """Warn of labels that nobody answered, and of labels that hardly depend on the class."""
@@ -100,18 +88,8 @@ def fit_workers(
 ) -> FittedWorkers:
     """Learn the classes' frequencies and everybody's confusion matrix from past answers.
 
-    Parameters
-    ----------
-    task, worker
-        Which task and whose answer, as numbers from 0, ``(report,)``.
-    counts
-        How often each label was answered, ``(report, label)``; there is a class for each label.
-    names
-        Of the workers.
-    gold
-        The class of each task that is known, −1 for the others.
-    pooling
-        κ; by default chosen by held-out tasks.
+    A report is of a task and a worker, numbers from 0, and ``counts`` how often each label was answered; there is a
+    class for each label. ``gold`` is the class of each task that is known, −1 for the others, and ``pooling`` κ.
 
     Examples
     --------

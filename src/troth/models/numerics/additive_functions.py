@@ -21,10 +21,7 @@ _POWERS = 8  # a cell is so short that the polynomial through 14 values has no h
 class LogScale:
     """A grid for functions of a in [lowest, highest], on the scale of ln(origin + a).
 
-    Attributes
-    ----------
-    nodes
-        Where functions are evaluated: some lie below the lowest and above the highest a, but above −origin.
+    Functions are evaluated at its ``nodes``: some lie below the lowest and above the highest a, but above −origin.
     """
 
     def __init__(self, lowest: float, highest: float, origin: float) -> None:
@@ -32,11 +29,6 @@ class LogScale:
         self.cells = int(np.ceil((np.log(origin + highest) - self._low) / _SPACING))
         steps = np.arange(self.cells + _STENCIL - 1) - (_STENCIL // 2 - 1)
         self.nodes = np.exp(self._low + _SPACING * steps) - origin
-
-    @property
-    def size(self) -> int:
-        """How many values a function has."""
-        return len(self.nodes)
 
     def position(self, logarithm: Array) -> Array:
         """Where a with this ln(origin + a) lies on the scale, in cells."""

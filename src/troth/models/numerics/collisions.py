@@ -74,14 +74,8 @@ def _log_bessel(z: float) -> float:
 def log_same_dispersed(table: Array, dispersion: float, rows: int, unordered: bool) -> Array:
     """Log probability that one provider's labels are the same under two states, for each pair of ``triu_indices``.
 
-    Parameters
-    ----------
-    table
-        Mean probabilities ``[state, symbol]``, all above 0.
-    dispersion
-        Intra-class correlation of the rows; at 0 they are i.i.d.
-    unordered
-        Whether datasets in another order are the same.
+    Mean probabilities are ``table[state, symbol]``, all above 0, and the dispersion is the intra-class correlation of
+    the rows. Where they are ``unordered``, datasets in another order are the same.
 
     Examples
     --------

@@ -115,12 +115,7 @@ def widest_spread(
 ) -> float:
     """Return the largest difference of two types' log-likelihoods over reports of up to ``rows`` rows, or a bound.
 
-    Parameters
-    ----------
-    means
-        By type; for labels probabilities, ``(type, code)``.
-    values
-        Bounds on counts and values; labels need none.
+    Means are by type, for labels probabilities ``(type, code)``; counts and values need bounds.
     """
     if rows == 0 or len(means) == 1:
         return 0.0

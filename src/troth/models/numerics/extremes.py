@@ -101,12 +101,7 @@ def ray_extremes(
     whose rows all have the least or all the greatest value are tried, for every n and m or, if they are very many, for
     a ladder of them that is refined around the best.
 
-    Parameters
-    ----------
-    log_pmi
-        Of two statistics ``(..., 2)``.
-    own, peers
-        Possible counts (ascending, from 0), and the least and the greatest mean that a report may have.
+    Either side has possible counts, ascending from 0, and the least and the greatest mean that a report may have.
     """
     low, high = 0.0, 0.0
     (ns, *own_ends), (ms, *peer_ends) = own, peers

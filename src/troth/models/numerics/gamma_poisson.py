@@ -61,7 +61,7 @@ class _LogMean:
     def __init__(self, t: Array, shape: float, rate: float, spreads: tuple[float, float]) -> None:
         mean = shape / rate
         self._scale, self._scale_of_delta = _scales(mean, spreads)
-        ends = np.cumsum([_COUNTS, self._scale.size, self._scale.size])
+        ends = np.cumsum([_COUNTS, len(self._scale.nodes), len(self._scale.nodes)])
         logs, shares, rising = np.split(t, ends, axis=1)[1:]
         self._logs, self._shares = self._scale.tables(logs), self._scale.tables(shares)
         self._rising = self._scale_of_delta.tables(rising)

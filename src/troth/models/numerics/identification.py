@@ -49,12 +49,8 @@ def dirichlet_sensitivity(model: Any, prior: Array, rows: int, peers: Peers) -> 
 def compare_predictions(model: Any, rows: int, cosines: Array, lengths: Array, least: float) -> Sensitivity:
     """Compare what all admissible reports predict of the peers, if there are not too many.
 
-    Parameters
-    ----------
-    cosines, lengths
-        Cosines between the peers' distributions under each state, and the lengths of these up to a common factor.
-    least
-        The least eigenvalue of the cosines.
+    Given are cosines between the peers' distributions under each state, the lengths of these up to a common factor, and
+    the least eigenvalue of the cosines.
     """
     labels = model.reduction.width
     if comb(rows + labels, labels) > _MOST_PAIRED_REPORTS:

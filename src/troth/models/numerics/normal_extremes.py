@@ -35,14 +35,8 @@ def normal_extremes(
     """Least and greatest log PMI of one provider's reports with those of its peers, together.
 
     Few combinations of precisions are all tried. Where they are many, peers may have every precision from 0 to that of
-    all their rows, which encloses what whole numbers of rows make, and the search is refined around the best.
-
-    Parameters
-    ----------
-    log_pmi
-        Of two statistics ``(..., 2)``.
-    prior
-        The precision of the prior.
+    all their rows, which encloses what whole numbers of rows make, and the search is refined around the best. The
+    precision of the prior is ``prior``.
     """
 
     def scores(w: Array, v: Array, least: Array, greatest: Array) -> tuple[Array, Array]:

@@ -8,7 +8,7 @@ by √(2/N) or more, which is the distance of the points at which the integral i
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import ceil, comb, log
 
 import numpy as np
@@ -29,22 +29,15 @@ _CHUNK = 1 << 15
 class SpreadGrid:
     """Spreads at which a log evidence is evaluated, and how its integral follows from the values.
 
-    Attributes
-    ----------
-    nodes
-        0, and spreads from below the smallest to above the largest that is possible.
+    The ``nodes`` are 0, and spreads from below the smallest to above the largest that is possible.
     """
 
     def __init__(self, smallest: float, largest: float) -> None:
         self._low, self._high = 2 * log(smallest), 2 * log(largest)
         margin = _STENCIL // 2 * _SPACING
         self._nodes = np.arange(self._low - margin, self._high + margin + _SPACING, _SPACING)
+        self.nodes = np.concatenate([[0.0], np.exp(self._nodes / 2)])
         self._quadratures: dict[int, _Quadrature] = {}
-
-    @cached_property
-    def nodes(self) -> Array:
-        """The spreads, 0 first."""
-        return np.concatenate([[0.0], np.exp(self._nodes / 2)])
 
     def draw(self, rng: Generator, evidence: Array, effects: Array) -> Array:
         """Draw a spread given its log evidence at the nodes."""

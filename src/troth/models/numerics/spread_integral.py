@@ -31,17 +31,10 @@ _DRAWS = 1024
 class Location(Protocol):
     """A log-likelihood plus log prior as a function of the location, which has one peak, for reports and spreads."""
 
-    alike: Array
-    """The log evidence without any spread, ``(report,)``."""
-
-    start: Array
-    """Near the peak without any spread, ``(report,)``."""
-
-    resolution: Array
-    """δ₀ of each report."""
-
-    providers: Array
-    """How many providers each report sums up."""
+    alike: Array  # the log evidence of each report without any spread
+    start: Array  # near the peak without any spread
+    resolution: Array  # δ₀ of each report
+    providers: Array  # how many each report sums up
 
     def constant(self, delta: Array, report: Indexes) -> Array:
         """Return what does not depend on the location."""

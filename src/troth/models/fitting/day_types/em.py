@@ -27,20 +27,14 @@ _ATTEMPTS = ((1.0, 1.0), (1.0, 0.25), (1.0, 0.0), (0.25, 0.0), (0.05, 0.0))
 
 @dataclass(frozen=True)
 class State:
-    """Parameters of a fit: prior of the types, providers' means and dispersions, and the population's.
+    """Parameters of a fit."""
 
-    Attributes
-    ----------
-    shrinkage
-        How many rows the population's means are worth to a provider.
-    """
-
-    log_prior: Array
-    means: Array
-    dispersion: Array
-    population: Array
-    centre: float
-    shrinkage: float
+    log_prior: Array  # of the types
+    means: Array  # by provider and type
+    dispersion: Array  # by provider
+    population: Array  # means by type
+    centre: float  # of the logarithms of dispersions
+    shrinkage: float  # how many rows the population's means are worth to a provider
 
     @property
     def types(self) -> int:
@@ -88,7 +82,6 @@ def maximise(data: OutcomeData, state: State, steps: int, tolerance: float = 0.0
 
 def _step(data: OutcomeData, state: State, weights: Array, parts: Array) -> tuple[State, Array]:
     """Raise Σ_d E[ln p(day, type)] plus penalties, provider by provider: a step is cut until it does not lower it."""
-    days = weights.sum(axis=0) + _PRIOR_DAYS
     means, slope = data.steps(state.means, state.dispersion, weights, state.population, state.shrinkage)
     log_dispersion = np.log(state.dispersion)
     up = slope.sum(axis=0) - (log_dispersion - state.centre) / _ALIKE**2
@@ -110,7 +103,7 @@ def _step(data: OutcomeData, state: State, weights: Array, parts: Array) -> tupl
         new_means[provider], new_dispersion[provider] = state.means[provider], state.dispersion[provider]
         new_parts[:, provider] = parts[:, provider]
     next_state = State(
-        np.log(days / days.sum()),
+        _log_shares(weights),
         new_means,
         new_dispersion,
         data.population(new_means),
@@ -189,7 +182,7 @@ def _rearranged(data: OutcomeData, points: Array, state: State) -> Iterator[Stat
 
 
 def _log_shares(weights: Array) -> Array:
-    days = weights.sum(axis=0) + 0.5
+    days = weights.sum(axis=0) + _PRIOR_DAYS
     return np.asarray(np.log(days / days.sum()))
 
 

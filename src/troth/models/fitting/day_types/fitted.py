@@ -26,22 +26,12 @@ _DAYS_PER_PARAMETER = 3  # below which standard errors are taken provider by pro
 
 @dataclass(frozen=True)
 class Errors:
-    """Standard errors of a fit.
-
-    Attributes
-    ----------
-    of_prior
-        One per type.
-    of_means
-        ``(provider, type)``, of labels also ``code``.
-    of_dispersion
-        One per provider.
-    """
+    """Standard errors of a fit."""
 
     providers: tuple[str, ...]
-    of_prior: Array = field(repr=False)
-    of_means: Array = field(repr=False)
-    of_dispersion: Array = field(repr=False)
+    of_prior: Array = field(repr=False)  # one per type
+    of_means: Array = field(repr=False)  # (provider, type), of labels also code
+    of_dispersion: Array = field(repr=False)  # one per provider
 
     def __getitem__(self, provider: str) -> dict[str, Any]:
         if provider not in self.providers:
@@ -55,30 +45,16 @@ class FittedDayTypes(FittedProviders["LatentClass"]):
     """Day types learnt from a history.
 
     An unknown provider has the population's means, and a dispersion that includes how much providers differ.
-
-    Attributes
-    ----------
-    outcome
-        The kind of outcome: ``"binary"``, ``"categorical"``, ``"count"`` or ``"real"``.
-    shrinkage
-        How many rows the population's means are worth to each provider.
-    held_out
-        For each number of types that was tried, the log-likelihood per day of days that were held out, and the
-        standard error of its shortfall from the best.
-    trace
-        The penalised log-likelihood after each step of the last climb; it never falls.
-    posterior
-        The probability of each type on each day, ``(day, type)``.
-    notes
-        What a reader should know.
+    ``held_out`` has for each number of types that was tried the log-likelihood per day of days that were held out, and
+    the standard error of its shortfall from the best.
     """
 
-    outcome: str
+    outcome: str  # "binary", "categorical", "count" or "real"
     errors: Errors
-    shrinkage: float
+    shrinkage: float  # how many rows the population's means are worth to each provider
     held_out: Mapping[int, tuple[float, float]]
-    trace: tuple[float, ...]
-    posterior: Array = field(repr=False)
+    trace: tuple[float, ...]  # penalised log-likelihood of the last climb, which never falls
+    posterior: Array = field(repr=False)  # the probability of each type on each day, (day, type)
     notes: tuple[str, ...] = ()
 
     @property

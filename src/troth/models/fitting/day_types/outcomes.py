@@ -4,11 +4,13 @@ Axes are ``(day, provider, type)``, of labels also ``code``. Providers' means ar
 by ``shrinkage`` rows' worth of Kullback-Leibler divergence, −shrinkage·KL(population ‖ provider), and by ``_ANCHOR``
 rows towards the mean of everything, so that no probability reaches 0. The population's mean that maximises this is the
 geometric one of its providers (the arithmetic one of values).
+
+``steps`` return where providers' means go, and the derivative of each day's log-likelihood by the log of dispersion.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from scipy.special import digamma, xlogy
@@ -32,13 +34,6 @@ Who: TypeAlias = slice | Indexes
 """A selection of providers."""
 
 _OF_THE_UNEXPLAINED = 3.0  # the part of it that is taken for spread, where there is one row a day
-
-
-class Step(NamedTuple):
-    """Where to go: providers' means, and the derivative of each day's log-likelihood by the logarithm of dispersion."""
-
-    means: Array
-    slope: Array
 
 
 class LabelData:
@@ -73,12 +68,14 @@ class LabelData:
         s = 1 / dispersion
         return by_code, (s * (digamma(s + self.rows) - digamma(s)))[..., None]
 
-    def steps(self, means: Array, dispersion: Array, weights: Array, population: Array, shrinkage: float) -> Step:
+    def steps(
+        self, means: Array, dispersion: Array, weights: Array, population: Array, shrinkage: float
+    ) -> tuple[Array, Array]:
         """Raise a lower bound: lnΓ(a + n) − lnΓ(a) ≥ a₀(ψ(a₀ + n) − ψ(a₀)) ln a + const, equal at a₀ (Minka)."""
         by_code, in_all = self._excess(means, dispersion)
         totals = np.einsum("dk,dikc->ikc", weights, by_code) + shrinkage * population + _ANCHOR * self.overall
         slope = np.einsum("dk,dik->di", weights, in_all - by_code.sum(axis=-1))
-        return Step(totals / totals.sum(axis=-1, keepdims=True), slope)
+        return totals / totals.sum(axis=-1, keepdims=True), slope
 
     def penalty(self, means: Array, population: Array, shrinkage: float) -> Array:
         """Return what each provider pays for means unlike the population's."""
@@ -162,7 +159,9 @@ class CountData(SumData):
         """Log-likelihoods of some providers' days under each type."""
         return count_log_likelihood(self.summaries[:, who], means[who], dispersion[who], all_terms=True)
 
-    def steps(self, means: Array, dispersion: Array, weights: Array, population: Array, shrinkage: float) -> Step:
+    def steps(
+        self, means: Array, dispersion: Array, weights: Array, population: Array, shrinkage: float
+    ) -> tuple[Array, Array]:
         """Fisher scoring of ln λ, and the slope in ln δ."""
         rate, slope = self._slopes(means, dispersion)
         shrinkage, anchor = shrinkage * self.worth, _ANCHOR * self.worth
@@ -170,7 +169,7 @@ class CountData(SumData):
         n = self.rows[..., None] * means
         information = np.einsum("dk,dik->ik", weights, n / (1 + n * dispersion[:, None]))
         step = np.clip(up / (information + (shrinkage + anchor) * means), -_REACH, _REACH)
-        return Step(means * np.exp(step), np.einsum("dk,dik->di", weights, slope * dispersion[:, None]))
+        return means * np.exp(step), np.einsum("dk,dik->di", weights, slope * dispersion[:, None])
 
     def _slopes(self, means: Array, dispersion: Array) -> tuple[Array, Array]:
         """Return derivatives of each day's log-likelihood by ln λ and by δ."""
@@ -252,7 +251,9 @@ class ValueData(SumData):
     def _weight(self, dispersion: Array) -> Array:
         return real_weight(self.rows, np.sqrt(dispersion), self.spread)
 
-    def steps(self, means: Array, dispersion: Array, weights: Array, population: Array, shrinkage: float) -> Step:
+    def steps(
+        self, means: Array, dispersion: Array, weights: Array, population: Array, shrinkage: float
+    ) -> tuple[Array, Array]:
         """Weighted means, and the slope in ln τ²."""
         w = self._weight(dispersion)
         total = np.einsum("dk,di->ik", weights, w * self.averages[..., 0])
@@ -260,7 +261,7 @@ class ValueData(SumData):
         information = np.einsum("dk,di->ik", weights, w) + (shrinkage + _ANCHOR) / self.unit
         away = (self.averages - means) ** 2 * w[..., None]
         slope = np.einsum("dk,dik->di", weights, 0.5 * (away - 1)) * w * dispersion
-        return Step(total / information, slope)
+        return total / information, slope
 
     def penalty(self, means: Array, population: Array, shrinkage: float) -> Array:
         """Return what each provider pays for means unlike the population's."""

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 class LabelRate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Predict (ones + 1)/(rows + 2), the posterior mean under a uniform prior."""
 
-    def fit(self, x: Any, y: Any, sample_weight: Any = None) -> LabelRate:  # noqa: ARG002
+    def fit(self, x: Any, y: Any, sample_weight: Any = None) -> LabelRate:
         """Count, with the weights by which bagging says how often a row was drawn."""
         weights = np.ones(len(y)) if sample_weight is None else sample_weight
         self.rate_ = (1 + weights @ y) / (2 + weights.sum())

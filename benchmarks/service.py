@@ -215,7 +215,7 @@ def bare_settlement(database: str, campaign: str) -> float:
     """Seconds to compute the same payments and the same ledger from reports that are in memory, without a database."""
     from sqlalchemy import select
 
-    from troth.campaigns.ledger import Ledger
+    from troth.campaigns.records.ledger import Ledger
     from troth.campaigns.rounds import pay_rounds
     from troth.service import campaigns as terms
     from troth.service import rounds, schema

@@ -37,7 +37,7 @@ PAGES: dict[str, tuple[str, ...]] = {
         "troth.campaigns.model_file",
         "troth.campaigns.check",
         "troth.campaigns.past",
-        "troth.campaigns.ledger",
+        "troth.campaigns.records.ledger",
         "troth.core.settings",
     ),
 }
@@ -54,7 +54,7 @@ CAMPAIGNS: dict[str, tuple[str, ...]] = {
     "troth.campaigns.model_file": ("load_model", "save_model"),
     "troth.campaigns.check": ("Setting", "setting_of", "audit_campaign", "certify_campaign"),
     "troth.campaigns.past": ("read_history", "fit_campaign", "fitted_text", "backtest_campaign"),
-    "troth.campaigns.ledger": ("LedgerError", "read_ledger"),
+    "troth.campaigns.records.ledger": ("LedgerError", "read_ledger"),
     "troth.core.settings": ("CampaignError",),
     "troth.history.learn": ("fit",),
 }

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from troth.audits import best_response as best_response
     from troth.audits import compare as compare
     from troth.audits import strategies as strategies
-    from troth.campaigns.ledger import LedgerError as LedgerError
     from troth.campaigns.model_file import load_model as load_model
     from troth.campaigns.model_file import save_model as save_model
+    from troth.campaigns.records.ledger import LedgerError as LedgerError
     from troth.campaigns.seed import Secret as Secret
     from troth.campaigns.terms import Campaign as Campaign
     from troth.certificates import Certificate as Certificate
@@ -83,7 +83,7 @@ if TYPE_CHECKING:
 # Modules are imported when one of their names is used, so that `import troth` is fast.
 _HOMES = {
     "troth.audits": "Audit BestResponse Comparison Finding audit baselines best_response compare strategies",
-    "troth.campaigns.ledger": "LedgerError",
+    "troth.campaigns.records.ledger": "LedgerError",
     "troth.campaigns.model_file": "load_model save_model",
     "troth.campaigns.seed": "Secret",
     "troth.campaigns.terms": "Campaign",

@@ -17,7 +17,7 @@ import pytest
 
 import troth
 from campaigns.shop import CLINICS, GOOD, run, write_campaign
-from troth.campaigns.ledger import Ledger, LedgerError
+from troth.campaigns.records.ledger import Ledger, LedgerError
 from troth.campaigns.toml import to_toml
 from troth.cli.output import print_result
 from troth.core.errors import DataError

@@ -22,10 +22,10 @@ from registry import SOAK, generator
 from troth import models
 from troth.audits import strategies
 from troth.audits.strategies import lies_for_model
-from troth.campaigns.ledger import Ledger
+from troth.campaigns.records.ledger import Ledger
+from troth.campaigns.records.verify import check_ledger
 from troth.campaigns.statistics_file import make_statistics, parse_statistics
 from troth.campaigns.toml import to_toml
-from troth.campaigns.verify import check_ledger
 from troth.core.errors import DataError, MissingCapabilityError, UnboundedRangeError
 from troth.core.settings import CampaignError
 from troth.data import read_reports

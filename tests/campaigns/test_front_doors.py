@@ -25,7 +25,7 @@ from troth.campaigns.starter.examples import init
 from troth.campaigns.statistics_file import make_statistics
 from troth.cli import app, commands
 from troth.models import FAMILIES
-from troth.models.varying_providers import VaryingProviders
+from troth.models.shared.varying_providers import VaryingProviders
 
 BERNOULLI = troth.models.Bernoulli(1, 1)
 FRAME: dict[str, Any] = {"who": ["a"] * 9 + ["b"] * 9 + ["c"] * 9, "x": [1, 1, 0] * 6 + [0, 0, 1] * 3}

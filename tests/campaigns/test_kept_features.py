@@ -16,7 +16,7 @@ import troth
 from registry import SOAK, generator
 from troth import models
 from troth.campaigns.check import certify_campaign, setting_of
-from troth.campaigns.ledger import Ledger, LedgerError
+from troth.campaigns.records.ledger import Ledger, LedgerError
 from troth.campaigns.rounds import check_possible
 from troth.campaigns.settle import scene
 from troth.certificates import check_fit

@@ -25,11 +25,11 @@ import troth
 from campaigns.shop import GOOD, run, write_campaign
 from preloaded import Preloaded
 from registry import SOAK
-from troth.campaigns.canonical_json import finite
-from troth.campaigns.ledger import Ledger, LedgerError, read_ledger, write_whole
-from troth.campaigns.ledger_entries import leaf_of, read_figures
 from troth.campaigns.money import portion, to_minor, to_text
 from troth.campaigns.private_files import replace_private
+from troth.campaigns.records.canonical_json import finite
+from troth.campaigns.records.ledger import Ledger, LedgerError, read_ledger, write_whole
+from troth.campaigns.records.ledger_entries import leaf_of, read_figures
 from troth.campaigns.rounds import refuse_same_nonce
 from troth.core.errors import DataError, ParameterError
 from troth.data.request import Report

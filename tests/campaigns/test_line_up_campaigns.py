@@ -10,7 +10,7 @@ import pytest
 
 import troth
 from registry import generator
-from troth.campaigns.ledger_entries import report_root
+from troth.campaigns.records.ledger_entries import report_root
 from troth.campaigns.seed import derive_seed
 from troth.data.read import reports_by_day
 

@@ -18,9 +18,9 @@ from campaigns.shop import CLINICS, GOOD, frame_of, reductions, run, toml_of, va
 from campaigns.test_ledger import DAILY, DRAWING, daily_rows
 from rayleigh import registered
 from registry import EXAMPLES
-from troth.campaigns.canonical_json import digest
 from troth.campaigns.check import audit_campaign, certify_campaign, setting_of
-from troth.campaigns.ledger import Ledger, LedgerError, read_ledger
+from troth.campaigns.records.canonical_json import digest
+from troth.campaigns.records.ledger import Ledger, LedgerError, read_ledger
 from troth.core.settings import CampaignError
 from troth.results.findings import find
 from troth.results.pay import open_ledger, pay_campaign

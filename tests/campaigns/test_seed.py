@@ -13,9 +13,9 @@ import pytest
 import troth
 from campaigns.shop import GOOD, run, write_campaign
 from registry import SOAK
-from troth.campaigns.ledger import Ledger, LedgerError, read_ledger
-from troth.campaigns.ledger_entries import report_root
-from troth.campaigns.merkle import consistency_proof, extends, includes, inclusion_proof, leaf, root
+from troth.campaigns.records.ledger import Ledger, LedgerError, read_ledger
+from troth.campaigns.records.ledger_entries import report_root
+from troth.campaigns.records.merkle import consistency_proof, extends, includes, inclusion_proof, leaf, root
 from troth.campaigns.seed import Secret, derive_seed, follows
 from troth.campaigns.settle import settle
 from troth.campaigns.terms import Campaign

@@ -14,8 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 import troth
-from troth.campaigns.ledger import Ledger
 from troth.campaigns.past import fit_tasks
+from troth.campaigns.records.ledger import Ledger
 from troth.campaigns.starter.task_campaign import init_tasks, start_tasks
 from troth.cli.commands import app
 from troth.core.errors import DataError, ParameterError

@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 import troth
-from troth.campaigns.ledger import Ledger
+from troth.campaigns.records.ledger import Ledger
 from troth.campaigns.starter.task_campaign import init_tasks
 from troth.campaigns.task_checks import audit_task_campaign, certify_task_campaign
 from troth.campaigns.task_data import describe_public_tasks, read_file

@@ -14,7 +14,7 @@ from troth import divergences, models
 from troth.core.contract import ComparedDesign
 from troth.core.information import log_pmi
 from troth.mechanisms import RULES
-from troth.models.varying_providers import RandomEffects
+from troth.models.shared.varying_providers import RandomEffects
 
 DAYS: dict[str, troth.Rule] = {
     "MultiDay": troth.MultiDay(),

@@ -18,9 +18,9 @@ from scipy.special import logsumexp
 import troth
 from registry import EXAMPLES, SOAK, generator
 from troth import models
-from troth.models.candidate_states import CandidateStates
-from troth.models.generalised_regression import ExpandedRegression
-from troth.models.varying_providers import VaryingProviders
+from troth.models.shared.candidate_states import CandidateStates
+from troth.models.shared.generalised_regression import ExpandedRegression
+from troth.models.shared.varying_providers import VaryingProviders
 
 
 def finite(model: models.Finite, past: Any, x: Any) -> float:

@@ -18,13 +18,13 @@ from registry import SOAK
 from service.databases import chiefly, opened
 from service.world import make_world, payments_of
 from troth.campaigns import tasks as task_campaigns
-from troth.campaigns.ledger import Ledger
+from troth.campaigns.records.ledger import Ledger
+from troth.campaigns.records.verify import check_tasks
 from troth.campaigns.rounds import pay_rounds
 from troth.campaigns.starter.examples import Terms, _draw, example_text
 from troth.campaigns.task_data import read_file, read_task_reports
 from troth.campaigns.tasks import check_own_tasks, pay_task_reports, pay_tasks
 from troth.campaigns.terms import Campaign
-from troth.campaigns.verify import check_tasks
 from troth.core.errors import DataError
 from troth.data.read import read_reports
 from troth.data.task_files import OwnTasks, join_tasks

@@ -22,7 +22,7 @@ from sqlalchemy.exc import DatabaseError, OperationalError
 from service import misbehaving
 from service.databases import opened
 from service.world import TERMS, make_world
-from troth.campaigns.ledger import write_whole
+from troth.campaigns.records.ledger import write_whole
 from troth.core.errors import DataError
 from troth.service import confinement, serve
 from troth.service.app import Settings, create_app

@@ -12,11 +12,11 @@ from sqlalchemy import Executable, delete, exc, select, text, update
 from campaigns.shop import run
 from service.databases import chiefly, in_turn, opened
 from service.world import World, make_world
-from troth.campaigns.canonical_json import canonical
-from troth.campaigns.ledger import Ledger, LedgerError
-from troth.campaigns.ledger_entries import payment_entry, recorded_reports
+from troth.campaigns.records.canonical_json import canonical
+from troth.campaigns.records.ledger import Ledger, LedgerError
+from troth.campaigns.records.ledger_entries import payment_entry, recorded_reports
+from troth.campaigns.records.verify import campaign_of
 from troth.campaigns.settle import settle
-from troth.campaigns.verify import campaign_of
 from troth.results.pay import verify
 from troth.service.schema import ledger_lines
 from troth.service.store import Store

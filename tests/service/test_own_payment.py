@@ -11,7 +11,7 @@ import pytest
 
 import troth
 from service.world import TERMS
-from troth.campaigns.paid_round import PaymentError, check_payment
+from troth.campaigns.records.paid_round import PaymentError, check_payment
 from troth.campaigns.settle import Payment, settle
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError

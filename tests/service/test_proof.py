@@ -15,13 +15,11 @@ from campaigns.shop import run
 from service.databases import Databases, chiefly, opened
 from service.test_ledger import disarm, read_lines, write_lines
 from service.world import TERMS, World, dump, make_world
-from troth.campaigns import merkle
-from troth.campaigns.ledger import Ledger
-from troth.campaigns.ledger_entries import recorded_reports
-from troth.campaigns.paid_round import PaymentError, check_paid_round
-from troth.campaigns.rounds import pay_rounds
-from troth.campaigns.seed import derive_seed
-from troth.campaigns.statements import (
+from troth.campaigns.records import merkle
+from troth.campaigns.records.ledger import Ledger
+from troth.campaigns.records.ledger_entries import recorded_reports
+from troth.campaigns.records.paid_round import PaymentError, check_paid_round
+from troth.campaigns.records.statements import (
     HEAD,
     RECEIPT,
     StatementError,
@@ -30,6 +28,8 @@ from troth.campaigns.statements import (
     receipt_leaf,
     sign,
 )
+from troth.campaigns.rounds import pay_rounds
+from troth.campaigns.seed import derive_seed
 from troth.campaigns.terms import Campaign
 from troth.client.heads import check_lines, watch_head
 from troth.client.http import RefusedError

@@ -13,7 +13,7 @@ from sqlalchemy import update
 
 from service.databases import opened
 from service.world import TERMS, World, make_world, payments_of
-from troth.campaigns.ledger_entries import recorded_reports
+from troth.campaigns.records.ledger_entries import recorded_reports
 from troth.campaigns.terms import Campaign
 from troth.service import incoming, rounds, settlement, settling, upload_queue, views
 from troth.service.errors import ConflictError, TooManyError

@@ -22,13 +22,13 @@ from campaigns.shop import run
 from service.databases import Databases, chiefly, in_turn, opened
 from service.test_secrecy import statements_of
 from service.world import World, make_world
-from troth.campaigns.paid_round import PaymentError, check_paid_round, check_payment
-from troth.campaigns.statements import RECEIPT, check_signature
+from troth.campaigns.records.paid_round import PaymentError, check_paid_round, check_payment
+from troth.campaigns.records.statements import RECEIPT, check_signature
+from troth.campaigns.records.verify import check_tasks
 from troth.campaigns.task_data import read_file, task_request
 from troth.campaigns.tasks import FILE_NAME, payments_of, settle_tasks
 from troth.campaigns.terms import Campaign
 from troth.campaigns.toml import to_toml
-from troth.campaigns.verify import check_tasks
 from troth.data.task_files import OwnTasks, join_tasks
 from troth.data.tasks import read_tasks
 from troth.service import campaigns, rounds, settlement

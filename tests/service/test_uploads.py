@@ -266,9 +266,9 @@ def test_main_module_is_never_run_again(tmp_path: Path, program: str) -> None:
 def test_children_compute_with_the_instructions_of_the_server(kernel: str) -> None:
     """Otherwise an upload would have other last bits than the same rows in a file, and `verify` would wonder."""
     program = (
-        "from troth.campaigns.arithmetic import versions\nfrom troth.service.sandbox import Sandbox, Waiting\n"
+        "from troth.campaigns.records.arithmetic import versions\nfrom troth.service.sandbox import Sandbox, Waiting\n"
         "from troth.service.worker_processes import Bounds\n"
-        "box = Sandbox(Waiting(['troth.campaigns.arithmetic']))\n"
+        "box = Sandbox(Waiting(['troth.campaigns.records.arithmetic']))\n"
         "print(versions()['processor'])\nprint(box.run(versions, bounds=Bounds(1 << 29, 5.0))['processor'])\n"
     )
     environment = os.environ | {"OPENBLAS_CORETYPE": kernel, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -12,7 +12,7 @@ import troth
 from service.databases import chiefly, opened
 from service.test_pages import Browser
 from service.world import TERMS, World, make_world, payments_of, read_statistics
-from troth.campaigns.ledger import Ledger
+from troth.campaigns.records.ledger import Ledger
 from troth.cli.service_lines import about_round, verdict_lines
 from troth.results.verdict import unchecked_before
 from troth.service import accounts, campaigns, rounds, settling

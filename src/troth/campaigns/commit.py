@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from troth.campaigns.ledger import locked, write_whole
+from troth.campaigns.records.ledger import locked, write_whole
 from troth.campaigns.seed import draw_secret, load_secret, save_secret, secret_path
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from troth import models
-from troth.campaigns.canonical_json import canonical, digest
-from troth.campaigns.ledger import write_whole
+from troth.campaigns.records.canonical_json import canonical, digest
+from troth.campaigns.records.ledger import write_whole
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import Section
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from troth.campaigns.canonical_json import digest
+from troth.campaigns.records.canonical_json import digest
 from troth.campaigns.tables import TABLES
 from troth.campaigns.task_data import read_public_tasks, reports_digest, task_request
 from troth.campaigns.terms import Campaign, beside

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.campaigns.arithmetic import SAME, versions
-from troth.campaigns.ledger import Ledger, LedgerError
-from troth.campaigns.ledger_entries import (
+from troth.campaigns.public import check_summary
+from troth.campaigns.records.arithmetic import SAME, versions
+from troth.campaigns.records.ledger import Ledger, LedgerError
+from troth.campaigns.records.ledger_entries import (
     FORMATS,
     format_of,
     payment_entry,
@@ -26,7 +27,6 @@ from troth.campaigns.ledger_entries import (
     seal,
     seal_payments,
 )
-from troth.campaigns.public import check_summary
 from troth.campaigns.seed import Secret, draw_secret
 from troth.campaigns.settle import refuse_one_provider, settle
 from troth.core.contract import DrawsAnswers, HasReduction

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from troth.campaigns.canonical_json import digest
 from troth.campaigns.private_files import create_private, replace_private
+from troth.campaigns.records.canonical_json import digest
 from troth.core.errors import DataError, ParameterError
 
 if TYPE_CHECKING:

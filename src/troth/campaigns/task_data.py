@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from troth.campaigns.ledger import LedgerError
 from troth.campaigns.public import describe_guesses
+from troth.campaigns.records.ledger import LedgerError
 from troth.campaigns.terms import beside
 from troth.core.contract import HasReduction
 from troth.core.errors import DataError

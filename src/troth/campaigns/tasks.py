@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.campaigns.arithmetic import versions
-from troth.campaigns.ledger_entries import format_of, report_entry, report_root, seal, seal_payments
 from troth.campaigns.money import portion
 from troth.campaigns.public import check_task_summaries
+from troth.campaigns.records.arithmetic import versions
+from troth.campaigns.records.ledger_entries import format_of, report_entry, report_root, seal, seal_payments
 from troth.campaigns.rounds import begin, check_beacon, link_of, now, refuse_same_nonce, write_payments
 from troth.campaigns.seed import generator
 from troth.campaigns.settle import Payment
@@ -39,7 +39,7 @@ from troth.mechanisms.tasks import Tasks, TaskShares
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from troth.campaigns.ledger import Ledger
+    from troth.campaigns.records.ledger import Ledger
     from troth.campaigns.seed import Secret
     from troth.campaigns.terms import Campaign
     from troth.core.contract import Array

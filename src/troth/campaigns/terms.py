@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.campaigns.canonical_json import digest
 from troth.campaigns.model_file import with_model_file
 from troth.campaigns.money import to_text
 from troth.campaigns.public import (
@@ -22,6 +21,7 @@ from troth.campaigns.public import (
     take_guesses,
     take_public,
 )
+from troth.campaigns.records.canonical_json import digest
 from troth.campaigns.tables import (
     TABLES,
     read_toml,

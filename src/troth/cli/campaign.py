@@ -293,7 +293,7 @@ def statistics(
     as_json: AsJson = False,
 ) -> None:
     """Make the statistics that a provider submits instead of rows."""
-    from troth.campaigns.ledger import write_whole
+    from troth.campaigns.records.ledger import write_whole
     from troth.campaigns.statistics_file import make_statistics
     from troth.campaigns.terms import Campaign
     from troth.data.files import stem

@@ -252,8 +252,8 @@ def submit(
     receipt = client.confirm_submission(chosen["id"], number, submission["id"], replaces=earlier, nonce=nonce)
     signed = check_signed(submission, receipt, nonce)
     if keep is not None:
-        from troth.campaigns.canonical_json import as_json as write_json
         from troth.campaigns.private_files import replace_private
+        from troth.campaigns.records.canonical_json import as_json as write_json
 
         replace_private(keep, (write_json(signed) + "\n").encode())
     show_lines(receipt, as_json, receipt_lines(chosen, receipt))

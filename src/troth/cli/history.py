@@ -131,7 +131,7 @@ def _fit_days(
 def _write_campaign(terms: Campaign, target: Path, text: str) -> None:
     """Write the campaign file with the model that was learned, and commit to a new seed where one is drawn with."""
     from troth.campaigns.commit import commit
-    from troth.campaigns.ledger import write_whole
+    from troth.campaigns.records.ledger import write_whole
 
     write_whole(target, text.encode())
     if terms.draws:

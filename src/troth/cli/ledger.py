@@ -23,7 +23,7 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Check every byte of a ledger and recompute every payment in it."""
-    from troth.campaigns.arithmetic import tolerance
+    from troth.campaigns.records.arithmetic import tolerance
     from troth.results.pay import verify as check
 
     with progress() as watch:
@@ -131,8 +131,8 @@ def verify_receipt(
 
     It ends with 1 if something is wrong, and with 3 if nothing is, but something is withheld that could be checked.
     """
-    from troth.campaigns.paid_round import Checked, check_paid_round
-    from troth.campaigns.statements import RECEIPT, check_signature
+    from troth.campaigns.records.paid_round import Checked, check_paid_round
+    from troth.campaigns.records.statements import RECEIPT, check_signature
     from troth.client.heads import compare_with_seen
 
     signed = _read(receipt)

@@ -28,7 +28,7 @@ afterwards = ExitStack()  # what is done once the command has ended, whether or 
 def show(plain: Any, as_json: bool, *lines: str, warnings: Iterable[str] = ()) -> None:
     """Print plain data as JSON, or else warnings and lines of text."""
     if as_json:
-        from troth.campaigns.canonical_json import as_json as write_json
+        from troth.campaigns.records.canonical_json import as_json as write_json
 
         lines, warnings = (write_json(plain),), ()
     for warning in warnings:

@@ -186,7 +186,7 @@ def export(
 
     The ledger is compared with the head that the service has signed.
     """
-    from troth.campaigns.ledger import Ledger, write_whole
+    from troth.campaigns.records.ledger import Ledger, write_whole
     from troth.client import RefusedError
     from troth.client.heads import check_lines, signed_head
 
@@ -225,8 +225,8 @@ def payouts(
     as_json: AsJson = False,
 ) -> None:
     """Export payouts in numbered batches: pay out each file once, and everybody is paid once."""
-    from troth.campaigns.canonical_json import as_json as write_json
     from troth.campaigns.private_files import replace_private
+    from troth.campaigns.records.canonical_json import as_json as write_json
     from troth.client import RefusedError
     from troth.client.http import parse_json
 

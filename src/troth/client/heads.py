@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from troth.campaigns.merkle import leaf, root
-from troth.campaigns.statements import StatementError, check_head
+from troth.campaigns.records.merkle import leaf, root
+from troth.campaigns.records.statements import StatementError, check_head
 from troth.client.credentials import credentials_path, write_private
 from troth.client.http import RefusedError
 from troth.core.errors import DataError
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from troth.campaigns.ledger import Ledger
+    from troth.campaigns.records.ledger import Ledger
     from troth.client.api import Client
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hashlib import file_digest, sha256
 from typing import TYPE_CHECKING, Any
 
-from troth.campaigns.statements import RECEIPT, check_signature
+from troth.campaigns.records.statements import RECEIPT, check_signature
 from troth.core.errors import DataError
 
 if TYPE_CHECKING:

@@ -163,7 +163,7 @@ class RuleDescription:
                 raise
             raise section.fail(options[error.parameter].key, error.problem) from None
 
-    def refuses(self, model: Model) -> tuple[str, str] | None:  # noqa: ARG002
+    def refuses(self, model: Model) -> tuple[str, str] | None:
         """Return the option by which it cannot pay data of a model, and what to choose instead; None if it can."""
         return None
 
@@ -210,11 +210,11 @@ class RuleDescription:
         more = self.more_claims(model, rows, values)
         return [self.truthful(model, rows, values), *more, *self.feasible(), self.symmetry(model)]
 
-    def more_claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:  # noqa: ARG002
+    def more_claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:
         """Return what is proved about this rule and about few others."""
         return []
 
-    def truthful(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> Claim:  # noqa: ARG002
+    def truthful(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> Claim:
         """Claim that no lie gains: by a margin of 0, or by up to the margin as a share of the cap."""
         if self.truthful_by:
             return Claim("truthful", "proved", NO_LIE_GAINS + self.truthful_if, self.truthful_by, 0.0)
@@ -242,6 +242,6 @@ class RuleDescription:
         text = f"permuting {whom}, with their groups, permutes payments, to the bit"
         return Claim("symmetric", "proved", text, "E13; sums over peers are exact", 0.0, rests_on="nothing")
 
-    def price_scale(self, exactly_truthful: bool) -> PriceScale | None:  # noqa: ARG002
+    def price_scale(self, exactly_truthful: bool) -> PriceScale | None:
         """Return the scale on which the price of a lie is stated, or None if it can only be measured."""
         return PriceScale(-np.inf, 1.0, "nats of log score")

@@ -441,7 +441,7 @@ class LineUp(Rule):
             return super().share_shown(figures)
         return share_at_place(self, figures.terms)
 
-    def more_claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:  # noqa: ARG002
+    def more_claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:
         """Say what holds for every attitude to risk, and for reports that say nothing, without any model."""
         return [*self._any_risk(), self._uninformed()]
 
@@ -489,7 +489,7 @@ class LineUp(Rule):
         name = f"uninformed reports earn {amount} the empty share"
         return Claim(name, "proved", text, "exchangeability", 0.0, rests_on="draws")
 
-    def price_scale(self, exactly_truthful: bool) -> PriceScale | None:  # noqa: ARG002
+    def price_scale(self, exactly_truthful: bool) -> PriceScale | None:
         """Return None: what a lie costs can only be measured."""
         return None
 

@@ -45,7 +45,7 @@ class LogPmiRule(Rule):
         log_pmi = this_round.log_pmi()
         return Breakdown(log_pmi, log_pmi, log_pmi, -np.inf, np.inf)
 
-    def cap(self, providers: int, *, budget: Amount = 1.0, weights: Shares | None = None) -> Array:  # noqa: ARG002
+    def cap(self, providers: int, *, budget: Amount = 1.0, weights: Shares | None = None) -> Array:
         return np.full(providers, np.inf)
 
     def pay(
@@ -53,8 +53,8 @@ class LogPmiRule(Rule):
         model: Models,
         statistics: Array,
         *,
-        budget: Amount = 1.0,  # noqa: ARG002
-        weights: Shares | None = None,  # noqa: ARG002
+        budget: Amount = 1.0,
+        weights: Shares | None = None,
         **reports: Any,
     ) -> Array:
         return self.breakdown(Round(model, statistics, **reports)).share

@@ -73,11 +73,11 @@ class EqualShares(Rule):
     def breakdown(self, this_round: Round, /) -> Breakdown:
         return Breakdown(np.ones(this_round.own.shape[:-1]))
 
-    def steps(self, figures: Figures, /) -> tuple[Step, ...]:  # noqa: ARG002
+    def steps(self, figures: Figures, /) -> tuple[Step, ...]:
         meaning = "The last day has no next one to be compared with, so everybody gets the full cap."
         return (Step("Nothing is scored", meaning=meaning),)
 
-    def share_shown(self, figures: Figures, /) -> Span:  # noqa: ARG002
+    def share_shown(self, figures: Figures, /) -> Span:
         return Span(1.0, 1.0)
 
 

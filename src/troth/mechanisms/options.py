@@ -54,7 +54,7 @@ class Option:
         """The keys that say it."""
         return (self,)
 
-    def problem(self, value: Any) -> str:  # noqa: ARG002
+    def problem(self, value: Any) -> str:
         """Return what is wrong with a value, or nothing."""
         return ""
 

@@ -137,12 +137,12 @@ class Rule(RuleDescription):
         return this_round.peers_contradict
 
     @classmethod
-    def task_defaults(cls, model: Model, rows: int = 1) -> dict[str, Any]:  # noqa: ARG003
+    def task_defaults(cls, model: Model, rows: int = 1) -> dict[str, Any]:
         """Return settings that campaigns of many small tasks, with up to ``rows`` rows in a report, have by default."""
         return {}
 
     @classmethod
-    def first_defaults(cls, reports: int) -> dict[str, Any]:  # noqa: ARG003
+    def first_defaults(cls, reports: int) -> dict[str, Any]:
         """Return settings that a first campaign has by default, whose data hold this many reports."""
         return {}
 
@@ -169,7 +169,7 @@ class Rule(RuleDescription):
         """Return the most that each provider can lose, as exact fractions of its cap."""
         return np.full(this_round.statistics.shape[:-1], Fraction(0), dtype=object)
 
-    def prepared(self, model: Models, rows: Sequence[int] | None, values: Bounds | None = None) -> Rule:  # noqa: ARG002
+    def prepared(self, model: Models, rows: Sequence[int] | None, values: Bounds | None = None) -> Rule:
         """Return the rule with all that depends on the model and on the most rows of each provider worked out."""
         return self
 
@@ -178,7 +178,7 @@ class Rule(RuleDescription):
         silent = np.random.default_rng(0)
         self.drawing(1).evaluate(empty_round(model, len(rows), self.days, groups=groups, rng=silent))
 
-    def drawing(self, most: int) -> Rule:  # noqa: ARG002
+    def drawing(self, most: int) -> Rule:
         """Return a rule that draws peers at most ``most`` times, and pays the same in expectation."""
         return self
 

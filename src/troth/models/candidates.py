@@ -10,7 +10,8 @@ import numpy as np
 
 from troth.core.contract import Array, ComparedDesign, Generator, Mask
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
-from troth.models.candidate_states import (
+from troth.models.numerics.dispersed import draw_codes
+from troth.models.shared.candidate_states import (
     FEATURES_UNKNOWN,
     CandidateStates,
     draws_by_name,
@@ -18,8 +19,7 @@ from troth.models.candidate_states import (
     refuse_other_draws,
     summed_log_likelihoods,
 )
-from troth.models.features_at_hand import FeaturesAtHand
-from troth.models.numerics.dispersed import draw_codes
+from troth.models.shared.features_at_hand import FeaturesAtHand
 
 
 @dataclass(frozen=True, eq=False)

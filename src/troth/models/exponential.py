@@ -12,12 +12,12 @@ from scipy.special import gammaln
 from troth.core.contract import Array, Generator
 from troth.core.reductions import Reduction
 from troth.core.support import Support
-from troth.models.count_and_sum import CountAndSum
 from troth.models.family import LARGEST_DRAW, Example, scalar_parameters
 from troth.models.fitting.initial_parameters import FreeParameters, Positive, day_moments, gamma_moments
 from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.numerics.second_difference import gamma_log_pmi
 from troth.models.parameters import parameter, positive
+from troth.models.shared.count_and_sum import CountAndSum
 
 
 @dataclass(frozen=True)

@@ -229,17 +229,17 @@ class Family(Declarations):
     one_row_suffices: ClassVar[str] = ""
     """Why one peer row distinguishes any two posteriors, in words, with the proof beside it; empty if none is known."""
 
-    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:
         """Decide whether a provider with up to ``rows`` rows has a free lie: undecided, unless the family proves it."""
         if not self.one_row_suffices:
             return unproved(self)
         return refuted_without_data(peers) or Sensitivity("proved", self.one_row_suffices)
 
-    def price_of_lying(self, rows: int, peers: Peers, low: float = -np.inf, /) -> Price | None:  # noqa: ARG002
+    def price_of_lying(self, rows: int, peers: Peers, low: float = -np.inf, /) -> Price | None:
         """Return what a lie costs at least, in nats of a log score that is never below ``low``, or None if unknown."""
         return None
 
-    def k_rank_condition(self, peers: Peers, /) -> bool | None:  # noqa: ARG002
+    def k_rank_condition(self, peers: Peers, /) -> bool | None:
         """Return whether the paper's k-rank condition on finitely many states holds; None for other families."""
         return None
 
@@ -255,12 +255,12 @@ class Family(Declarations):
     """What a fit learns of each provider, such as ``"offsets"``; empty where all share one model."""
 
     @classmethod
-    def suits_reduction(cls, reduction: Reduction, /) -> bool:  # noqa: ARG003
+    def suits_reduction(cls, reduction: Reduction, /) -> bool:
         """Return whether people would try this family first on a history of these summaries."""
         return False
 
     @classmethod
-    def fit_options(cls, reduction: Reduction, /) -> Mapping[str, Kind | None]:  # noqa: ARG003
+    def fit_options(cls, reduction: Reduction, /) -> Mapping[str, Kind | None]:
         """Return the options of `fit` for a history of these summaries, here the parameters that may be kept as given.
 
         Each has the kind of what it may be, or None if nobody can write it down.
@@ -273,7 +273,7 @@ class Family(Declarations):
         return {}
 
     @classmethod
-    def initial_parameters(cls, summaries: Array, reduction: Reduction, fixed: Mapping[str, Any], /) -> FreeParameters:  # noqa: ARG003
+    def initial_parameters(cls, summaries: Array, reduction: Reduction, fixed: Mapping[str, Any], /) -> FreeParameters:
         """Return the parameters that are fitted, each written as free numbers around a first guess by moments.
 
         Summaries ``(day, provider, entry)`` are of days with reports; ``fixed`` are the parameters that are given.

@@ -18,7 +18,6 @@ from troth.core.past import PastTasks
 from troth.core.reductions import Counts, Reduction
 from troth.core.sensitivity import Peers, Price, Sensitivity
 from troth.models.family import Example, Matrix, Vector
-from troth.models.finite_states import FittedStates
 from troth.models.first_guess import FirstGuess
 from troth.models.numerics.collisions import log_same_sequence, log_same_type
 from troth.models.numerics.count_recovery import recover_counts
@@ -35,6 +34,7 @@ from troth.models.numerics.identification import (
 )
 from troth.models.numerics.possible import SLACK, none_above
 from troth.models.parameters import flag, matrix, parameter, probabilities
+from troth.models.shared.finite_states import FittedStates
 
 if TYPE_CHECKING:
     from troth.models.fitting.workers import FittedWorkers

@@ -12,11 +12,11 @@ from scipy.special import betaln
 from troth.core.contract import Array, Generator
 from troth.core.reductions import Reduction
 from troth.core.support import Support
-from troth.models.count_and_sum import CountAndSum, draw_poisson
 from troth.models.family import LARGEST_DRAW, Example, scalar_parameters
 from troth.models.fitting.initial_parameters import FreeParameters, Positive, beta_moments, day_moments
 from troth.models.numerics.second_difference import dirichlet_log_pmi
 from troth.models.parameters import parameter, positive
+from troth.models.shared.count_and_sum import CountAndSum, draw_poisson
 
 
 @dataclass(frozen=True)

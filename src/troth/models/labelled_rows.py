@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from troth.models.answered_rows import OfCounts, OfLabels, OfYesNo
 from troth.models.family import Example, Matrix, Vector
-from troth.models.generalised_regression import GeneralisedRegression
 from troth.models.parameters import Precision, Whole, parameter, vector
+from troth.models.shared.answered_rows import OfCounts, OfLabels, OfYesNo
+from troth.models.shared.generalised_regression import GeneralisedRegression
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ from troth.core.reductions import Counts, Moments, Reduction
 from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
 from troth.core.support import Support
 from troth.models.family import Example, Matrix, ReducesRows, Vector, scalar_parameters
-from troth.models.finite_states import FiniteStates
 from troth.models.fitting.day_types.fit import Watch, fit_day_types
 from troth.models.fitting.day_types.fitted import FittedDayTypes
 from troth.models.fitting.day_types.outcomes import outcome_of
@@ -54,6 +53,7 @@ from troth.models.parameters import (
     probabilities,
     vector_or_matrix,
 )
+from troth.models.shared.finite_states import FiniteStates
 
 _ALL_REPORTS = 1_000_000  # pairs of own and peers' reports that are enumerated for an exact range
 _MOST_ROWS = 1_000_000  # of a report whose probability is added up over all its counts

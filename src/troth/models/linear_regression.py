@@ -22,8 +22,8 @@ from troth.models.fitting.initial_parameters import FreeParameters, Positive, Po
 from troth.models.normal import draw_variance, unknown_variance_log_pmi
 from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.parameters import parameter, positive
-from troth.models.reference_noise import ReferenceNoise
-from troth.models.regression import ABOVE_ANY_FIT, Posterior, Regression
+from troth.models.shared.reference_noise import ReferenceNoise
+from troth.models.shared.regression import ABOVE_ANY_FIT, Posterior, Regression
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from troth.models.numerics.possible import are_products
 from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.numerics.second_difference import minus_product
 from troth.models.parameters import number, parameter, positive, positive_definite, vector
-from troth.models.reference_noise import ReferenceNoise
+from troth.models.shared.reference_noise import ReferenceNoise
 
 _LEAST_ROOT = 1e-5  # of a drawn precision: sums of products with a larger spread do not fit doubles
 

@@ -24,7 +24,7 @@ from troth.models.numerics.possible import SLACK
 from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.numerics.second_difference import binet_remainder, in_chunks, minus_product, weighted_excess
 from troth.models.parameters import number, parameter, positive
-from troth.models.reference_noise import ReferenceNoise
+from troth.models.shared.reference_noise import ReferenceNoise
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ from scipy.special import gammaln
 from troth.core.contract import Array, Generator
 from troth.core.reductions import Moments, Reduction
 from troth.core.support import Support
-from troth.models.count_and_sum import CountAndSum, draw_poisson
 from troth.models.family import Example, scalar_parameters
 from troth.models.first_guess import Column, FirstGuess, is_whole, rough, unlike_counts
 from troth.models.fitting.initial_parameters import FreeParameters, Positive, day_moments
 from troth.models.numerics.predictive import LARGEST_SUM, log_gamma_excess
 from troth.models.numerics.second_difference import gamma_log_pmi
 from troth.models.parameters import parameter, positive
+from troth.models.shared.count_and_sum import CountAndSum, draw_poisson
 
 
 @dataclass(frozen=True)

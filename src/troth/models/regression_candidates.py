@@ -14,13 +14,13 @@ from troth.core.errors import ParameterError
 from troth.core.reductions import Reduction
 from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
 from troth.core.support import Support
-from troth.models.answered_rows import draw_features, planned_features
-from troth.models.candidate_states import FittedCandidates, draws_by_name, refuse_alike
 from troth.models.family import Example, Matrix, Vector
-from troth.models.features_at_hand import FeaturesAtHand
 from troth.models.linear_regression import LinearRegression
 from troth.models.numerics.possible import are_products, none_above
 from troth.models.parameters import Numbers, matrix, parameter
+from troth.models.shared.answered_rows import draw_features, planned_features
+from troth.models.shared.candidate_states import FittedCandidates, draws_by_name, refuse_alike
+from troth.models.shared.features_at_hand import FeaturesAtHand
 
 LARGEST_TABLE = 1_000_000
 """The most numbers that a statistic may have."""
@@ -66,7 +66,7 @@ class RegressionCandidates(FittedCandidates):
         return self._points
 
     @classmethod
-    def standard_prior(cls, coefficients: int, given: Mapping[str, Any], /) -> dict[str, Any]:  # noqa: ARG003
+    def standard_prior(cls, coefficients: int, given: Mapping[str, Any], /) -> dict[str, Any]:
         """Return nothing: coefficients are given, whatever the scales."""
         return {}
 
@@ -109,7 +109,7 @@ class RegressionCandidates(FittedCandidates):
         """The prior mean of the coefficients: what everybody knows."""
         return np.asarray(np.array(self.prior) @ self._points)
 
-    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:
         """As many peer rows as there are other candidates suffice, for features in general position.
 
         Proof. Two candidates with different coefficients give the answer of a row in general position different

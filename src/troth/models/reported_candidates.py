@@ -11,9 +11,9 @@ import numpy as np
 from troth.core.contract import Array, ComparedDesign, Generator
 from troth.core.errors import MissingCapabilityError, ParameterError
 from troth.core.reductions import Moments, Reduction
-from troth.models.candidate_states import FEATURES_UNKNOWN, FittedCandidates, refuse_alike
 from troth.models.family import Example, Matrix
 from troth.models.parameters import matrix, parameter
+from troth.models.shared.candidate_states import FEATURES_UNKNOWN, FittedCandidates, refuse_alike
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from troth.models.numerics.identification import compare_log_pmi
 from troth.models.numerics.possible import none_negative
 from troth.models.numerics.spread_grid import ALIKE
 from troth.models.parameters import parameter, positive, pseudo_counts
-from troth.models.varying_providers import VaryingProviders, how_far
+from troth.models.shared.varying_providers import VaryingProviders, how_far
 
 _MARGIN = 0.01  # nats that the greatest log PMI may exceed what was found on a ladder of counts
 

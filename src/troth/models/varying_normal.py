@@ -19,7 +19,7 @@ from troth.models.numerics.dispersed import moments_around
 from troth.models.numerics.possible import SLACK
 from troth.models.numerics.spread_grid import ALIKE
 from troth.models.parameters import number, parameter, positive
-from troth.models.varying_providers import BORROWED_ROWS, RandomEffects, how_far
+from troth.models.shared.varying_providers import BORROWED_ROWS, RandomEffects, how_far
 
 
 @dataclass(frozen=True)

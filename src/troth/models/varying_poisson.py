@@ -13,7 +13,6 @@ from troth.core.contract import Array, Extremes, Generator, Mask
 from troth.core.reductions import Reduction
 from troth.core.sensitivity import Peers
 from troth.core.support import Support
-from troth.models.count_and_sum import draw_poisson
 from troth.models.family import CompleteEvidence, Example
 from troth.models.first_guess import Column, FirstGuess, looks_like_counts, rough
 from troth.models.fitting.initial_parameters import FreeParameters, Positive, day_moments
@@ -22,7 +21,8 @@ from troth.models.numerics.gamma_poisson import draw_mean, log_evidence, summari
 from troth.models.numerics.possible import none_negative
 from troth.models.numerics.spread_grid import ALIKE
 from troth.models.parameters import parameter, positive
-from troth.models.varying_providers import VaryingProviders, how_far
+from troth.models.shared.count_and_sum import draw_poisson
+from troth.models.shared.varying_providers import VaryingProviders, how_far
 
 _MARGIN = 0.01  # nats that the greatest log PMI may exceed what was found on a ladder of counts
 _LARGEST_RATE = 1e15

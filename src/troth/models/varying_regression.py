@@ -12,15 +12,15 @@ import numpy as np
 from troth.core.contract import Array, ComparedDesign, Generator, Mask
 from troth.core.reductions import Reduction
 from troth.core.sensitivity import Peers, Sensitivity
-from troth.models.answered_rows import OfCounts, OfLabels, OfYesNo, draw_features
 from troth.models.family import Example, Matrix, Vector
 from troth.models.first_guess import Column, FirstGuess
-from troth.models.generalised_regression import ExpandedRegression
 from troth.models.linear_regression import LinearRegression
 from troth.models.numerics.possible import SLACK
 from troth.models.parameters import Numbers, Precision, Whole, parameter, positive, vector
-from troth.models.regression import Regression
-from troth.models.varying_providers import BORROWED_ROWS, RandomEffects, how_far
+from troth.models.shared.answered_rows import OfCounts, OfLabels, OfYesNo, draw_features
+from troth.models.shared.generalised_regression import ExpandedRegression
+from troth.models.shared.regression import Regression
+from troth.models.shared.varying_providers import BORROWED_ROWS, RandomEffects, how_far
 
 
 @dataclass(frozen=True)

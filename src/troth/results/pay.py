@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from troth.campaigns.describe import describe_campaign, with_first_defaults
-from troth.campaigns.ledger import Ledger, LedgerError, locked, read_ledger, sweep
+from troth.campaigns.records.ledger import Ledger, LedgerError, locked, read_ledger, sweep
+from troth.campaigns.records.verify import campaign_of, check_ledger, check_tasks
 from troth.campaigns.rounds import pay_rounds, used_seeds
 from troth.campaigns.seed import Secret, load_secret, record_use, secret_path
 from troth.campaigns.statistics_file import join_reports, read_statistics
@@ -16,7 +17,6 @@ from troth.campaigns.task_checks import known_tasks
 from troth.campaigns.task_data import read_task_reports, reports_digest, same_tasks
 from troth.campaigns.tasks import has_tasks, pay_tasks
 from troth.campaigns.terms import Campaign, beside
-from troth.campaigns.verify import campaign_of, check_ledger, check_tasks
 from troth.core.contract import HasReduction, Model, check_is_model
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.core.formats import counted

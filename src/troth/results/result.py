@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.campaigns.canonical_json import finite
-from troth.campaigns.ledger import Ledger, write_whole
-from troth.campaigns.ledger_entries import read_payment, recorded_reports
-from troth.campaigns.verify import check_ledger
+from troth.campaigns.records.canonical_json import finite
+from troth.campaigns.records.ledger import Ledger, write_whole
+from troth.campaigns.records.ledger_entries import read_payment, recorded_reports
+from troth.campaigns.records.verify import check_ledger
 from troth.certificates.fit import doubt_of
 from troth.core.contract import DoubtsReports, LeavesCandidates, one_each
 from troth.core.errors import DataError, MissingCapabilityError

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from troth.campaigns.ledger import Ledger, LedgerError, write_whole
+from troth.campaigns.records.ledger import Ledger, LedgerError, write_whole
+from troth.campaigns.records.verify import check_file, check_tasks
 from troth.campaigns.task_checks import check_reports
 from troth.campaigns.task_data import read_file, read_shares
 from troth.campaigns.tasks import has_tasks
-from troth.campaigns.verify import check_file, check_tasks
 from troth.core.errors import TrothError
 from troth.core.formats import counted, printable
 from troth.core.reductions.reduction import SaysSummary, counted_labels

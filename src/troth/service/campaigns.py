@@ -13,8 +13,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
 
-from troth.campaigns.canonical_json import digest
 from troth.campaigns.commit import DAILY_ROUNDS
+from troth.campaigns.records.canonical_json import digest
 from troth.campaigns.seed import Secret, draw_secret
 from troth.campaigns.settle import rehearse
 from troth.campaigns.tables import TABLES

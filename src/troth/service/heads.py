@@ -17,10 +17,10 @@ from urllib.request import Request, urlopen
 
 from sqlalchemy import func, select
 
-from troth.campaigns.ledger import Ledger, LedgerError
-from troth.campaigns.merkle import consistency_proof, leaf, root
+from troth.campaigns.records.ledger import Ledger, LedgerError
+from troth.campaigns.records.merkle import consistency_proof, leaf, root
+from troth.campaigns.records.statements import HEAD
 from troth.campaigns.rounds import used_seeds
-from troth.campaigns.statements import HEAD
 from troth.campaigns.terms import Campaign
 from troth.service.keys import Keys
 from troth.service.ledgers import load_ledger

@@ -16,10 +16,10 @@ from typing import Any, Protocol
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy import Connection
 
-from troth.campaigns.ledger import locked
 from troth.campaigns.private_files import create_private
+from troth.campaigns.records.ledger import locked
+from troth.campaigns.records.statements import public_key, sign
 from troth.campaigns.seed import Secret, load_secret, record_use, save_secret
-from troth.campaigns.statements import public_key, sign
 from troth.core.errors import DataError
 
 OPTION = "troth_keys"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, func, insert, select
 
-from troth.campaigns.ledger import Ledger
-from troth.campaigns.verify import campaign_of
+from troth.campaigns.records.ledger import Ledger
+from troth.campaigns.records.verify import campaign_of
 from troth.results.result import Result
 from troth.results.tasks import result_of
 from troth.service.errors import ConflictError

@@ -22,7 +22,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 
-from troth.campaigns.ledger import locked
+from troth.campaigns.records.ledger import locked
 from troth.core.errors import DataError
 from troth.service.schema import metadata
 from troth.service.store import Store

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, insert, select, update
 
-from troth.campaigns.canonical_json import canonical
+from troth.campaigns.records.canonical_json import canonical
 from troth.campaigns.terms import Campaign
 from troth.data.request import Day
 from troth.results.result import harmless

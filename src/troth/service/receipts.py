@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from troth.campaigns.statements import RECEIPT, StatementError, check_signature
+from troth.campaigns.records.statements import RECEIPT, StatementError, check_signature
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError
 from troth.service.campaigns import digest_of_terms

@@ -15,7 +15,7 @@ import numpy as np
 from sqlalchemy import Connection, Row, bindparam, delete, exists, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from troth.campaigns.statements import joint_nonce
+from troth.campaigns.records.statements import joint_nonce
 from troth.campaigns.tasks import TaskReport
 from troth.campaigns.terms import Campaign
 from troth.data.request import Day, Report, day_order, parse_day

@@ -64,11 +64,11 @@ class Json(TypeDecorator[Any]):
 
     impl, cache_ok = Text, True
 
-    def process_bind_param(self, value: Any, dialect: Any) -> str | None:  # noqa: ARG002
+    def process_bind_param(self, value: Any, dialect: Any) -> str | None:
         """Return what is stored."""
         return None if value is None else json.dumps(value)
 
-    def process_result_value(self, value: str | None, dialect: Any) -> Any:  # noqa: ARG002
+    def process_result_value(self, value: str | None, dialect: Any) -> Any:
         """Return what was stored."""
         return None if value is None else json.loads(value)
 

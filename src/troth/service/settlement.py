@@ -20,7 +20,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, select, update
 
-from troth.campaigns.ledger import Ledger
+from troth.campaigns.records.ledger import Ledger
 from troth.campaigns.rounds import refuse_lonely
 from troth.campaigns.terms import Campaign
 from troth.core.errors import TrothError

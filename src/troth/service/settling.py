@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from troth.campaigns import rounds
-from troth.campaigns.ledger import Ledger
+from troth.campaigns.records.ledger import Ledger
 from troth.campaigns.settle import rehearse
 from troth.campaigns.tasks import MOST_REHEARSED, TaskReport, pay_task_reports, rehearse_tasks
 from troth.campaigns.terms import Campaign

@@ -14,9 +14,9 @@ from typing import Any
 from sqlalchemy import Connection, Row, text
 
 from troth import __version__
-from troth.campaigns.ledger import Ledger, LedgerError
-from troth.campaigns.ledger_entries import payment_leaves, report_leaf, report_leaves, report_root
-from troth.campaigns.merkle import inclusion_proof
+from troth.campaigns.records.ledger import Ledger, LedgerError
+from troth.campaigns.records.ledger_entries import payment_leaves, report_leaf, report_leaves, report_root
+from troth.campaigns.records.merkle import inclusion_proof
 from troth.campaigns.rounds import read_days
 from troth.campaigns.settle import Payment
 from troth.campaigns.terms import Campaign

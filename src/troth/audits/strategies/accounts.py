@@ -23,7 +23,7 @@ class Copy(Strategy):
 
     label = "copy a peer"
 
-    def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:  # noqa: ARG002
+    def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:
         """Send the next provider's report once more; it is taken to have as many rows."""
         return one_report(honest, liar, honest[..., (liar + 1) % honest.shape[-2], :], count_rows(model, data))
 
@@ -63,7 +63,7 @@ class Split(Strategy):
     def needed_accounts(self) -> int:
         return self.accounts
 
-    def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:  # noqa: ARG002
+    def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:
         """Append accounts for all parts but the first."""
         edges = [int(edge) for edge in np.linspace(0, count_rows(model, data), self.accounts + 1).round()]
         parts = [model.statistics(take_rows(model, data, low, high)) for low, high in pairwise(edges)]

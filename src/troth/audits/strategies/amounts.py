@@ -28,7 +28,7 @@ class Replicate(RowLie, SummaryLie):
         if self.times < 1 or self.times != int(self.times):
             raise ParameterError(f"Replicate: times must be a whole number of at least 1, not {self.times!r}")
 
-    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
+    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
         return map_rows(model, data, lambda x, axis: np.concatenate([x] * self.times, axis=axis))
 
     def change_summary(self, knowledge: Knowledge) -> Array:
@@ -47,7 +47,7 @@ class Withhold(RowLie, SummaryLie):
     def __post_init__(self) -> None:
         check_share(self)
 
-    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
+    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
         return take_rows(model, data, 0, round(count_rows(model, data) * (1 - self.share)))
 
     def change_summary(self, knowledge: Knowledge) -> Array:
@@ -61,7 +61,7 @@ class Nothing(RowLie, SummaryLie):
 
     label = "report nothing"
 
-    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
+    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
         return take_rows(model, data, 0, 0)
 
     def change_summary(self, knowledge: Knowledge) -> Array:

@@ -43,7 +43,7 @@ class LabelWithOwnModel(RowLie):
     label = "label with its own model"
     suits_model = staticmethod(predicts_answers)
 
-    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
+    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
         return data[0], model.predict(model.posterior_mean(model.statistics(data)), data[0])
 
 
@@ -54,7 +54,7 @@ class CopyPublicLabels(RowLie):
     label = "copy public labels"
     suits_model = staticmethod(predicts_answers)
 
-    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
+    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
         return data[0], model.predict(model.public_coefficients, data[0])
 
 
@@ -70,7 +70,7 @@ class SendEasyRows(RowLie):
     def __post_init__(self) -> None:
         check_share(self)
 
-    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
+    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
         z, y = data
         likelihood = model.log_likelihoods(model.posterior_mean(model.statistics(data)), data)
         rows = round(self.share * count_rows(model, data))
@@ -85,7 +85,7 @@ class SwapFeatures(RowLie):
     label = "swap two features"
     suits_model = staticmethod(explains_target)
 
-    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
+    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
         z, y = data
         order = [*range(z.shape[-1] - 2), *range(z.shape[-1])[-2:][::-1]]
         return z[..., order], y

@@ -43,7 +43,7 @@ class Strategy:
     def __str__(self) -> str:
         return self.label.format(**vars(self)) if self.label else repr(self)
 
-    def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:  # noqa: ARG002
+    def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:
         """Return the round in which provider ``liar`` lies and everybody else is honest.
 
         ``data`` are the liar's rows, ``(..., row[, column])``, or features and target, ``(z, y)``, and ``honest`` are
@@ -71,7 +71,7 @@ class RowLie(Strategy):
         raise NotImplementedError
 
     @staticmethod
-    def suits_model(model: Any) -> bool:  # noqa: ARG004
+    def suits_model(model: Any) -> bool:
         """Whether it makes sense for a model's rows."""
         return True
 
@@ -148,7 +148,7 @@ class SummaryLie(Strategy):
         raise NotImplementedError
 
     @staticmethod
-    def suits_reduction(reduction: Any) -> bool:  # noqa: ARG004
+    def suits_reduction(reduction: Any) -> bool:
         """Whether it makes sense for summaries of a reduction."""
         return True
 
@@ -159,7 +159,7 @@ class Truthful(RowLie, SummaryLie):
 
     label = "tell the truth"
 
-    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
+    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
         return data
 
     def change_summary(self, knowledge: Knowledge) -> Array:

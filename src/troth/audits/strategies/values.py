@@ -50,7 +50,7 @@ class Flip(RowLie, SummaryLie):
     def __post_init__(self) -> None:
         check_share(self)
 
-    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
+    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
         flipped = round(self.share * count_rows(model, data))
         reported = np.array(values_of(model, data))
         reported[..., :flipped] = (reported[..., :flipped] + 1) % count_labels(model)
@@ -96,7 +96,7 @@ class Shift(RowLie, SummaryLie):
     suits_model = staticmethod(lambda model: not has_labels(model))
     suits_reduction = staticmethod(has_means)
 
-    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
+    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
         values = values_of(model, data)
         moved = values + self.by * values.std(axis=row_axis(model), keepdims=True)
         return with_values(model, data, admissible(model, moved))
@@ -133,7 +133,7 @@ class ScaleAnswers(RowLie, SummaryLie):
     suits_model = staticmethod(lambda model: explains_target(model) and not has_labels(model))
     suits_reduction = staticmethod(has_answers)
 
-    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
+    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
         z, y = data
         return z, admissible(model, self.factor * y)
 
@@ -148,7 +148,7 @@ class ShuffleLabels(RowLie):
     label = "shuffle labels"
     suits_model = staticmethod(explains_target)
 
-    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
+    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
         z, y = data
         return z, rng.permuted(y, axis=-1)
 
@@ -159,7 +159,7 @@ class ReportTypical(RowLie):
 
     label = "report what is typical"
 
-    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
+    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
         if explains_target(model):
             z, y = data
             gram = np.swapaxes(z, -1, -2) @ z + 1e-9 * np.eye(z.shape[-1])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from troth.campaigns.ledger import write_whole
+from troth.campaigns.records.ledger import write_whole
 from troth.campaigns.seed import Secret, save_secret, secret_path
 from troth.campaigns.starter.examples import write_csv
 from troth.core.errors import DataError

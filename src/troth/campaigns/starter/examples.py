@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.campaigns.commit import commit
-from troth.campaigns.ledger import write_whole
 from troth.campaigns.money import minor_unit, to_minor, to_text
+from troth.campaigns.records.ledger import write_whole
 from troth.campaigns.settle import rehearse
 from troth.campaigns.starter.guess import Guess, guess
 from troth.campaigns.tables import take_model

@@ -133,7 +133,7 @@ class Counts:
             missing, remaining = missing - drawn[:, code], later_codes
         return drawn.astype(np.float64)
 
-    def check(self, summary: Array, values: Bounds | None = None, constant: Collection[int] = (), /) -> None:  # noqa: ARG002
+    def check(self, summary: Array, values: Bounds | None = None, constant: Collection[int] = (), /) -> None:
         """Refuse counts that are negative or no whole numbers."""
         wrong = (summary < 0) | (summary != np.floor(summary))
         if wrong.any():

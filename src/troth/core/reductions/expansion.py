@@ -267,7 +267,7 @@ class Expansion(AddsAnswers):
             sums[:, 2 + self._slopes * d : 2 + len(self.point)] = -known.sum(axis=1)
         return sums
 
-    def check(self, summary: Array, values: Bounds | None = None, constant: Collection[int] = (), /) -> None:  # noqa: ARG002
+    def check(self, summary: Array, values: Bounds | None = None, constant: Collection[int] = (), /) -> None:
         """Refuse a summary that no data can have."""
         n = checked_rows(summary)
         if n == 0:

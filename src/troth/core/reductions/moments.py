@@ -278,7 +278,7 @@ class Moments:
                     f"{values[0]:g} to {values[1]:g} cannot have"
                 )
 
-    def expressions(self, columns: Sequence[Any], labels: Sequence[Any] | None = None, /) -> dict[str, Any]:  # noqa: ARG002
+    def expressions(self, columns: Sequence[Any], labels: Sequence[Any] | None = None, /) -> dict[str, Any]:
         """Sum each column and each product."""
         raw = [column.cast("float64") for column in columns]
         z = [x - centre if centre else x for x, centre in zip(raw, self.centre, strict=True)]

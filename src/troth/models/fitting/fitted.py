@@ -34,7 +34,7 @@ class Fitted(ABC):
     def model_table(self) -> dict[str, Any]:
         """Return plain data for the table [model] of a campaign file."""
 
-    def caveats(self, labels: Sequence[str]) -> list[str]:  # noqa: ARG002
+    def caveats(self, labels: Sequence[str]) -> list[str]:
         """Return what you should know before you pay by it, in sentences; the codes 0, 1, … are called ``labels``."""
         return []
 
@@ -50,11 +50,11 @@ class Fitted(ABC):
         title, lines = self.title_and_lines()
         return html_table(title, ("learnt",), [[line] for line in lines])
 
-    def predicted_means(self, history: History) -> Array | None:  # noqa: ARG002
+    def predicted_means(self, history: History) -> Array | None:
         """Return the mean that each report's peers predict for it, ``(day, provider)``, or None if not known."""
         return None
 
-    def draw(self, axes: Sequence[Any], history: History) -> None:  # noqa: ARG002
+    def draw(self, axes: Sequence[Any], history: History) -> None:
         """Draw what was learnt on three Matplotlib axes; here as text."""
         for each in axes:
             each.set_axis_off()
@@ -89,7 +89,7 @@ class FittedPrior(Fitted):
     at_bound: tuple[str, ...] = ()
     rounds: str = "days"
 
-    def model_of(self, provider: str) -> Family:  # noqa: ARG002
+    def model_of(self, provider: str) -> Family:
         """Return the model that all providers share."""
         return self.model
 

@@ -15,7 +15,7 @@ from troth.models.fitting.fitted import FittedPrior
 from troth.models.fitting.marginal_likelihood import check_fixed, fit_prior
 
 if TYPE_CHECKING:
-    from troth.models.generalised_regression import ExpandedRegression
+    from troth.models.shared.generalised_regression import ExpandedRegression
 
 _ROUNDS = 8
 _SETTLED = 0.01  # of a day's standard deviation, by which the mean moves

@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-from troth.campaigns.ledger import write_whole
+from troth.campaigns.records.ledger import write_whole
 from troth.core.errors import ParameterError
 from troth.core.formats import printable
 

@@ -62,7 +62,7 @@ class FittedDayTypes(FittedProviders["LatentClass"]):
         """How many day types there are."""
         return len(self.population.prior)
 
-    def caveats(self, labels: Sequence[str]) -> list[str]:  # noqa: ARG002
+    def caveats(self, labels: Sequence[str]) -> list[str]:
         """Warn of one day type only."""
         alike = "they say nothing about each other, and everybody will be paid alike"
         return [f"one day type explains these days best: {alike}"] if self.types == 1 else []
@@ -82,7 +82,7 @@ class FittedDayTypes(FittedProviders["LatentClass"]):
         means = np.array([[_last(mean) for mean in self.model_of(name).means] for name in history.providers])
         return np.asarray((posterior * means).sum(axis=-1))
 
-    def draw(self, axes: Sequence[Any], history: History) -> None:  # noqa: ARG002
+    def draw(self, axes: Sequence[Any], history: History) -> None:
         """Draw how often each type occurs, each provider's means and the dispersions."""
         first, second, third = axes
         places = np.arange(self.types)

@@ -109,7 +109,7 @@ class LabelData:
         days = np.maximum(np.einsum("dk,di->ik", weights, worth), 1e-9)
         return np.asarray(means * (1 - means) / days[..., None])
 
-    def widened(self, dispersion: float, population: Array, between: float) -> float:  # noqa: ARG002
+    def widened(self, dispersion: float, population: Array, between: float) -> float:
         """Dispersion of a provider whose means are unknown: a mean and an effect of a day are both drawn."""
         rho = dispersion / (1 + dispersion)
         return float(rho + (1 - rho) * between / (1 + between))
@@ -218,7 +218,7 @@ class CountData(SumData):
         """Return the variance of the effect itself."""
         return dispersion
 
-    def natural_errors(self, dispersion: Array, errors: Array) -> Array:  # noqa: ARG002
+    def natural_errors(self, dispersion: Array, errors: Array) -> Array:
         """Return standard errors of the variance."""
         return errors
 
@@ -279,7 +279,7 @@ class ValueData(SumData):
         slope = 0.5 * (away**2 * w - 1) * w
         return (w * away)[..., None], slope, np.full((*means.shape, 1), 1 / self.unit)
 
-    def errors(self, means: Array, covariance: Array) -> Array:  # noqa: ARG002
+    def errors(self, means: Array, covariance: Array) -> Array:
         """Return standard errors of means."""
         return np.sqrt(covariance[..., 0, 0])
 
@@ -287,12 +287,12 @@ class ValueData(SumData):
         """Variance of a row."""
         return np.full(population.shape, self.unit)
 
-    def sampling_variance(self, means: Array, dispersion: Array, weights: Array) -> Array:  # noqa: ARG002
+    def sampling_variance(self, means: Array, dispersion: Array, weights: Array) -> Array:
         """Variance that an estimate of a mean has by chance."""
         precision = np.einsum("dk,di->ik", weights, self._weight(dispersion))
         return np.asarray(1 / np.maximum(precision, 1e-9 / self.unit))
 
-    def widened(self, dispersion: float, population: Array, between: float) -> float:  # noqa: ARG002
+    def widened(self, dispersion: float, population: Array, between: float) -> float:
         """Dispersion of a provider whose means are unknown."""
         return float(np.sqrt(dispersion + between * self.unit))
 

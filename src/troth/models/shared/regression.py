@@ -15,13 +15,13 @@ from troth.core.errors import DataError
 from troth.core.reductions import Moments, Reduction
 from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
 from troth.core.support import Support
-from troth.models.answered_rows import checked_rows, draw_features, planned_features
 from troth.models.family import Matrix, ReducesRows, Vector, moments
 from troth.models.first_guess import Column, FirstGuess, answers_of, rough, rough_scale, standardised
 from troth.models.normal import zero_where_empty
 from troth.models.numerics.possible import are_products
 from troth.models.numerics.second_difference import in_chunks, peak_of, residual
 from troth.models.parameters import parameter, positive_definite, vector
+from troth.models.shared.answered_rows import checked_rows, draw_features, planned_features
 
 ABOVE_ANY_FIT = 1e300  # a corner that keeps the augmented matrix positive definite where its value does not matter
 _CHUNK = 1 << 18  # entries of the matrices factored at a time

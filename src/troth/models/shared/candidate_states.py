@@ -13,8 +13,8 @@ from troth.core.effective_candidates import EffectiveCandidates
 from troth.core.errors import DataError, ParameterError
 from troth.core.sensitivity import Peers
 from troth.models.family import Vector
-from troth.models.finite_states import FiniteStates, FittedStates
 from troth.models.parameters import parameter, probabilities
+from troth.models.shared.finite_states import FiniteStates, FittedStates
 
 FEATURES_UNKNOWN = (
     "log-likelihoods do not say which features they belong to, so nobody can see that peers have the same ones on days "
@@ -48,7 +48,7 @@ class CandidateStates(FiniteStates):
             )
         return EffectiveCandidates(np.asarray(each), float(together), len(self.prior))
 
-    def log_pmi_extremes(self, rows: int, peers: Peers, values: Bounds | None = None, /) -> Extremes:  # noqa: ARG002
+    def log_pmi_extremes(self, rows: int, peers: Peers, values: Bounds | None = None, /) -> Extremes:
         """PMI = Σ p(θ|a) p(θ|b)/p(θ) is at most 1/min p(θ), and may come as near to 0 as it likes."""
         self._in_one_space(peers)
         return Extremes(-np.inf, float(-np.log(min(self.prior))))

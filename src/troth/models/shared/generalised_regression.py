@@ -13,16 +13,16 @@ from troth.core.contract import Array, Generator, Mask
 from troth.core.errors import DataError, ParameterError
 from troth.core.reductions import Expansion, Reduction
 from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
-from troth.models.answered_rows import AnsweredRows, draw_features, planned_features, root_of_curvature
 from troth.models.family import Matrix, Vector, moments
-from troth.models.features_at_hand import KeptFeatures
 from troth.models.first_guess import Column, FirstGuess, answers_of, standardised
 from troth.models.fitting.initial_parameters import FreeParameters, Positive, Real
 from troth.models.fitting.modes import fit_at_modes
 from troth.models.linear_regression import KnownNoiseRegression
 from troth.models.numerics.possible import are_products
 from troth.models.parameters import Numbers, Precision, parameter
-from troth.models.regression import Regression
+from troth.models.shared.answered_rows import AnsweredRows, draw_features, planned_features, root_of_curvature
+from troth.models.shared.features_at_hand import KeptFeatures
+from troth.models.shared.regression import Regression
 
 _CLOSE = 1e-10  # of a Newton step to the mode, beside the coefficients
 _MOST_STEPS = 100

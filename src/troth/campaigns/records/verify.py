@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.campaigns.arithmetic import close, tolerance, versions
-from troth.campaigns.ledger import Ledger, LedgerError
-from troth.campaigns.ledger_entries import format_of, recorded_public, recorded_reports, revealed_link
 from troth.campaigns.public import check_public
+from troth.campaigns.records.arithmetic import close, tolerance, versions
+from troth.campaigns.records.ledger import Ledger, LedgerError
+from troth.campaigns.records.ledger_entries import format_of, recorded_public, recorded_reports, revealed_link
 from troth.campaigns.rounds import (
     check_beacon,
     check_kinds,

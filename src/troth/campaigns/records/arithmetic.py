@@ -12,7 +12,7 @@ import numpy as np
 from threadpoolctl import threadpool_info
 
 if TYPE_CHECKING:
-    from troth.campaigns.ledger import Ledger
+    from troth.campaigns.records.ledger import Ledger
 
 SAME = 1e-9
 """How far sums of the same data may differ between engines, and scores between machines."""

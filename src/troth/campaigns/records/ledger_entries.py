@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.campaigns.canonical_json import canonical, digest
-from troth.campaigns.ledger import LedgerError
-from troth.campaigns.merkle import leaf, root
 from troth.campaigns.money import to_minor
+from troth.campaigns.records.canonical_json import canonical, digest
+from troth.campaigns.records.ledger import LedgerError
+from troth.campaigns.records.merkle import leaf, root
 from troth.campaigns.seed import derive_seed
 from troth.campaigns.settle import Payment
 from troth.data.request import Day, Report
@@ -25,7 +25,7 @@ from troth.mechanisms import Figures
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from troth.campaigns.ledger import Ledger
+    from troth.campaigns.records.ledger import Ledger
     from troth.campaigns.terms import Campaign
     from troth.core.contract import Array
 

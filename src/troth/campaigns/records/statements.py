@@ -9,9 +9,9 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from troth.campaigns.canonical_json import canonical
-from troth.campaigns.ledger_entries import leaf_of
-from troth.campaigns.merkle import extends
+from troth.campaigns.records.canonical_json import canonical
+from troth.campaigns.records.ledger_entries import leaf_of
+from troth.campaigns.records.merkle import extends
 from troth.core.errors import DataError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def check_signature(statement: Mapping[str, Any], kind: str, key: str | None = N
     >>> check_signature(head, HEAD)
     >>> check_signature({**head, "lines": 8}, HEAD)
     Traceback (most recent call last):
-    troth.campaigns.statements.StatementError: the signature does not match the text: something was changed
+    troth.campaigns.records.statements.StatementError: the signature does not match the text: something was changed
     """
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey

@@ -9,12 +9,12 @@ from fractions import Fraction
 from math import floor, isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from troth.campaigns.canonical_json import digest
-from troth.campaigns.ledger_entries import payment_leaf, read_figures
-from troth.campaigns.merkle import includes, leaf
 from troth.campaigns.money import portion
+from troth.campaigns.records.canonical_json import digest
+from troth.campaigns.records.ledger_entries import payment_leaf, read_figures
+from troth.campaigns.records.merkle import includes, leaf
+from troth.campaigns.records.statements import HEAD, StatementError, check_signature, joint_nonce, receipt_leaf
 from troth.campaigns.seed import derive_seed, follows
-from troth.campaigns.statements import HEAD, StatementError, check_signature, joint_nonce, receipt_leaf
 from troth.campaigns.terms import Campaign
 from troth.mechanisms.disclosure import around
 

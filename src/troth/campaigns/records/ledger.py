@@ -15,8 +15,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from troth.campaigns.canonical_json import canonical
 from troth.campaigns.private_files import sync_folder, write_beside
+from troth.campaigns.records.canonical_json import canonical
 from troth.core.errors import DataError
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from troth.audits.strategies.row_shapes import (
     values_of,
     with_values,
 )
-from troth.audits.strategies.strategy import Knowledge, RowLie, SummaryLie
+from troth.audits.strategies.strategy import Knowledge, RoundKnowledge, RowLie, SummaryLie
 from troth.core.contract import explains_target
 from troth.core.errors import ParameterError
 from troth.core.reductions.reduction import ChangesLabels, ChangesMeans, ScalesAnswers
@@ -57,7 +57,7 @@ class Flip(RowLie, SummaryLie):
         reported[..., :flipped] = (reported[..., :flipped] + 1) % count_labels(model)
         return with_values(model, data, reported)
 
-    def change_summary(self, knowledge: Knowledge) -> Array:
+    def change_summary(self, knowledge: RoundKnowledge) -> Array:
         """Move rows that are drawn without replacement to the next label, around the corner."""
         return np.asarray(
             knowledge.reduction.relabelled(knowledge.own, np.round(self.share * knowledge.rows), knowledge.rng)
@@ -145,7 +145,7 @@ class ScaleAnswers(RowLie, SummaryLie):
         z, y = data
         return z, admissible(model, self.factor * y)
 
-    def change_summary(self, knowledge: Knowledge) -> Array:
+    def change_summary(self, knowledge: RoundKnowledge) -> Array:
         """Multiply the answers in all sums and products."""
         return np.asarray(knowledge.reduction.with_scaled_answers(knowledge.own, self.factor))
 

@@ -181,3 +181,29 @@ class ReportTypical(RowLie):
             return np.broadcast_to(counts.argmax(axis=-1)[..., None].astype(np.float64), data.shape)
         mean = data.mean(axis=row_axis(model), keepdims=True)
         return np.broadcast_to(admissible(model, mean), data.shape)
+
+
+@dataclass(frozen=True)
+class OtherValue(RowLie):
+    """Report usual + weight·(x − usual) + (shift + noise·ε)·sd in place of x, with ε standard normal.
+
+    Attributes
+    ----------
+    usual, spread
+        Mean and standard deviation of values under the prior, one entry, or one for each column.
+    """
+
+    what: str
+    weight: float
+    shift: float
+    noise: float
+    usual: tuple[float, ...]
+    spread: tuple[float, ...]
+
+    label = "{what}"
+
+    def change_rows(self, rng: Generator, model: Any, data: Any) -> Array:
+        """Change every value, and keep to those that may occur."""
+        x, usual, spread = (np.asarray(values, dtype=np.float64) for values in (data, self.usual, self.spread))
+        moved = usual + self.weight * (x - usual) + (self.shift + self.noise * rng.standard_normal(x.shape)) * spread
+        return admissible(model, moved)

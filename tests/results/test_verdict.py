@@ -15,7 +15,7 @@ from registry import generator
 from troth import models
 from troth.audits.strategies import SendPart
 from troth.audits.strategies.strategy import RoundKnowledge
-from troth.core.errors import DataError
+from troth.core.errors import DataError, MissingCapabilityError
 from troth.core.reductions import Counts, Moments
 from troth.core.support import Support
 from troth.results.replays import LESS, _last_scene, _told, replay_lies
@@ -230,3 +230,38 @@ def test_fewer_rows_have_sums_in_proportion() -> None:
     assert SendPart(2).change_summary(knowledge).tolist() == [[5.0, 2.0], [6.0, 3.0]]
     with pytest.raises(DataError, match="'send one row in 11' leaves 0 rows"):
         SendPart(11).change_summary(knowledge)
+
+
+class Coin:
+    """A custom model: two functions, and whether rows are independent."""
+
+    def __init__(self, independent: bool) -> None:
+        self.independent_rows = independent
+
+    def statistics(self, data: Any) -> Any:
+        x = np.asarray(data)
+        return np.stack([x.sum(axis=-1), (1 - x).sum(axis=-1)], axis=-1)
+
+    def log_evidence(self, t: Any) -> Any:
+        return EVEN.log_evidence(t)
+
+
+@pytest.mark.parametrize("public", [False, True])
+def test_lies_are_replayed_where_model_and_public_data_allow_them(public: bool) -> None:
+    rule = troth.OneTime(troth.ScoreRange(-30, 30))
+    known = {"x": [1, 0, 1]} if public else None
+    copied = ["copy the public data"] * public
+
+    def lies(model: Any) -> list[str]:
+        result = troth.pay(rounds(12), model, rule, provider="who", columns="x", budget="50", public=known)
+        return [replay.lie for replay in replay_lies(result)]
+
+    less, more = ["send a tenth", "send half", "report nothing"], ["replicate 2 times"]
+    assert lies(EVEN) == [*less, *more, "fabricate from the prior", *copied]
+    assert lies(Coin(independent=True)) == ["report nothing", *more, *copied]
+    assert lies(Coin(independent=False)) == ["report nothing", *copied]
+
+
+def test_a_lie_about_summaries_is_not_audited() -> None:
+    with pytest.raises(MissingCapabilityError, match="'send half' changes summaries, not rows"):
+        troth.audit(EVEN, troth.LineUp(decoys=9), [SendPart()], rows=[5, 5], simulations=5)

@@ -42,7 +42,7 @@ def knowledge(reduction: Reduction, seed: int = 1) -> Knowledge:
 
     own, earlier, past, everyone = (np.array([report() for _ in range(k)]) for k in (6, 6, 30, 80))
     return Knowledge(
-        reduction, own, lambda age: np.roll(earlier, age, axis=0), past, everyone, generator(seed, 72), liked
+        reduction, own, generator(seed, 72), lambda age: np.roll(earlier, age, axis=0), past, everyone, liked
     )
 
 
@@ -134,7 +134,7 @@ def test_lies_that_do_not_fit_are_refused() -> None:
     ):
         with pytest.raises(ParameterError, match=message):
             backtest(past, model, MultiDay(), lie)  # type: ignore[arg-type]
-    with pytest.raises(MissingCapabilityError, match='"send yesterday\'s report" needs past days'):
+    with pytest.raises(MissingCapabilityError, match='"send yesterday\'s report" changes summaries, not rows'):
         audit(model, MultiDay(), lie=lies.SendStale(), rows=[3, 3])
 
 
@@ -145,7 +145,7 @@ def test_every_known_lie_is_told_in_rows_or_in_summaries() -> None:
     rng = generator(8)
     data = np.repeat([0.0, 1.0, 1.0, 2.0], 5)[rng.permutation(20)]
     own = np.tile(model.summary(data), (4000, 1))
-    known = Knowledge(model.reduction, own, lambda _: own, own, own, rng, liked)
+    known = Knowledge(model.reduction, own, rng, lambda _: own, own, own, liked)
     for lie in lies.KNOWN_LIES:
         if isinstance(lie, lies.RowLie) and isinstance(lie, lies.SummaryLie) and lie.suits_model(model):
             by_rows = np.mean(

@@ -13,11 +13,12 @@ from jinja2 import PackageLoader
 import troth
 from registry import generator
 from troth import models
-from troth.core.errors import DataError
+from troth.audits.strategies import SendPart
+from troth.audits.strategies.strategy import RoundKnowledge
+from troth.core.errors import DataError, MissingCapabilityError
 from troth.core.reductions import Counts, Moments
 from troth.core.support import Support
-from troth.data.request import Report
-from troth.results.replays import LESS, _fewer, _last_scene, _Lie, _some_rows, replay_lies
+from troth.results.replays import LESS, _last_scene, _told, replay_lies
 from troth.results.templating import make_environment
 
 EVEN = troth.models.Bernoulli(2, 2)
@@ -53,13 +54,17 @@ def test_over_days_a_provider_is_below_an_empty_report_by_its_mean() -> None:
     assert (plain["days"], plain["last_day"]) == (30, 29)
 
 
-def test_truth_and_lie_are_scored_with_the_same_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is reported anyway gains nothing, however few decoys are drawn."""
+class SendAll(SendPart):
+    """The truth, told as often as a lie about fewer rows."""
+
+    def change_summary(self, knowledge: RoundKnowledge) -> Any:
+        return knowledge.own
+
+
+def test_truth_and_lie_are_scored_with_the_same_draws() -> None:
+    """What is reported anyway gains nothing, however few peers are drawn."""
     result = paid(7, troth.models.VaryingBernoulli())
-    _, stage, _, _ = _last_scene(result)
-    same = _Lie([stage.round.statistics] * 3, stage.paid)
-    monkeypatch.setattr("troth.results.replays._other_reports", lambda *_: {"the same": same})
-    (replay,) = replay_lies(result, decoys=30)
+    (replay,) = replay_lies(result, [SendAll()], draws=30)
     assert replay.gains == dict.fromkeys(NAMES, 0.0)
     assert replay.truth == pytest.approx(np.mean([p.share for p in result.rounds[0].payments]))
 
@@ -68,14 +73,14 @@ def test_less_is_tried_with_reports_that_can_be_sent() -> None:
     result = paid(7, troth.models.Bernoulli(1, 1))
     assert [replay.lie for replay in replay_lies(result, LESS)] == ["send half"]  # 7 rows have no tenth
     campaign, stage, _, today = _last_scene(result)
-    half = _fewer(2, campaign, stage, today)
-    assert half.places == stage.paid
-    for own in half.reports:
+    halves, places = _told(SendPart(2), campaign, stage, today)
+    assert places == stage.paid
+    for own in halves:
         for whole, fewer in zip(stage.round.statistics, own, strict=True):
             assert fewer.sum() == 3
             assert (fewer == fewer.round()).all()
             assert (fewer <= whole).all()
-    assert len({own.tobytes() for own in half.reports}) > 1
+    assert len({own.tobytes() for own in halves}) > 1
     assert set(result.verdict.to_dict()["tried_with_less"]) == {"send half"}
 
 
@@ -220,7 +225,43 @@ def test_a_payment_is_that_of_its_day() -> None:
 
 
 def test_fewer_rows_have_sums_in_proportion() -> None:
-    sums: Any = SimpleNamespace(columns=2, check=lambda summary: None)  # a reduction that cannot take fewer rows
-    report = Report("Ash", None, 10, np.array([10.0, 4.0]))
-    assert np.asarray(_some_rows(sums, report, 5, generator(60))).tolist() == [5.0, 2.0]
-    assert _some_rows(sums, report, 0, generator(60)) is None
+    sums: Any = SimpleNamespace(columns=2, check=lambda summary: None, rows=lambda summary: summary[..., 0])
+    knowledge = RoundKnowledge(sums, np.array([[10.0, 4.0], [13.0, 6.5]]), generator(60))
+    assert SendPart(2).change_summary(knowledge).tolist() == [[5.0, 2.0], [6.0, 3.0]]
+    with pytest.raises(DataError, match="'send one row in 11' leaves 0 rows"):
+        SendPart(11).change_summary(knowledge)
+
+
+class Coin:
+    """A custom model: two functions, and whether rows are independent."""
+
+    def __init__(self, independent: bool) -> None:
+        self.independent_rows = independent
+
+    def statistics(self, data: Any) -> Any:
+        x = np.asarray(data)
+        return np.stack([x.sum(axis=-1), (1 - x).sum(axis=-1)], axis=-1)
+
+    def log_evidence(self, t: Any) -> Any:
+        return EVEN.log_evidence(t)
+
+
+@pytest.mark.parametrize("public", [False, True])
+def test_lies_are_replayed_where_model_and_public_data_allow_them(public: bool) -> None:
+    rule = troth.OneTime(troth.ScoreRange(-30, 30))
+    known = {"x": [1, 0, 1]} if public else None
+    copied = ["copy the public data"] * public
+
+    def lies(model: Any) -> list[str]:
+        result = troth.pay(rounds(12), model, rule, provider="who", columns="x", budget="50", public=known)
+        return [replay.lie for replay in replay_lies(result)]
+
+    less, more = ["send a tenth", "send half", "report nothing"], ["replicate 2 times"]
+    assert lies(EVEN) == [*less, *more, "fabricate from the prior", *copied]
+    assert lies(Coin(independent=True)) == ["report nothing", *more, *copied]
+    assert lies(Coin(independent=False)) == ["report nothing", *copied]
+
+
+def test_a_lie_about_summaries_is_not_audited() -> None:
+    with pytest.raises(MissingCapabilityError, match="'send half' changes summaries, not rows"):
+        troth.audit(EVEN, troth.LineUp(decoys=9), [SendPart()], rows=[5, 5], simulations=5)

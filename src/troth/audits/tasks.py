@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +11,8 @@ from scipy.special import ndtri
 from troth.audits.findings import Audit, with_margin
 from troth.audits.simulate import audit
 from troth.audits.strategies import FabricateFromPrior, Nothing, lies_for_model
-from troth.audits.strategies.row_shapes import admissible, has_labels
-from troth.audits.strategies.strategy import RowLie
+from troth.audits.strategies.row_shapes import has_labels
+from troth.audits.strategies.values import OtherValue
 from troth.core.contract import SamplesData
 from troth.core.errors import DataError, MissingCapabilityError
 from troth.mechanisms.task_lines import Labels, labels_of
@@ -152,29 +152,6 @@ def mean_over_tasks(task: Indexes, entries: Array) -> tuple[float, float]:
     mean = float(sums.sum() / sizes.sum())
     rest = sums - mean * sizes
     return mean, float(np.sqrt((rest**2).sum()) / sizes.sum())
-
-
-@dataclass(frozen=True)
-class OtherValue(RowLie):
-    """Report usual + weight·(x − usual) + (shift + noise·ε)·spread in place of x, with ε standard normal.
-
-    ``usual`` and ``spread`` are the mean and the standard deviation of values under the prior, for each column.
-    """
-
-    what: str
-    weight: float
-    shift: float
-    noise: float
-    usual: tuple[float, ...]
-    spread: tuple[float, ...]
-
-    label = "{what}"
-
-    def change_rows(self, rng: Generator, model: Any, data: Any) -> Array:
-        """Change every value, and keep to those that may occur."""
-        x, usual, spread = (np.asarray(values, dtype=np.float64) for values in (data, self.usual, self.spread))
-        moved = usual + self.weight * (x - usual) + (self.shift + self.noise * rng.standard_normal(x.shape)) * spread
-        return admissible(model, moved)
 
 
 def audit_task_values(tasks: Tasks, rule: Rule, *, simulations: int, false_alarm: float, seed: int) -> Audit:

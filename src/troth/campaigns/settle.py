@@ -51,11 +51,6 @@ class Scene:
     paid: list[int]
     index: tuple[int, ...]
 
-    @property
-    def models(self) -> list[Model]:
-        """Everybody's model."""
-        return one_each(self.round.model, len(self.names))
-
     def fresh(self, seed: str | None) -> Round:
         """Return the round with its generator at the start, as every evaluation needs it."""
         return replace(self.round, rng=None if seed is None else generator(seed))

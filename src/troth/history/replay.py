@@ -116,10 +116,10 @@ class Replay:
         return Knowledge(
             reduction,
             own[self.split.paid],
+            np.random.default_rng([*self.seed, provider, number]),
             stale,
             past,
             everyone[reduction.rows(everyone) > 0],
-            np.random.default_rng([*self.seed, provider, number]),
             partial(self._rehearse, provider),
         )
 

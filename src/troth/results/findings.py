@@ -17,7 +17,7 @@ from troth.core.formats import counted, printable
 from troth.data.read import reports_by_day
 from troth.history import History
 from troth.results.beliefs import Belief, beliefs_of
-from troth.results.replays import Replay, replay_lies
+from troth.results.replays import DRAWS, Replay, replay_lies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 _NUMBERS = 20_000_000  # that a check may draw
 _MOST_DAYS = 30
 _MOST_NAMES = 6  # of those who lost rows
-_DECOYS = 499  # of a replay of lies, for models that take long
 _SIMULATIONS, _SCORES, _LEAST_PROVIDERS = 400, 400_000, 20  # of a check of the fit
 FAILURES = (TrothError, ArithmeticError, ValueError, TypeError, LookupError, MemoryError)
 
@@ -92,7 +91,7 @@ def find(
         "certificate": lambda: certify_campaign(on_day, small, today),
         "audit": lambda: audit_campaign(on_day, small, today, simulations=simulations),
         "replays": lambda: replay_lies(
-            result, decoys=_DECOYS if evidence_cost(on_day.models_for(small.names)) > 1 else None
+            result, draws=DRAWS if evidence_cost(on_day.models_for(small.names)) > 1 else None
         ),
         "near_duplicates": lambda: _near_duplicates(campaign, reports),
         "beliefs": lambda: beliefs_of(campaign, today),
@@ -119,7 +118,7 @@ def _backtest(campaign: Campaign, history: Any) -> ModelComparison | None:
 def check_campaign_fit(campaign: Campaign, reports: list[Report]) -> tuple[Fit, str]:
     """Check the model's fit on the days on which the same providers reported, as many as are simulated in seconds.
 
-    It returns the check, and on whose reports it is. Reports are simulated as decoys are drawn: with the features at
+    It returns the check, and on whose reports it is. Reports are simulated as peers are drawn: with the features at
     hand, which are those of one day.
     """
     by_day = [{report.provider: report for report in day} for day in reports_by_day(reports).values()]

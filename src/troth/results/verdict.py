@@ -16,7 +16,7 @@ from troth.core.declarations import declared
 from troth.core.errors import first_line
 from troth.core.reductions.reduction import counted_labels
 from troth.results.findings import FAILURES, check_campaign_fit
-from troth.results.replays import LESS, last_scored, replay_lies
+from troth.results.replays import DRAWS, LESS, last_scored, replay_lies
 from troth.results.verdict_lines import lines_of, listed, model_line
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from troth.data import Day
     from troth.results.result import Result
 
-_DECOYS = 499  # of a replay: they change no expected payment
 _CLEARLY = 0.02  # of the cap, by which less must have paid more
 _SHOWN = 6  # labels
 _MOST_ODD, _FEWEST_LEFT = 2, 3  # reports
@@ -291,7 +290,7 @@ def judge(result: Result) -> Verdict:
             fit, checked = check_campaign_fit(result.campaign, result.reports)
         except FAILURES as error:
             why = first_line(error)
-        replays = replay_lies(result, LESS, _DECOYS) if result.rounds else []
+        replays = replay_lies(result, LESS, DRAWS) if result.rounds else []
     better: dict[str, float] = {}
     for replay in replays:
         for name, gain in replay.gains.items():

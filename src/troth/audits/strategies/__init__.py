@@ -6,8 +6,9 @@ function ``lie(data, rng) -> data`` is a strategy too.
 """
 
 from troth.audits.strategies.accounts import Collude, Copy, Split
-from troth.audits.strategies.amounts import Nothing, Replicate, Withhold
+from troth.audits.strategies.amounts import Nothing, Replicate, SendPart, Withhold
 from troth.audits.strategies.fabrications import (
+    CopyPublic,
     FabricateFromPast,
     FabricateFromPosterior,
     FabricateFromPrior,
@@ -32,6 +33,7 @@ __all__ = [
     "KNOWN_LIES",
     "Collude",
     "Copy",
+    "CopyPublic",
     "CopyPublicLabels",
     "Distort",
     "FabricateFromPast",
@@ -50,6 +52,7 @@ __all__ = [
     "ScaleAnswers",
     "Searched",
     "SendEasyRows",
+    "SendPart",
     "SendStale",
     "Shift",
     "ShrinkToMean",

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.audits.strategies.row_shapes import count_rows, map_rows, take_rows
-from troth.audits.strategies.strategy import Knowledge, RowLie, SummaryLie
-from troth.core.errors import ParameterError
-from troth.core.reductions.reduction import ThinsRows
+from troth.audits.strategies.strategy import RoundKnowledge, RowLie, SummaryLie
+from troth.core.errors import DataError, ParameterError
+from troth.core.reductions.reduction import TakesFewerRows, ThinsRows
 
 if TYPE_CHECKING:
     from troth.core.contract import Array, Generator
@@ -25,13 +25,12 @@ class Replicate(RowLie, SummaryLie):
     label = "replicate {times} times"
 
     def __post_init__(self) -> None:
-        if self.times < 1 or self.times != int(self.times):
-            raise ParameterError(f"Replicate: times must be a whole number of at least 1, not {self.times!r}")
+        check_whole(self, self.times, "times")
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
         return map_rows(model, data, lambda x, axis: np.concatenate([x] * self.times, axis=axis))
 
-    def change_summary(self, knowledge: Knowledge) -> Array:
+    def change_summary(self, knowledge: RoundKnowledge) -> Array:
         return self.times * knowledge.own
 
 
@@ -50,9 +49,36 @@ class Withhold(RowLie, SummaryLie):
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
         return take_rows(model, data, 0, round(count_rows(model, data) * (1 - self.share)))
 
-    def change_summary(self, knowledge: Knowledge) -> Array:
+    def change_summary(self, knowledge: RoundKnowledge) -> Array:
         rows = np.round(knowledge.rows * (1 - self.share))
         return np.asarray(knowledge.reduction.thinned(knowledge.own, rows, knowledge.rng))
+
+
+@dataclass(frozen=True)
+class SendPart(SummaryLie):
+    """Report one row in ``parts``, chosen so that averages stay: labels are drawn from the true ones, sums scaled."""
+
+    parts: int = 2
+
+    def __post_init__(self) -> None:
+        check_whole(self, self.parts, "parts")
+
+    def __str__(self) -> str:
+        return {2: "send half", 10: "send a tenth"}.get(self.parts, f"send one row in {self.parts}")
+
+    def change_summary(self, knowledge: RoundKnowledge) -> Array:
+        """Take a part of each summary, or say that it is too little to be a report."""
+        return np.array([self._part_of(own, knowledge) for own in knowledge.own])
+
+    def _part_of(self, own: Array, knowledge: RoundKnowledge) -> Array:
+        reduction = knowledge.reduction
+        rows = int(reduction.rows(own)) // self.parts
+        if rows < max(1, reduction.columns - 1):
+            raise DataError(f"{self.name!r} leaves {rows} rows, too few for a report")
+        scaled = own * rows / reduction.rows(own)
+        part = reduction.fewer(own, rows, knowledge.rng) if isinstance(reduction, TakesFewerRows) else scaled
+        reduction.check(part)
+        return np.asarray(part)
 
 
 @dataclass(frozen=True)
@@ -64,8 +90,14 @@ class Nothing(RowLie, SummaryLie):
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
         return take_rows(model, data, 0, 0)
 
-    def change_summary(self, knowledge: Knowledge) -> Array:
+    def change_summary(self, knowledge: RoundKnowledge) -> Array:
         return np.zeros_like(knowledge.own)
+
+
+def check_whole(strategy: Any, number: int, name: str) -> None:
+    """Refuse a number that is not whole, or below 1."""
+    if number < 1 or number != int(number):
+        raise ParameterError(f"{type(strategy).__name__}: {name} must be a whole number of at least 1, not {number!r}")
 
 
 def check_share(strategy: Any) -> None:

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from troth.audits.strategies.amounts import check_whole
 from troth.audits.strategies.row_shapes import count_rows, row_axis, values_of
-from troth.audits.strategies.strategy import Knowledge, RowLie, SummaryLie
-from troth.core.contract import Array, SamplesPosterior, explains_target
-from troth.core.errors import ParameterError
+from troth.audits.strategies.strategy import Knowledge, RoundKnowledge, RowLie, SummaryLie
+from troth.core.contract import Array, SamplesPosterior, SamplesStatistics, explains_target, one_each
+from troth.core.errors import MissingCapabilityError
 
 if TYPE_CHECKING:
     from troth.core.contract import Generator
+    from troth.mechanisms import Round
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,18 @@ class FabricateFromPrior(RowLie):
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
         parameters = model.draw_parameters(rng, values_of(model, data).shape[: row_axis(model)])
         return model.draw_data(rng, parameters, data[0] if explains_target(model) else count_rows(model, data))
+
+    def change_statistics(self, rng: Generator, this_round: Round) -> Array:
+        """Draw everybody's statistics with their own rows and features, where a report is all that is left of rows."""
+        t, model, evidence = this_round.statistics, this_round.model, this_round.evidence
+        if not isinstance(evidence, SamplesStatistics):
+            raise MissingCapabilityError(f"{type(evidence).__name__} cannot draw statistics, so they cannot be made up")
+        theta = evidence.draw_parameters(rng, t.shape[:-1])
+        if isinstance(model, SamplesStatistics):
+            return model.draw_statistics(rng, theta, model.design(t))
+        each = enumerate(one_each(model))
+        drawn = [own.draw_statistics(rng, theta[..., i, :], own.design(t[..., i, :])) for i, own in each]
+        return np.stack(drawn, axis=-2)
 
 
 @dataclass(frozen=True)
@@ -66,11 +80,23 @@ class SendStale(SummaryLie):
     age: int = 1
 
     def __post_init__(self) -> None:
-        if self.age < 1 or self.age != int(self.age):
-            raise ParameterError(f"SendStale: age must be a whole number of days of at least 1, not {self.age!r}")
+        check_whole(self, self.age, "age")
 
     def __str__(self) -> str:
         return "send yesterday's report" if self.age == 1 else f"send the report of {self.age} days before"
 
     def change_summary(self, knowledge: Knowledge) -> Array:
         return knowledge.stale(self.age)
+
+
+@dataclass(frozen=True)
+class CopyPublic(SummaryLie):
+    """Report the public rows."""
+
+    label = "copy the public data"
+
+    def change_summary(self, knowledge: RoundKnowledge) -> Array:
+        """Repeat the public summary."""
+        if knowledge.public is None:
+            raise MissingCapabilityError(f"{self.name!r}: there are no public data")
+        return np.broadcast_to(knowledge.public, knowledge.own.shape)

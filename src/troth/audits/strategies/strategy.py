@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
@@ -49,7 +49,7 @@ class Strategy:
         ``data`` are the liar's rows, ``(..., row[, column])``, or features and target, ``(z, y)``, and ``honest`` are
         everybody's honest statistics, ``(..., provider, statistic)``.
         """
-        raise MissingCapabilityError(f"{self.name!r} needs past days: it can be backtested, not audited")
+        raise MissingCapabilityError(f"{self.name!r} changes summaries, not rows: it can be backtested, not audited")
 
     @property
     def name(self) -> str:
@@ -90,39 +90,52 @@ class RowLie(Strategy):
 
 
 @dataclass(frozen=True)
-class Knowledge:
-    """What a provider knows when it lies on past days.
+class RoundKnowledge:
+    """What a provider knows when it lies in a round.
 
     Attributes
     ----------
     reduction
-        How rows became the summaries, with all that it can do to these.
+        How rows became the summaries, with all that it can do to these; None where a custom model reports statistics.
     own
-        Its true summaries of the days that are replayed, ``(day, entry)``.
+        Its true summaries, ``(round, entry)``.
+    rng
+        For lies that draw.
+    public
+        The summary of public rows, if there are any.
+    """
+
+    reduction: Any
+    own: Array
+    rng: Generator
+    public: Array | None = field(default=None, kw_only=True)
+
+    @property
+    def rows(self) -> Array:
+        """Rows of its own reports, ``(round,)``."""
+        return np.asarray(self.reduction.rows(self.own))
+
+
+@dataclass(frozen=True)
+class Knowledge(RoundKnowledge):
+    """What a provider knows when it lies on past days, each of which is a round.
+
+    Attributes
+    ----------
     stale
         Its latest report that is older than each of them by a number of days, ``(day, entry)``; zeros if there is none.
     past
         Its own reports of the other days, ``(day, entry)``.
     population
         Everybody's reports of the other days, ``(report, entry)``.
-    rng
-        For lies that draw.
     rehearse
         What a lie would have earned it on each public day under the model that will pay, NaN where it did not report.
     """
 
-    reduction: Any
-    own: Array
     stale: Callable[[int], Array]
     past: Array
     population: Array
-    rng: Generator
     rehearse: Callable[[SummaryLie], Array]
-
-    @property
-    def rows(self) -> Array:
-        """Rows of its own reports, ``(day,)``."""
-        return np.asarray(self.reduction.rows(self.own))
 
     @cached_property
     def mean(self) -> Array:
@@ -140,7 +153,7 @@ class SummaryLie(Strategy):
     """A strategy that changes a summary, so that it can be backtested on past days whose rows are long gone.
 
     It may use what a liar would have known: its own report of the day, its own earlier reports, and everybody's
-    reports of other days.
+    reports of other days. One that needs nothing but `RoundKnowledge` can be replayed in any round.
     """
 
     def change_summary(self, knowledge: Knowledge) -> Array:
@@ -162,7 +175,7 @@ class Truthful(RowLie, SummaryLie):
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
         return data
 
-    def change_summary(self, knowledge: Knowledge) -> Array:
+    def change_summary(self, knowledge: RoundKnowledge) -> Array:
         return knowledge.own
 
 

@@ -17,7 +17,7 @@ from troth.audits.strategies.row_shapes import (
     values_of,
     with_values,
 )
-from troth.audits.strategies.strategy import Knowledge, RowLie, SummaryLie
+from troth.audits.strategies.strategy import Knowledge, RoundKnowledge, RowLie, SummaryLie
 from troth.core.contract import explains_target
 from troth.core.errors import ParameterError
 from troth.core.reductions.reduction import ChangesLabels, ChangesMeans, ScalesAnswers
@@ -56,7 +56,7 @@ class Flip(RowLie, SummaryLie):
         reported[..., :flipped] = (reported[..., :flipped] + 1) % count_labels(model)
         return with_values(model, data, reported)
 
-    def change_summary(self, knowledge: Knowledge) -> Array:
+    def change_summary(self, knowledge: RoundKnowledge) -> Array:
         flipped = np.round(self.share * knowledge.rows)
         return np.asarray(knowledge.reduction.relabelled(knowledge.own, flipped, knowledge.rng))
 
@@ -137,7 +137,7 @@ class ScaleAnswers(RowLie, SummaryLie):
         z, y = data
         return z, admissible(model, self.factor * y)
 
-    def change_summary(self, knowledge: Knowledge) -> Array:
+    def change_summary(self, knowledge: RoundKnowledge) -> Array:
         return np.asarray(knowledge.reduction.with_scaled_answers(knowledge.own, self.factor))
 
 
@@ -170,3 +170,29 @@ class ReportTypical(RowLie):
             return np.broadcast_to(counts.argmax(axis=-1)[..., None].astype(np.float64), data.shape)
         mean = data.mean(axis=row_axis(model), keepdims=True)
         return np.broadcast_to(admissible(model, mean), data.shape)
+
+
+@dataclass(frozen=True)
+class OtherValue(RowLie):
+    """Report usual + weight·(x − usual) + (shift + noise·ε)·sd in place of x, with ε standard normal.
+
+    Attributes
+    ----------
+    usual, spread
+        Mean and standard deviation of values under the prior, one entry, or one for each column.
+    """
+
+    what: str
+    weight: float
+    shift: float
+    noise: float
+    usual: tuple[float, ...]
+    spread: tuple[float, ...]
+
+    label = "{what}"
+
+    def change_rows(self, rng: Generator, model: Any, data: Any) -> Array:
+        """Change every value, and keep to those that may occur."""
+        x, usual, spread = (np.asarray(values, dtype=np.float64) for values in (data, self.usual, self.spread))
+        moved = usual + self.weight * (x - usual) + (self.shift + self.noise * rng.standard_normal(x.shape)) * spread
+        return admissible(model, moved)

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from troth.core.errors import ScoreOutOfRangeError as ScoreOutOfRangeError
     from troth.core.errors import TrothError as TrothError
     from troth.core.errors import UnboundedRangeError as UnboundedRangeError
-    from troth.core.errors import UnequalSizesError as UnequalSizesError
     from troth.core.errors import UnpayableRoundError as UnpayableRoundError
     from troth.core.information import Information as Information
     from troth.core.information import leave_one_out as leave_one_out
@@ -71,6 +70,7 @@ if TYPE_CHECKING:
     from troth.mechanisms import Rule as Rule
     from troth.mechanisms import ScoreRange as ScoreRange
     from troth.mechanisms import SyntheticPeers as SyntheticPeers
+    from troth.mechanisms import UnequalSizesError as UnequalSizesError
     from troth.mechanisms import clipped_range as clipped_range
     from troth.mechanisms import divergences as divergences
     from troth.mechanisms import exact_range as exact_range
@@ -90,7 +90,7 @@ _HOMES = {
     "troth.certificates": "Certificate Claim Fit NearDuplicates certify check_fit find_near_duplicates",
     "troth.core.contract": "Model combine",
     "troth.core.errors": "DataError IncompatibleModelsError LawBrokenError MissingCapabilityError ParameterError "
-    "ScoreOutOfRangeError TrothError UnboundedRangeError UnequalSizesError UnpayableRoundError",
+    "ScoreOutOfRangeError TrothError UnboundedRangeError UnpayableRoundError",
     "troth.core.information": "Information leave_one_out log_pmi mutual_information peer_log_pmi",
     "troth.core.laws": "check_model",
     "troth.core.posterior": "posterior",
@@ -99,7 +99,7 @@ _HOMES = {
     "troth.history": "Backtest History ModelComparison backtest compare_models",
     "troth.history.learn": "fit",
     "troth.mechanisms": "Bonded Breakdown Brier LineUp LogPmiRule MultiDay OneTime Round Rule ScoreRange "
-    "SyntheticPeers clipped_range divergences exact_range group_weights paper_range",
+    "SyntheticPeers UnequalSizesError clipped_range divergences exact_range group_weights paper_range",
     "troth.results.pay": "pay verify",
     "troth.results.result": "Result",
 }

@@ -20,8 +20,8 @@ def text_of(family: str) -> str:
 
 def uncommented(text: str, start: str) -> str:
     """Return the file with the comment that begins with ``start`` as a setting, up to the next empty line."""
-    before, found, after = text.partition(f"# {start}")
-    assert found
+    before, marker, after = text.partition(f"# {start}")
+    assert marker
     table, _, rest = after.partition("\n\n")
     return f"{before}{start}{table.replace(chr(10) + '# ', chr(10))}\n\n{rest}"
 

@@ -557,6 +557,6 @@ def test_workers_agree_on_the_tasks_that_both_answered() -> None:
     rows = [(1, "x", 0), (1, "y", 0), (2, "x", 1), (2, "y", 0), (3, "x", 1), (3, "z", 1), (4, "z", 0), (4, "w", 0)]
     result = paid(pd.DataFrame(rows, columns=["item", "worker", "label"]))
     names, rates = worker_agreement(result)
-    found = {(one, two): rates[i][j] for i, one in enumerate(names) for j, two in enumerate(names)}
-    assert (found["x", "y"], found["y", "x"], found["x", "z"], found["z", "w"]) == (0.5, 0.5, 1.0, 1.0)
-    assert found["y", "z"] is found["x", "x"] is None
+    rate_of = {(one, two): rates[i][j] for i, one in enumerate(names) for j, two in enumerate(names)}
+    assert (rate_of["x", "y"], rate_of["y", "x"], rate_of["x", "z"], rate_of["z", "w"]) == (0.5, 0.5, 1.0, 1.0)
+    assert rate_of["y", "z"] is rate_of["x", "x"] is None

@@ -335,5 +335,5 @@ def test_a_small_dataset_within_a_large_one_is_flagged() -> None:
     large = rng.normal(size=60)
     data = [large, large[:20], rng.normal(size=20)]
     t = np.stack([normal.statistics(x) for x in data])
-    found = troth.find_near_duplicates(normal, t, data)
-    assert [(pair.providers, pair.why) for pair in found] == [((0, 1), "20 rows in common")]
+    near = troth.find_near_duplicates(normal, t, data)
+    assert [(pair.providers, pair.why) for pair in near] == [((0, 1), "20 rows in common")]

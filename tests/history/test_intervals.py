@@ -89,10 +89,10 @@ def test_missing_and_constant_comparisons_count_for_nothing() -> None:
 
 
 def test_false_alarms_of_all_comparisons_are_fewer_than_stated() -> None:
-    rng, runs, alarm, found = generator(27), 100, 0.2, 0
+    rng, runs, alarm, alarms = generator(27), 100, 0.2, 0
     truth = np.full((60, 4), 0.5)
     for _ in range(runs):
         gains = 0.1 * rng.standard_normal((60, 4, 3))
         overall, single = findings_of("abc", "wxyz", truth, gains, np.zeros_like(gains), alarm, 0.0)
-        found += any(each.verdict in ("gains", "loses") for each in (*overall, *single))
-    assert found <= alarm * runs + 2 * np.sqrt(alarm * (1 - alarm) * runs)
+        alarms += any(each.verdict in ("gains", "loses") for each in (*overall, *single))
+    assert alarms <= alarm * runs + 2 * np.sqrt(alarm * (1 - alarm) * runs)

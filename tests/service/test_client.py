@@ -325,11 +325,11 @@ def test_a_name_that_is_the_role_is_said_once(service: Running, tmp_path: Path) 
 
 
 def test_a_campaign_of_init_is_created_and_stopped_as_pay_would(analyst: Person, tmp_path: Path) -> None:
-    made = Path(analyst.json("init", tmp_path / "odd", "--family", "Bernoulli")["campaign"])
-    made.write_text(
-        made.read_text().replace("Example: did the patient improve?", "odd one").replace('"1000', '"100000')
+    written = Path(analyst.json("init", tmp_path / "odd", "--family", "Bernoulli")["campaign"])
+    written.write_text(
+        written.read_text().replace("Example: did the patient improve?", "odd one").replace('"1000', '"100000')
     )
-    created = analyst.done("create", made)
+    created = analyst.done("create", written)
     assert "commitment is left out: the service makes its own secret" in created.stderr
     campaign = created.stdout.strip()
     people = {name: Person(tmp_path / name) for name in ("Alder", "Beech", "Cedar", "Larch", "Maple")}

@@ -223,18 +223,16 @@ def pay(
             return not dry_run and (anyway or not result.verdict.stops)
 
         result = pay_campaign(terms, ledger=book, final=final, beacon=beacon, watch=watch, approve=approve)
-        written = not result.paid_now or approve(result)
-        result.dry = not written
-        if written:
+        if not result.dry:
             _write_beside(book, result, page=None if no_report or not result.rounds else page, csv=csv, watch=watch)
     if as_json:
         verdict = {"verdict": result.verdict.to_dict()} if result.rounds else {}
-        show({**result.to_dict(), **verdict, "written": written}, as_json)
+        show({**result.to_dict(), **verdict, "written": not result.dry}, as_json)
     else:
         print_result(result)
         if result.rounds:
             typer.echo(f"\n{result.verdict}")
-    if not written:
+    if result.dry:
         _say_unpaid(result, campaign, stopped=not dry_run)
         raise typer.Exit(STOPPED if result.verdict.stops and not anyway else 0)
     if not as_json:

@@ -141,42 +141,6 @@ class UnpayableRoundError(ReportError):
         )
 
 
-class UnequalSizesError(TrothError, ValueError):
-    """Everybody has another design, rows or features, on some of the days that are compared (erratum E10).
-
-    Attributes
-    ----------
-    provider, day : int
-        One whose design changes from this day to the next.
-    rows : tuple of float
-        How many rows it has on both days; if these are equal, its features differ.
-    compared : range
-        The days that are compared; by default these two.
-    """
-
-    def __init__(self, provider: int, day: int, rows: tuple[float, float], compared: range | None = None) -> None:
-        self.provider, self.day, self.rows = provider, day, rows
-        self.compared = range(day, day + 2) if compared is None else compared
-        super().__init__(self._message(str(provider), range(self.compared.stop), "declare exchangeable=True"))
-
-    def in_campaign(self, names: Sequence[str], days: Sequence[object] = ()) -> str:
-        """Name the provider and the days."""
-        remedy = "set exchangeable = true under [mechanism] before the first payment"
-        return self._message(repr(names[self.provider]), days, remedy)
-
-    def _message(self, name: str, days: Sequence[object], remedy: str) -> str:
-        (before, after), first, last = self.rows, days[self.compared[0]], days[self.compared[-1]]
-        features, when = ("", f"{after:g}") if before != after else (" and features", "with other features")
-        many = len(self.compared) > 2
-        span = f"every day from {first} to {last}" if many else f"day {first} and on day {last}"
-        size = f"{before:g} rows" + (f" on day {days[self.day]}" if many else "")
-        return (
-            f"nobody has the same rows{features} on {span}, such as provider {name}: {size}, but {when} on day "
-            f"{days[self.day + 1]}; unequal sizes make faking pay, so keep them equal for at least one provider, or "
-            f"{remedy} if providers cannot predict them"
-        )
-
-
 class LawBrokenError(TrothError):
     """A model breaks a law that every model must obey.
 

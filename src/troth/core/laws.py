@@ -139,10 +139,10 @@ def check_model(
     run("the posterior prices what others add to known data", known, lambda: _posterior(model, datasets, statistics))
     run(_MEAN_PMI, simulated, lambda: _ratio(simulation))
     run("mutual information is not negative", simulated, lambda: _information(simulation))
-    redrawable = simulated and isinstance(model, SamplesStatistics)
-    run("fresh statistics keep their design", redrawable, lambda: _design(model, statistics, rng))
+    draws_statistics = simulated and isinstance(model, SamplesStatistics)
+    run("fresh statistics keep their design", draws_statistics, lambda: _design(model, statistics, rng))
     exact = not declared(model).approximation
-    run("fresh statistics look like those of fresh data", redrawable and exact, lambda: _fresh(simulation))
+    run("fresh statistics look like those of fresh data", draws_statistics and exact, lambda: _fresh(simulation))
     if _MEAN_PMI in failures:
         failures.pop(_ADDITIVE, None)  # it needs a right PMI
     if failures:

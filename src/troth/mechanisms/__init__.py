@@ -4,6 +4,7 @@ from troth.mechanisms import divergences
 from troth.mechanisms.bonded import Bonded
 from troth.mechanisms.breakdown import Breakdown, Figures, Line, Scale, Step
 from troth.mechanisms.brier import Brier
+from troth.mechanisms.compared_days import UnequalSizesError
 from troth.mechanisms.disclosure import Span, disclosed
 from troth.mechanisms.line_up import LineUp
 from troth.mechanisms.log_pmi_rule import LogPmiRule
@@ -43,6 +44,7 @@ __all__ = [
     "Span",
     "Step",
     "SyntheticPeers",
+    "UnequalSizesError",
     "clipped_range",
     "default_rule",
     "disclosed",

@@ -9,11 +9,11 @@ import numpy as np
 
 from troth.core.claims import Claim
 from troth.core.contract import Array, Bounds, ComparedDesign, Mask, Model, Models, has_independent_rows
-from troth.core.errors import DataError, UnequalSizesError
+from troth.core.errors import DataError
 from troth.core.information import impossible, leave_one_out, log_pmi
 from troth.mechanisms.bonded import Bonded
 from troth.mechanisms.breakdown import Breakdown, Figures, Step, normalise
-from troth.mechanisms.compared_days import EXCHANGEABLE, daily_designs, few_left, unchanged
+from troth.mechanisms.compared_days import EXCHANGEABLE, UnequalSizesError, daily_designs, few_left, unchanged
 from troth.mechanisms.description import NO_LIE_GAINS
 from troth.mechanisms.disclosure import Span
 from troth.mechanisms.divergences import DIVERGENCE, Divergence, logistic, score_formula

@@ -288,7 +288,8 @@ def _write(
     with locked(path.resolve().parent):
         sweep(path.resolve())
         result = pay_into(read_ledger(path) if path.exists() else Ledger())
-        if result.paid_now and (approve is None or approve(result)):
+        result.dry = bool(result.paid_now) and approve is not None and not approve(result)
+        if result.paid_now and not result.dry:
             if secret_file is not None:
                 record_use(secret_file, used_seeds(result.ledger))
             result.write_ledger(path)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from troth.campaigns.task_checks import promises_of
-from troth.results.pictures.svg import Picture, percent
+from troth.results.pictures.workers import draw_workers
 from troth.results.templating import make_environment
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _ASSUMED = (
 )
 _FROM_ELSEWHERE = "the likelihoods come from other tasks: nothing that is paid here entered them"
 _GUESSED = "the prior does no harm although it was guessed from the answers that are paid here"
-_MOST_ROWS, _MOST_BARS, _WORST, _BUSIEST = 5000, 40, 20, 12
+_MOST_ROWS, _WORST, _BUSIEST = 5000, 20, 12
 
 _environment = make_environment()
 
@@ -61,7 +61,7 @@ def render(result: TaskResult) -> str:
         entry=result.ledger.of("tasks")[0],
         head=result.ledger.of("tasks")[0] | result.ledger.of("round")[0],
         rows=rows[:_MOST_ROWS],
-        picture=draw_workers(result, rows),
+        picture=draw_workers([row.payment for row in rows], result.spread),
         agreement=label_agreement(result) if labels else None,
         pairs=worker_agreement(result) if labels else None,
         worst=worst_tasks(result),
@@ -81,28 +81,6 @@ def worker_rows(result: TaskResult) -> list[Row]:
         above = payment.share - 2 * error > payment.empty_share
         rows.append(Row(payment, payment.payment / payment.rows / unit, error * cap, above))
     return sorted(rows, key=lambda row: (-row.payment.share, row.payment.provider))
-
-
-def draw_workers(result: TaskResult, rows: list[Row]) -> Picture:
-    """Draw mean shares with two standard errors to each side, of the best and the worst workers."""
-    shown = rows if len(rows) <= _MOST_BARS else [*rows[: _MOST_BARS // 2], *rows[-_MOST_BARS // 2 :]]
-    step, empty = 20, result.payments[0].empty_share
-    picture = Picture("Pay per task, as a share of the price", height=step * len(shown) + 30)
-    for place, row in enumerate(shown):
-        error = 2 * result.spread[row.payment.provider]
-        low, high = max(0.0, row.payment.share - error), min(1.0, row.payment.share + error)
-        tip = picture.group(f"{row.payment.provider}: {row.payment.share:.1%} ± {error:.1%}")
-        y = step * place
-        width = percent(0.75 * row.payment.share)
-        picture.add("rect", kind="bar", inside=tip, x=percent(0.25), y=y + 4, width=width, height=10)
-        span = {"x": percent(0.25 + 0.75 * low), "width": percent(0.75 * max(high - low, 0.002))}
-        picture.add("rect", kind="mark", inside=tip, y=y + 8, height=2, **span)
-        picture.add("text", row.payment.provider[:18], kind="note", inside=tip, x=0, y=y + 13)
-    picture.add("rect", kind="mark", x=percent(0.25 + 0.75 * empty), y=0, width=1, height=step * len(shown))
-    picture.add(
-        "text", f"empty share {empty:.0%}", kind="note", x=percent(0.25 + 0.75 * empty), y=step * len(shown) + 16
-    )
-    return picture
 
 
 def label_counts(result: TaskResult) -> Array:

@@ -42,7 +42,7 @@ class TaskColumns(NamedTuple):
 def holds_values(source: Path, column: str, family: str | None) -> bool:
     """Whether a column is paid for as numbers, or by a family that is named, and not as labels of classes."""
     if family is not None:
-        return FAMILIES[family] is not class_family()
+        return not isinstance(FAMILIES[family], GuessesFromLabels)
     texts = [text for text in _written(source, column) if text]
     few = len(texts) <= _FEW_NUMBERS
     return bool(texts) and all(map(_is_number, texts)) and not (few and _are_whole(texts))

@@ -44,7 +44,7 @@ def render(result: Result, **options: Any) -> str:
         rows=rows,
         explained=explained,
         empty_shares=(min(empty_shares, default=0.0), max(empty_shares, default=0.0)),
-        bonded=any(payment.deposit for payment in last),
+        negative=any(payment.deposit for payment in last),
         disagreeing=[p.provider for p in last if p.log_pmi is not None and p.log_pmi < _HARDLY_AGREES],
         cap=sum(payment.cap for payment in last) / max(1, len(last)),
         head=result.ledger.of("round")[-1] if result.rounds else None,

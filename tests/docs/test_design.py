@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import json
+import os
 import pkgutil
 import re
+import subprocess
 import sys
 import threading
 from importlib import import_module
@@ -22,7 +25,7 @@ from troth.models.family import Family
 from troth.results.findings import find
 
 if TYPE_CHECKING:
-    from types import CodeType, FrameType
+    from types import FrameType
 
 PAGE = (Path(__file__).parents[2] / "docs" / "design.md").read_text("utf-8")
 SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", PAGE, re.DOTALL | re.MULTILINE))
@@ -65,15 +68,18 @@ def test_a_name_that_is_gone_is_noticed() -> None:
             resolve(name)
 
 
-def is_called(name: str, called: set[CodeType]) -> bool:
-    """Say whether a function was called, or a method of a class or protocol, as whoever implements it has it."""
+def is_called(name: str, called: set[tuple[str, str]]) -> bool:
+    """Say whether a function was called, or a method of a class or protocol, as whoever implements it has it.
+
+    What was called is known by its file and its name there.
+    """
     here, owner = resolve(name)
     if inspect.isclass(here):
         return True
     own = inspect.unwrap(getattr(here, "__func__", here)).__code__
     if not inspect.isclass(owner) or not (getattr(owner, "_is_protocol", False) or owner.__subclasses__()):
-        return own in called
-    return any(code.co_name == own.co_name for code in called)
+        return (own.co_filename, own.co_qualname) in called
+    return any(qualname.rpartition(".")[2] == own.co_name for _, qualname in called)
 
 
 def test_a_payment_calls_every_function_that_the_walk_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,10 +89,10 @@ def test_a_payment_calls_every_function_that_the_walk_numbers(tmp_path: Path, mo
     monkeypatch.setitem(find.__kwdefaults__ or {}, "simulations", 50)
     begin = ["init", "study", "--data", "rows.csv", "--provider", "clinic", "--column", "improved"]
     assert CliRunner().invoke(app, [*begin, "--family", "Bernoulli"]).exit_code == 0
-    called: set[CodeType] = set()
+    called: set[tuple[str, str]] = set()
 
     def note(frame: FrameType, *_: Any) -> None:
-        called.add(frame.f_code)
+        called.add((frame.f_code.co_filename, frame.f_code.co_qualname))
 
     before = sys.gettrace()
     threading.settrace(note)
@@ -100,6 +106,38 @@ def test_a_payment_calls_every_function_that_the_walk_numbers(tmp_path: Path, mo
     steps = SECTIONS[PAYING].partition("\nCampaigns of tasks")[0]
     assert [name for name in names_of(PAYING) if f"`{name}`" in steps and not is_called(name, called)] == []
     assert not is_called("results.pay.pay_task_campaign", called)
+
+
+def test_an_upload_calls_every_function_that_the_walk_numbers(tmp_path: Path) -> None:
+    """On the page; what is called in the API, by the clock, for statistics or tasks, and in children is not seen."""
+    file, tests = tmp_path / "calls.json", Path(__file__).parents[1]
+    story = f"{tests}/service/test_pages.py::test_a_story_from_the_printed_link_to_the_second_campaign"
+    path = os.pathsep.join([str(tests), *filter(None, [os.environ.get("PYTHONPATH")])])
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "call_trace", "-p", "no:cacheprovider", story],
+        env={**os.environ, "TROTH_CALLS": str(file), "PYTHONPATH": path},
+        cwd=tests.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout
+    called = {(name, qualname) for name, qualname in json.loads(file.read_text())}
+    assert {name for name in names_of(UPLOADING) if not is_called(name, called)} == UNSEEN
+
+
+UNSEEN = {
+    "service.api.handlers.submit_file",
+    "service.incoming.check_welcome",
+    "service.rounds.add_upload",
+    "service.settlement.close_due",
+    "service.parse.parse",
+    "data.single_provider.read_own",
+    "data.files.Fragment.summarise",
+    "service.settling._pay",
+    "campaigns.rounds.pay_rounds",
+    "campaigns.tasks.pay_task_reports",
+}
 
 
 @pytest.mark.parametrize("folder", ["campaigns", "results", "service"])

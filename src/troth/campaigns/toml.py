@@ -1,4 +1,4 @@
-"""Plain data as TOML, matrices row by row; a library that keeps comments takes sixty times as long."""
+"""Plain data as TOML, matrices row by row: tomli-w gives each number a line, and tomlkit takes sixty times as long."""
 
 from __future__ import annotations
 

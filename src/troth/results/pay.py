@@ -176,7 +176,6 @@ def pay_campaign(
 
     ``approve`` sees the result before anything is written; unless it returns True, nothing is.
     """
-    source = _source(campaign)
     secret_file: Path | None = None
     if secret is None and campaign.path is not None and campaign.draws and campaign.commitment is not None:
         secret_file = secret_path(campaign.path)
@@ -184,7 +183,7 @@ def pay_campaign(
     options: dict[str, Any] = {"ledger": ledger, "secret": secret, "secret_file": secret_file}
     options |= {"beacon": beacon, "approve": approve}
     if campaign.task is not None:
-        return pay_task_campaign(campaign, source, **options)
+        return pay_task_campaign(campaign, _source(campaign), **options)
     skip = [Path(ledger).resolve()] if ledger is not None else []
     return _pay(campaign, read_campaign(campaign, watch, skip=skip), final=final, watch=watch, **options)
 

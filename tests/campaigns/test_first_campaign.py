@@ -479,6 +479,22 @@ def test_a_dry_run_writes_nothing(tmp_path: Path, monkeypatch: Any, capsys: Any)
     assert paid["verdict"] == plain["verdict"]
 
 
+def test_a_dry_run_after_everything_was_paid_writes_nothing_either(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    path = differing(tmp_path, "VaryingNormal")
+    assert run(monkeypatch, "pay", path, "--no-report") == 0
+    before = {file: file.read_bytes() for file in path.parent.iterdir()}
+    capsys.readouterr()
+    assert run(monkeypatch, "pay", path, "--dry-run", "--csv", path.parent / "payments.csv") == 0
+    shown = capsys.readouterr().out
+    assert "nothing to pay: everything has already been paid" in shown
+    assert "report.html" not in shown
+    assert run(monkeypatch, "pay", path, "--dry-run", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["written"] is False
+    assert {file: file.read_bytes() for file in path.parent.iterdir()} == before
+    assert run(monkeypatch, "pay", path) == 0
+    assert (path.parent / "report.html").exists()
+
+
 def test_a_fitted_campaign_is_paid(tmp_path: Path, monkeypatch: Any) -> None:
     path = init(tmp_path / "x", "Bernoulli", "SyntheticPeers", daily=True)
     assert run(monkeypatch, "fit", path, path.parent / "data", "--family", "Bernoulli") == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import random
@@ -34,7 +35,7 @@ from troth.campaigns.rounds import refuse_same_nonce
 from troth.core.errors import DataError, ParameterError
 from troth.data.request import Report
 from troth.mechanisms import Figures
-from troth.results.pay import open_ledger
+from troth.results.pay import open_ledger, pay_campaign
 
 BERNOULLI = troth.models.Bernoulli(1, 1)
 DRAWING = GOOD.replace('rule = "OneTime"\nrange = "clipped"', 'rule = "SyntheticPeers"\ndraws = 16')
@@ -413,6 +414,23 @@ def test_a_model_of_ones_own_is_paid_and_verified(tmp_path: Path) -> None:
         troth.verify(tmp_path / "l.jsonl")
 
 
+class Answered(Rayleigh):
+    """Rows of 0 say nothing, and count as rows."""
+
+    def statistics(self, data: Any) -> Any:
+        return super().statistics(np.asarray(data)[np.asarray(data) > 0])
+
+
+def test_rows_that_change_no_statistic_are_not_added_to_what_was_paid_for(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"who": np.repeat(["a", "b", "c"], 20), "day": [1, 2] * 30, "height": rng.rayleigh(1, 60)})
+    options: dict[str, Any] = {"provider": "who", "day": "day", "budget": "900", "ledger": tmp_path / "l.jsonl"}
+    troth.pay(frame, Answered(), troth.MultiDay(), **options)
+    more = pd.concat([frame, pd.DataFrame({"who": ["b"], "day": [1], "height": [0.0]})])
+    with pytest.raises(DataError, match=r"'b'.*: the data have changed since .* \(10 rows then, 11 now\)"):
+        troth.pay(more, Answered(), troth.MultiDay(), **options)
+
+
 @pytest.fixture(scope="module")
 def preloaded() -> Iterator[Preloaded]:
     preloaded = Preloaded()
@@ -523,6 +541,21 @@ def test_a_file_is_on_the_disk_before_it_takes_its_place_and_so_is_the_folder(
     write(tmp_path / "kept", b"content")
     assert done == ["file", "replaced", "folder"]
     assert (tmp_path / "kept").read_bytes() == b"content"
+
+
+def test_nobody_else_reads_or_writes_a_ledger_while_it_is_paid_into(tmp_path: Path) -> None:
+    write_campaign(tmp_path)
+    folder = os.open(tmp_path, os.O_RDONLY)
+
+    def approve(result: troth.Result) -> bool:
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return bool(result.paid_now)
+
+    paid = pay_campaign(troth.Campaign.load(tmp_path / "campaign.toml"), ledger=tmp_path / "l.jsonl", approve=approve)
+    assert paid.paid_now
+    fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the next one's turn
+    os.close(folder)
 
 
 def test_numbers_that_are_not_finite_survive_writing_and_reading() -> None:

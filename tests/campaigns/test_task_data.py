@@ -426,6 +426,14 @@ def test_init_says_that_labels_are_not_even(tmp_path: Path) -> None:
     )
 
 
+def test_init_points_to_labels_that_occur_once_among_many(tmp_path: Path) -> None:
+    names = ("--provider", "worker", "--task", "item", "--column", "label")
+    odd = write(tmp_path / "odd.csv", labels() + "i1,w9,yse\n")
+    assert "'yse' occurs only once: check the spelling" in run("init", tmp_path / "c", "--data", odd, *names).said
+    few = write(tmp_path / "few.csv", "item,worker,label\n1,a,x\n1,b,y\n2,a,z\n2,b,y\n")
+    assert "only once" not in run("init", tmp_path / "d", "--data", few, *names).said
+
+
 def test_unanimous_tasks_are_not_said_to_lack_agreement() -> None:
     frame = {"item": [t for t in range(40) for _ in range(3)], "worker": ["x", "y", "z"] * 40}
     same = paid({**frame, "label": [t % 2 for t in range(40) for _ in range(3)]})

@@ -223,8 +223,9 @@ def pay(
             return not dry_run and (anyway or not result.verdict.stops)
 
         result = pay_campaign(terms, ledger=book, final=final, beacon=beacon, watch=watch, approve=approve)
-        written = not result.paid_now or approve(result)
-        result.dry = not written
+        stopped = bool(result.paid_now) and not approve(result)
+        written = not stopped and not dry_run
+        result.dry = stopped
         if written:
             _write_beside(book, result, page=None if no_report or not result.rounds else page, csv=csv, watch=watch)
     if as_json:
@@ -234,11 +235,11 @@ def pay(
         print_result(result)
         if result.rounds:
             typer.echo(f"\n{result.verdict}")
-    if not written:
+    if stopped:
         _say_unpaid(result, campaign, stopped=not dry_run)
         raise typer.Exit(STOPPED if result.verdict.stops and not anyway else 0)
     if not as_json:
-        _say_paid(result, campaign, book, None if no_report else page)
+        _say_paid(result, campaign, book, page if written and not no_report else None)
 
 
 def _write_beside(book: Path, result: Result, *, page: Path | None, csv: Path | None, watch: Watch) -> None:

@@ -504,6 +504,13 @@ def test_made_up_items_that_share_a_budget_are_pointed_out() -> None:
     assert not troth.pay(table, model, provider="who", task="item", price="0.05").notes
 
 
+def test_answers_without_a_peer_are_pointed_out_where_they_are_more_than_half() -> None:
+    table = {"item": ["1", "1", "x", "y", "z"], "worker": ["a", "b", "b", "a", "b"], "label": [0, 0, 1, 1, 1]}
+    alone = "3 of 5 answers have no peer and earn the empty share, whatever they say"
+    assert alone in paid(table).notes
+    assert not paid({**table, "item": ["1", "1", "x", "x", "z"]}).notes
+
+
 def test_a_table_with_one_label_or_without_peers_is_said_to_be_so(tmp_path: Path) -> None:
     table = tmp_path / "labels.csv"
     table.write_text("item,worker,label\n1,ann,yes\n1,bo,yes\n")

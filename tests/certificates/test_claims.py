@@ -114,7 +114,9 @@ def test_e4_the_corrected_price_holds_on_every_pair_and_the_printed_one_fails() 
     assert violated > pairs / 10
 
 
-def test_the_exact_linear_price_is_the_least_ratio() -> None:
+@pytest.mark.parametrize("low", [-np.inf, -0.1])
+def test_the_exact_linear_price_is_the_least_ratio(low: float) -> None:
+    """Of what a report loses, with scores cut off below, to how far it moves the posterior."""
     for seed in range(30):
         world = finite_world(seed, zeros=False, different=False)
         provider = 0
@@ -123,14 +125,15 @@ def test_the_exact_linear_price_is_the_least_ratio() -> None:
         reports, _ = world.reports(provider)
         posterior = np.exp(np.log(np.array(model.prior)) + reports - model.log_evidence(reports)[:, None])
         forecast = posterior @ matrix.T
+        score = np.maximum(np.log(forecast / (np.array(model.prior) @ matrix.T)), low)
         ratios = []
         for i in range(len(reports)):
             for j in range(len(reports)):
                 gap = np.linalg.norm(posterior[i] - posterior[j])
                 if gap > 1e-9:
-                    ratios.append((forecast[i] * np.log(forecast[i] / forecast[j])).sum() / gap)
+                    ratios.append((forecast[i] * (score[i] - score[j])).sum() / gap)
         peers = [(model, n) for n in world.rows[1:]]
-        assert exact_linear_price(model, world.rows[0], peers) == pytest.approx(min(ratios), rel=1e-6, abs=1e-12)
+        assert exact_linear_price(model, world.rows[0], peers, low) == pytest.approx(min(ratios), rel=1e-6, abs=1e-12)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

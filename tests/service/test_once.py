@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -189,6 +190,20 @@ def test_keys_of_different_people_are_their_own(database: str) -> None:
         ]
         assert [answer.status_code for answer in answers] == [201, 201]
         assert answers[0].json()["provider"] != answers[1].json()["provider"]
+
+
+def test_the_same_bytes_under_another_name_are_another_request(database: str) -> None:
+    with opened(database) as store:
+        world = make_world(store)
+        path = f"{world.base}/rounds/1/submissions/file"
+        body = json.dumps(statistics("Ash", 1, 2)).encode()
+        answers = [
+            world.client().post(path, params={"name": name}, content=body, headers=world.headers("Ash", "same"))
+            for name in ("may.statistics.json", "june.statistics.json", "may.statistics.json")
+        ]
+        assert [answer.status_code for answer in answers] == [201, 409, 201]
+        assert answers[0].content == answers[2].content
+        assert "it was used for another request" in answers[1].text
 
 
 def test_without_a_key_the_constraint_guards(database: str) -> None:

@@ -570,6 +570,17 @@ def test_whoever_pays_out_every_batch_pays_once(world: World) -> None:
         assert len(tx.execute(select(payouts)).all()) == len(due)
 
 
+def test_batches_are_numbered_by_campaign(database: str) -> None:
+    """The names of files on the analyst's machine, and the addresses of batches, go by that number."""
+    with opened(database) as store:
+        worlds = [make_world(store), make_world(store, ("Fir", "Oak", "Yew"), analyst="Bea")]
+        for world, analyst in zip(worlds, ("Ana", "Bea"), strict=True):
+            for name in world.providers:
+                world.report(name, 5, 2)
+            world.close()
+            assert post(world, analyst, "/payouts", status=201)["batch"] == 1
+
+
 def test_a_named_beacon_is_waited_for(database: str) -> None:
     terms = {**TERMS, "mechanism": {**TERMS["mechanism"], "beacon": "the lottery of Saturday"}}
     with opened(database) as store:

@@ -289,11 +289,25 @@ def test_formulas_in_names_are_neutral_in_csv(database: str) -> None:
         for name in names:
             world.report(name, 3, 2)
         world.close()
-        text = world.client().get(f"{world.base}/payments.csv", headers=world.headers("Ana")).text
-        cells = [cell.strip('"') for line in text.splitlines() for cell in line.split(",")]
-        assert not [cell for cell in cells if cell[:1] in "=+@" and cell]
-        assert not [cell for cell in cells if cell.startswith("-") and not _is_number(cell)]
-        assert "1+1" in text
+        assert world.client().post(f"{world.base}/payouts", headers=world.headers("Ana")).status_code == 201
+        for file in ("payments.csv", "payouts/1/payouts.csv"):
+            text = world.client().get(f"{world.base}/{file}", headers=world.headers("Ana")).text
+            cells = [cell.strip('"') for line in text.splitlines() for cell in line.split(",")]
+            assert not [cell for cell in cells if cell[:1] in "=+@" and cell]
+            assert not [cell for cell in cells if cell.startswith("-") and not _is_number(cell)]
+            assert "1+1" in text
+
+
+def test_a_new_sign_in_link_ends_the_one_before(database: str) -> None:
+    with opened(database) as store:
+        world = make_world(store)
+        with store.write() as tx:
+            ash, elm = (world.providers[name].account for name in ("Ash", "Elm"))
+            first, other, second = (accounts.sign_in_link(tx, account) for account in (ash, elm, ash))
+        with store.write() as tx, pytest.raises(NotFoundError, match="has already been used or has expired"):
+            accounts.use_sign_in_link(tx, first)
+        with store.write() as tx:
+            assert [accounts.use_sign_in_link(tx, link) for link in (second, other)] == [ash, elm]
 
 
 def _is_number(cell: str) -> bool:

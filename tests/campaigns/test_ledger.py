@@ -28,6 +28,7 @@ from preloaded import Preloaded
 from registry import SOAK
 from troth.campaigns.money import portion, to_minor, to_text
 from troth.campaigns.private_files import replace_private
+from troth.campaigns.records.arithmetic import SAME, tolerance, versions
 from troth.campaigns.records.canonical_json import finite
 from troth.campaigns.records.ledger import Ledger, LedgerError, read_ledger, write_whole
 from troth.campaigns.records.ledger_entries import leaf_of, read_figures
@@ -556,6 +557,13 @@ def test_nobody_else_reads_or_writes_a_ledger_while_it_is_paid_into(tmp_path: Pa
     assert paid.paid_now
     fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the next one's turn
     os.close(folder)
+
+
+def test_a_ledger_that_another_version_began_is_compared_to_nine_digits() -> None:
+    mine = {"entry": "round", "versions": versions()}
+    other = {"entry": "round", "versions": {**versions(), "numpy": "1.0"}}
+    ledgers = ([mine, mine], [other, mine], [mine, other], [other])
+    assert [tolerance(Ledger(rounds)) for rounds in ledgers] == [0.0, SAME, SAME, SAME]
 
 
 def test_numbers_that_are_not_finite_survive_writing_and_reading() -> None:

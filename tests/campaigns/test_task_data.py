@@ -504,6 +504,18 @@ def test_made_up_items_that_share_a_budget_are_pointed_out() -> None:
     assert not troth.pay(table, model, provider="who", task="item", price="0.05").notes
 
 
+def test_a_ledger_that_pays_for_more_tasks_than_are_allowed_is_not_valid(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = {"item": ["1", "1", "2", "2"], "worker": ["a", "b", "a", "b"], "label": [0, 0, 1, 1]}
+    terms = {"limits": {"tasks": 1}}
+    with pytest.raises(DataError, match="tasks"):
+        paid(table, terms=terms)
+    with monkeypatch.context() as careless:
+        careless.setattr(troth.Campaign, "check_task_counts", lambda *_: None)
+        forged = paid(table, terms=terms).verify()
+    with pytest.raises(DataError, match="tasks"):
+        forged.verify()
+
+
 def test_answers_without_a_peer_are_pointed_out_where_they_are_more_than_half() -> None:
     table = {"item": ["1", "1", "x", "y", "z"], "worker": ["a", "b", "b", "a", "b"], "label": [0, 0, 1, 1, 1]}
     alone = "3 of 5 answers have no peer and earn the empty share, whatever they say"

@@ -114,6 +114,12 @@ def test_e4_the_corrected_price_holds_on_every_pair_and_the_printed_one_fails() 
     assert violated > pairs / 10
 
 
+def test_checks_are_odd_on_the_scale_of_their_own_side() -> None:
+    """Nine above the median is as odd as 0.9 below it, where values above are spread ten times as far."""
+    values = np.concatenate([np.linspace(-1, 0, 101), 10 * np.linspace(0, 1, 101)])
+    assert _distance(values)[[10, 50, 151, 191]] == pytest.approx([1.0, 0.55, 0.55, 1.0], abs=0.02)
+
+
 @pytest.mark.parametrize("low", [-np.inf, -0.1])
 def test_the_exact_linear_price_is_the_least_ratio(low: float) -> None:
     """Of what a report loses, with scores cut off below, to how far it moves the posterior."""

@@ -815,4 +815,5 @@ def test_what_days_that_were_paid_together_say_is_kept_apart(monkeypatch: pytest
     monkeypatch.setattr("troth.service.pages.rounds.learned", lambda _, reports: [report.day for report in reports])
     reports = [SimpleNamespace(day=day) for day in (1, 2)]
     result: Any = SimpleNamespace(campaign=SimpleNamespace(plain={}), reports=reports)
-    assert [_beliefs("campaign", "head", day, result) for day in (1, 2, 1)] == [[1], [2], [1]]
+    shown: list[Any] = [_beliefs("campaign", "head", day, result) for day in (1, 2, 1)]
+    assert shown == [[1], [2], [1]]

@@ -141,6 +141,15 @@ def test_collusion_and_splitting_are_reported_with_and_without_groups() -> None:
     assert audit["split over 2 accounts, in a group"].gain < audit["split over 2 accounts"].gain - 0.3
 
 
+def test_what_several_earn_is_counted_for_each_provider_that_there_is() -> None:
+    """Three who collude earn a cap each; whoever splits in three has three of six caps of two thirds."""
+    lies = [strategies.Collude(3, strategies.Replicate(2)), strategies.Split(3)]
+    audit = troth.audit(MODEL, baselines.FixedPrice(), lies, ROWS, simulations=100)
+    collude, split, *_ = audit.findings
+    assert (collude.truth, collude.earned) == pytest.approx((1.0, 1.0))
+    assert (split.truth, split.earned) == pytest.approx((1.0, 3 * 4 / 6))
+
+
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_every_strategy_plays_every_family_or_says_why_not(name: str) -> None:
     model: Any = EXAMPLES[name]

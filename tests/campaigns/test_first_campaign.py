@@ -16,7 +16,8 @@ from campaigns.shop import run
 from registry import generator
 from troth.campaigns.money import minor_unit
 from troth.campaigns.starter.examples import init
-from troth.campaigns.starter.guess import guess
+from troth.campaigns.starter.guess import _holds_labels, guess
+from troth.models.first_guess import Column, rough
 
 ROWS = 120
 RNG = np.random.default_rng(3)
@@ -479,6 +480,24 @@ def test_a_dry_run_writes_nothing(tmp_path: Path, monkeypatch: Any, capsys: Any)
     assert paid["verdict"] == plain["verdict"]
 
 
+def test_a_dry_run_after_everything_was_paid_writes_nothing_either(
+    tmp_path: Path, monkeypatch: Any, capsys: Any
+) -> None:
+    path = differing(tmp_path, "VaryingNormal")
+    assert run(monkeypatch, "pay", path, "--no-report") == 0
+    before = {file: file.read_bytes() for file in path.parent.iterdir()}
+    capsys.readouterr()
+    assert run(monkeypatch, "pay", path, "--dry-run", "--csv", path.parent / "payments.csv") == 0
+    shown = capsys.readouterr().out
+    assert "nothing to pay: everything has already been paid" in shown
+    assert "report.html" not in shown
+    assert run(monkeypatch, "pay", path, "--dry-run", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["written"] is False
+    assert {file: file.read_bytes() for file in path.parent.iterdir()} == before
+    assert run(monkeypatch, "pay", path) == 0
+    assert (path.parent / "report.html").exists()
+
+
 def test_a_fitted_campaign_is_paid(tmp_path: Path, monkeypatch: Any) -> None:
     path = init(tmp_path / "x", "Bernoulli", "SyntheticPeers", daily=True)
     assert run(monkeypatch, "fit", path, path.parent / "data", "--family", "Bernoulli") == 0
@@ -486,6 +505,17 @@ def test_a_fitted_campaign_is_paid(tmp_path: Path, monkeypatch: Any) -> None:
     fitted = path.with_name("fitted.toml")
     assert troth.Campaign.load(fitted).commitment not in (None, troth.Campaign.load(path).commitment)
     assert len(troth.pay(fitted).rounds) == 5
+
+
+def test_the_noise_is_guessed_from_reports_of_several_rows() -> None:
+    column = Column("x", [10.0, 14.0, 31.0, 35.0, 50.0, 70.0], ["a", "a", "b", "b", "c", "d"])
+    assert troth.models.Normal.first_guess(column).parameters["noise"] == rough(8**0.5)
+
+
+def test_a_rare_word_among_numbers_is_a_mistake_though_others_are_frequent() -> None:
+    beds = ["0", "1", "2"] * 30 + ["3+"] * 9
+    assert _holds_labels(None, beds, paid=False)
+    assert not _holds_labels(None, [*beds, "oops"], paid=False)
 
 
 def test_the_reports_without_which_a_model_fits_are_named(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import random
@@ -27,6 +28,7 @@ from preloaded import Preloaded
 from registry import SOAK
 from troth.campaigns.money import portion, to_minor, to_text
 from troth.campaigns.private_files import replace_private
+from troth.campaigns.records.arithmetic import SAME, tolerance, versions
 from troth.campaigns.records.canonical_json import finite
 from troth.campaigns.records.ledger import Ledger, LedgerError, read_ledger, write_whole
 from troth.campaigns.records.ledger_entries import leaf_of, read_figures
@@ -34,7 +36,7 @@ from troth.campaigns.rounds import refuse_same_nonce
 from troth.core.errors import DataError, ParameterError
 from troth.data.request import Report
 from troth.mechanisms import Figures
-from troth.results.pay import open_ledger
+from troth.results.pay import open_ledger, pay_campaign
 
 BERNOULLI = troth.models.Bernoulli(1, 1)
 DRAWING = GOOD.replace('rule = "OneTime"\nrange = "clipped"', 'rule = "SyntheticPeers"\ndraws = 16')
@@ -413,6 +415,23 @@ def test_a_model_of_ones_own_is_paid_and_verified(tmp_path: Path) -> None:
         troth.verify(tmp_path / "l.jsonl")
 
 
+class Answered(Rayleigh):
+    """Rows of 0 say nothing, and count as rows."""
+
+    def statistics(self, data: Any) -> Any:
+        return super().statistics(np.asarray(data)[np.asarray(data) > 0])
+
+
+def test_rows_that_change_no_statistic_are_not_added_to_what_was_paid_for(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"who": np.repeat(["a", "b", "c"], 20), "day": [1, 2] * 30, "height": rng.rayleigh(1, 60)})
+    options: dict[str, Any] = {"provider": "who", "day": "day", "budget": "900", "ledger": tmp_path / "l.jsonl"}
+    troth.pay(frame, Answered(), troth.MultiDay(), **options)
+    more = pd.concat([frame, pd.DataFrame({"who": ["b"], "day": [1], "height": [0.0]})])
+    with pytest.raises(DataError, match=r"'b'.*: the data have changed since .* \(10 rows then, 11 now\)"):
+        troth.pay(more, Answered(), troth.MultiDay(), **options)
+
+
 @pytest.fixture(scope="module")
 def preloaded() -> Iterator[Preloaded]:
     preloaded = Preloaded()
@@ -523,6 +542,28 @@ def test_a_file_is_on_the_disk_before_it_takes_its_place_and_so_is_the_folder(
     write(tmp_path / "kept", b"content")
     assert done == ["file", "replaced", "folder"]
     assert (tmp_path / "kept").read_bytes() == b"content"
+
+
+def test_nobody_else_reads_or_writes_a_ledger_while_it_is_paid_into(tmp_path: Path) -> None:
+    write_campaign(tmp_path)
+    folder = os.open(tmp_path, os.O_RDONLY)
+
+    def approve(result: troth.Result) -> bool:
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return bool(result.paid_now)
+
+    paid = pay_campaign(troth.Campaign.load(tmp_path / "campaign.toml"), ledger=tmp_path / "l.jsonl", approve=approve)
+    assert paid.paid_now
+    fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the next one's turn
+    os.close(folder)
+
+
+def test_a_ledger_that_another_version_began_is_compared_to_nine_digits() -> None:
+    mine = {"entry": "round", "versions": versions()}
+    other = {"entry": "round", "versions": {**versions(), "numpy": "1.0"}}
+    ledgers = ([mine, mine], [other, mine], [mine, other], [other])
+    assert [tolerance(Ledger(rounds)) for rounds in ledgers] == [0.0, SAME, SAME, SAME]
 
 
 def test_numbers_that_are_not_finite_survive_writing_and_reading() -> None:

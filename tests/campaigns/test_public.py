@@ -56,6 +56,16 @@ def test_public_rows_are_pseudo_counts_of_the_prior(ones: int, zeros: int, drawi
     known.verify()
 
 
+def test_limits_on_reports_do_not_bind_public_rows() -> None:
+    shops = {"shop": list("aabb"), "price": [19.0, 21.0, 20.0, 22.0]}
+    options: dict[str, Any] = {"provider": "shop", "budget": "90.00", "terms": {"limits": {"values": [10, 30]}}}
+    model = troth.models.Normal(20, 5, 2)
+    known = troth.pay(shops, model, troth.SyntheticPeers(draws=8), public={"price": [35.0, 5.0]}, seed=1, **options)
+    assert known.campaign.public[None].rows == 2
+    with pytest.raises(troth.DataError, match="35"):
+        troth.pay({**shops, "price": [19.0, 21.0, 20.0, 35.0]}, model, **options)
+
+
 DRAWN_ANOTHER_WAY = ("regression, unknown noise", "provider normal")
 """Their posterior draws the same peers by other numbers than a prior with public data does."""
 

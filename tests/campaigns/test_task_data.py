@@ -426,6 +426,14 @@ def test_init_says_that_labels_are_not_even(tmp_path: Path) -> None:
     )
 
 
+def test_init_points_to_labels_that_occur_once_among_many(tmp_path: Path) -> None:
+    names = ("--provider", "worker", "--task", "item", "--column", "label")
+    odd = write(tmp_path / "odd.csv", labels() + "i1,w9,yse\n")
+    assert "'yse' occurs only once: check the spelling" in run("init", tmp_path / "c", "--data", odd, *names).said
+    few = write(tmp_path / "few.csv", "item,worker,label\n1,a,x\n1,b,y\n2,a,z\n2,b,y\n")
+    assert "only once" not in run("init", tmp_path / "d", "--data", few, *names).said
+
+
 def test_unanimous_tasks_are_not_said_to_lack_agreement() -> None:
     frame = {"item": [t for t in range(40) for _ in range(3)], "worker": ["x", "y", "z"] * 40}
     same = paid({**frame, "label": [t % 2 for t in range(40) for _ in range(3)]})
@@ -494,6 +502,25 @@ def test_made_up_items_that_share_a_budget_are_pointed_out() -> None:
     shared = troth.pay(table, model, provider="who", task="item", budget="10.00")
     assert [note for note in shared.notes if "1 answer without a peer" in note]
     assert not troth.pay(table, model, provider="who", task="item", price="0.05").notes
+
+
+def test_a_ledger_that_pays_for_more_tasks_than_are_allowed_is_not_valid(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = {"item": ["1", "1", "2", "2"], "worker": ["a", "b", "a", "b"], "label": [0, 0, 1, 1]}
+    terms = {"limits": {"tasks": 1}}
+    with pytest.raises(DataError, match="tasks"):
+        paid(table, terms=terms)
+    with monkeypatch.context() as careless:
+        careless.setattr(troth.Campaign, "check_task_counts", lambda *_: None)
+        forged = paid(table, terms=terms).verify()
+    with pytest.raises(DataError, match="tasks"):
+        forged.verify()
+
+
+def test_answers_without_a_peer_are_pointed_out_where_they_are_more_than_half() -> None:
+    table = {"item": ["1", "1", "x", "y", "z"], "worker": ["a", "b", "b", "a", "b"], "label": [0, 0, 1, 1, 1]}
+    alone = "3 of 5 answers have no peer and earn the empty share, whatever they say"
+    assert alone in paid(table).notes
+    assert not paid({**table, "item": ["1", "1", "x", "x", "z"]}).notes
 
 
 def test_a_table_with_one_label_or_without_peers_is_said_to_be_so(tmp_path: Path) -> None:

@@ -114,7 +114,15 @@ def test_e4_the_corrected_price_holds_on_every_pair_and_the_printed_one_fails() 
     assert violated > pairs / 10
 
 
-def test_the_exact_linear_price_is_the_least_ratio() -> None:
+def test_checks_are_odd_on_the_scale_of_their_own_side() -> None:
+    """Nine above the median is as odd as 0.9 below it, where values above are spread ten times as far."""
+    values = np.concatenate([np.linspace(-1, 0, 101), 10 * np.linspace(0, 1, 101)])
+    assert _distance(values)[[10, 50, 151, 191]] == pytest.approx([1.0, 0.55, 0.55, 1.0], abs=0.02)
+
+
+@pytest.mark.parametrize("low", [-np.inf, -0.1])
+def test_the_exact_linear_price_is_the_least_ratio(low: float) -> None:
+    """Of what a report loses, with scores cut off below, to how far it moves the posterior."""
     for seed in range(30):
         world = finite_world(seed, zeros=False, different=False)
         provider = 0
@@ -123,14 +131,15 @@ def test_the_exact_linear_price_is_the_least_ratio() -> None:
         reports, _ = world.reports(provider)
         posterior = np.exp(np.log(np.array(model.prior)) + reports - model.log_evidence(reports)[:, None])
         forecast = posterior @ matrix.T
+        score = np.maximum(np.log(forecast / (np.array(model.prior) @ matrix.T)), low)
         ratios = []
         for i in range(len(reports)):
             for j in range(len(reports)):
                 gap = np.linalg.norm(posterior[i] - posterior[j])
                 if gap > 1e-9:
-                    ratios.append((forecast[i] * np.log(forecast[i] / forecast[j])).sum() / gap)
+                    ratios.append((forecast[i] * (score[i] - score[j])).sum() / gap)
         peers = [(model, n) for n in world.rows[1:]]
-        assert exact_linear_price(model, world.rows[0], peers) == pytest.approx(min(ratios), rel=1e-6, abs=1e-12)
+        assert exact_linear_price(model, world.rows[0], peers, low) == pytest.approx(min(ratios), rel=1e-6, abs=1e-12)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -253,6 +253,19 @@ def test_text_among_numbers_is_found(tmp_path: Path) -> None:
         )
 
 
+def test_rows_are_counted_through_all_slices_and_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("troth.data.frames._SLICE_ROWS", 4)
+    monkeypatch.setattr("troth.data.files._BATCH_VALUES", 1)
+    frame = pa.table({"who": list("ab") * 5, "x": [1.0] * 9 + [None]})
+    pq.write_table(frame, tmp_path / "t.parquet", row_group_size=3)
+    request = Request(EXAMPLES["normal"].reduction, ("x",), "who")
+    for table in (frame, tmp_path / "t.parquet"):
+        with pytest.raises(DataError, match="row 10"):
+            read_reports(table, request)
+        with pytest.raises(DataError, match="row 10"):  # a custom model's
+            gather_reports(EXAMPLES["normal"], table, request)
+
+
 def test_sums_that_overflow_are_refused() -> None:
     frame = {"who": ["a", "b"], "x": [1e200, 1.0]}
     with pytest.raises(DataError, match="provider 'a'.*too large to add up"):

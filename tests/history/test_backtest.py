@@ -217,6 +217,14 @@ def test_gains_that_are_not_worth_a_lie_are_not_counted() -> None:
     assert gains[0.0] > gains[0.08] >= gains[0.5] == 0
 
 
+def test_models_that_are_compared_share_the_false_alarm_rate() -> None:
+    past, model = binary_days(7, days=30, providers=3), models.Bernoulli(1, 1)
+    candidates = {"a": model, "b": models.Bernoulli(2, 2), "c": models.Bernoulli(1, 3), "d": models.Bernoulli(3, 1)}
+    comparison = compare_models(past, candidates, RULES["multi-day"], FEW, folds=2, false_alarm=0.08)
+    alone = backtest(past, model, RULES["multi-day"], FEW, folds=2, false_alarm=0.02, name="a")
+    assert comparison["a"].to_dict() == alone.to_dict()
+
+
 def test_where_lies_gain_under_every_model_that_is_said() -> None:
     past = binary_days(1, days=200)
     comparison = compare_models(past, {"a": textbook, "b": models.Bernoulli(1, 1)}, RULES["multi-day"], FEW, folds=2)

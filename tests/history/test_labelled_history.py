@@ -29,6 +29,7 @@ from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, ParameterError
 from troth.core.past import History
 from troth.models import LogisticRegression, PoissonRegression
+from troth.models.fitting.modes import _around
 
 DAYS = 200 if SOAK else 24
 SPREAD = 0.5
@@ -200,3 +201,19 @@ def test_a_pilot_is_of_rows_that_are_not_paid_and_needs_a_point(folder: Path, tr
     )
     refused = troth_says("fit", folder / "linear.toml", "--pilot", folder / "pilot.csv")[1]
     assert "LinearRegression does not use a public point" in refused
+
+
+def test_a_quadratic_is_the_same_around_another_point() -> None:
+    """ℓ + s·(β − p) − ½(β − p)ᵀH(β − p) for every β, whatever p it is written around."""
+    rng = np.random.default_rng(5)
+    expansion: Any = MODELS["counts"].reduction
+    rows = np.column_stack([np.ones(9), rng.normal(size=(9, 2)), rng.poisson(2.0, 9)])
+    summary, point = expansion.of_rows(rows), np.array([0.4, -0.3, 0.7])
+    moved = _around(expansion, summary, point)
+
+    def at(beta: Any, start: Any, t: Any) -> float:
+        step = beta - np.array(start)
+        return float(t[1] + expansion.slope(t) @ step - 0.5 * step @ expansion.curvature(t) @ step)
+
+    for beta in rng.normal(size=(5, 3)):
+        assert at(beta, point, moved) == pytest.approx(at(beta, expansion.point, summary), abs=1e-12)

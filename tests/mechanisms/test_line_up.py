@@ -73,6 +73,17 @@ def test_for_every_input(name: str, rule: str, providers: int, seed: int, groupe
     assert np.array_equal(again, pay[order])
 
 
+def test_peers_that_differ_in_rows_alone_are_dealt_out_whatever_their_order() -> None:
+    """Two rows of one label say as much as one row of another: the statistics are equal, and the designs are not."""
+    model = models.Finite([0.5, 0.5], [[0.25, 0.0625, 0.5, 0.1875], [0.25, 0.0625, 0.1875, 0.5]])
+    data = [[0, 0], [1]] * 7 + [[2], [3, 2, 2], [2, 2]]
+    t, rows = np.stack([model.statistics(x) for x in data]), np.array([len(x) for x in data], dtype=float)
+    assert np.array_equal(t[0], t[1])
+    rule, order = troth.LineUp(decoys=9, panels=4), generator(1).permutation(len(data))
+    paid, again = (share(rule, model, t[who], rows=rows[who]) for who in (np.arange(len(data)), order))
+    assert np.array_equal(again, paid[order])
+
+
 @pytest.mark.parametrize("name", FAMILIES)
 def test_an_empty_report_is_paid_the_empty_share_to_the_last_bit(name: str) -> None:
     t = reports(name, 4, 3)

@@ -81,6 +81,18 @@ def test_draws_are_those_of_the_posterior(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
+def test_draws_beside_known_data_are_draws_given_these(name: str) -> None:
+    """As families without a posterior of their own have it: θ given z, and given a report and z."""
+    model: Any = EXAMPLES[name]
+    a, z = (model.statistics(data) for data in drawn(model, 6, 3, 8))
+    wrapped: Any = beside_known(model, z)
+    given_z, given_both = (np.broadcast_to(t, (5, len(t))) for t in (z, a + z))
+    assert np.array_equal(wrapped.draw_parameters(generator(7), (5,)), model.draw_posterior(generator(7), given_z))
+    both = wrapped.draw_posterior(generator(7), np.broadcast_to(a, (5, len(a))))
+    assert np.array_equal(both, model.draw_posterior(generator(7), given_both))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_summaries_convert(name: str) -> None:
     """A report that was added up for the declared prior is one for the posterior, without its rows."""
     model: Any = EXAMPLES[name]

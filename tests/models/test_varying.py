@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.special import betaln, expit, gammaln, log_expit, logsumexp, roots_legendre
-from scipy.stats import multivariate_normal
+from scipy.stats import binomtest, kstest, multivariate_normal, uniform
 
 import troth
 from registry import SOAK, generator
@@ -141,6 +141,16 @@ def pmi_of(reference: Callable[..., float], *columns: Any) -> float:
     """Log PMI of the first provider with the others."""
     everyone, own, peers = (reference(*(c[part] for c in columns)) for part in (slice(None), slice(1), slice(1, None)))
     return everyone - own - peers
+
+
+@pytest.mark.parametrize("model", VARYING, ids=lambda model: type(model).__name__)
+def test_drawn_spreads_are_those_of_the_prior(model: Any) -> None:
+    """0 with probability 0.1, and otherwise log-uniform up to the largest; false alarms: 1 in 10⁶."""
+    spread = model.draw_parameters(generator(3), (5000,))[:, -1]
+    assert binomtest(int((spread == 0).sum()), 5000, ALIKE).pvalue > 1e-6
+    logs = np.log(spread[spread > 0])
+    low, high = np.log(model._spreads) + np.log(model.noise if isinstance(model, models.VaryingNormal) else 1.0)
+    assert kstest(logs, uniform(low, high - low).cdf).pvalue > 1e-6
 
 
 @pytest.mark.parametrize(("providers", "rows", "spread"), sizes_and_spreads((0.4, 0.05)))

@@ -18,8 +18,9 @@ from troth.audits.strategies.strategy import RoundKnowledge
 from troth.core.errors import DataError, MissingCapabilityError
 from troth.core.reductions import Counts, Moments
 from troth.core.support import Support
-from troth.results.replays import LESS, _last_scene, _told, replay_lies
+from troth.results.replays import LESS, Replay, _last_scene, _told, replay_lies
 from troth.results.templating import make_environment
+from troth.results.verdict import judge
 
 EVEN = troth.models.Bernoulli(2, 2)
 NAMES = ("Ash", "Birch", "Elm", "Fir", "Oak")
@@ -82,6 +83,14 @@ def test_less_is_tried_with_reports_that_can_be_sent() -> None:
             assert (fewer <= whole).all()
     assert len({own.tobytes() for own in halves}) > 1
     assert set(result.verdict.to_dict()["tried_with_less"]) == {"send half"}
+
+
+def test_whoever_is_better_off_with_less_is_named_with_its_largest_gain(monkeypatch: pytest.MonkeyPatch) -> None:
+    gains = [{"Ash": 0.3, "Elm": 0.01}, {"Ash": 0.1, "Fir": 0.2, "Elm": 0.02}]
+    replays = [Replay(lie, 0.5, 0.6, gain) for lie, gain in zip(("send a tenth", "send half"), gains, strict=True)]
+    result = paid(20, EVEN)
+    monkeypatch.setattr("troth.results.verdict.replay_lies", lambda *_: replays)
+    assert judge(result).better_with_less == {"Ash": 0.3, "Fir": 0.2}
 
 
 def test_one_row_has_no_less() -> None:

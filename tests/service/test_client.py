@@ -19,11 +19,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
 
 from troth.cli import app, main, service_rounds
+from troth.cli.service_connection import find_round
 from troth.cli.service_rounds import rounds
 from troth.client import Client, RefusedError, UnreachableError
 from troth.client.http import address
@@ -632,3 +634,14 @@ def test_every_command_is_in_the_documentation_and_speaks_json() -> None:
     for name, call in here.items():
         assert re.search(f"troth (round )?{name}\\b|`{name}`", text), name
         assert "as_json" in getattr(call, "__annotations__", {}), name
+
+
+def test_without_a_number_the_latest_round_is_meant() -> None:
+    states = ["published", "published", "closed", "open"]
+    shown = [{"number": number, "state": state} for number, state in enumerate(states, 1)]
+    client: Any = SimpleNamespace(list_rounds=lambda _: shown)
+    campaign = {"id": "c", "name": "clinics"}
+    assert find_round(client, campaign, None, ("paid", "published"), "none is paid") == 2
+    assert find_round(client, campaign, 1, ("open",), "none is open") == 1
+    with pytest.raises(DataError, match="clinics: none is paid"):
+        find_round(client, campaign, None, ("paid",), "none is paid")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from fastapi.routing import APIRoute
-from sqlalchemy import func, insert, select
+from sqlalchemy import func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from service.databases import in_turn, opened
@@ -18,7 +19,7 @@ from troth.operations import OPERATIONS
 from troth.service.api import mounted
 from troth.service.payouts import payout_id
 from troth.service.schema import campaigns, members, metadata, new_id, replies, reports
-from troth.service.store import now
+from troth.service.store import after, now
 
 Case = tuple[str, str, Any, Any]
 """Who asks, where, with which body, and another body that is just as good."""
@@ -189,6 +190,33 @@ def test_keys_of_different_people_are_their_own(database: str) -> None:
         ]
         assert [answer.status_code for answer in answers] == [201, 201]
         assert answers[0].json()["provider"] != answers[1].json()["provider"]
+
+
+def test_a_key_may_be_used_again_after_a_week(database: str) -> None:
+    with opened(database) as store:
+        world = make_world(store, opened=False)
+        case = _campaign(world)
+        assert post(world, case, "weekly", case[2]).status_code == 201
+        for days, status in ((6.9, 409), (7.1, 201)):
+            with store.write() as tx:
+                tx.execute(update(replies).values(created=after(days=-days)))
+            assert post(world, case, "weekly", case[3]).status_code == status
+        assert count(world, "campaigns") == 3
+        assert count(world, "replies") == 1
+
+
+def test_the_same_bytes_under_another_name_are_another_request(database: str) -> None:
+    with opened(database) as store:
+        world = make_world(store)
+        path = f"{world.base}/rounds/1/submissions/file"
+        body = json.dumps(statistics("Ash", 1, 2)).encode()
+        answers = [
+            world.client().post(path, params={"name": name}, content=body, headers=world.headers("Ash", "same"))
+            for name in ("may.statistics.json", "june.statistics.json", "may.statistics.json")
+        ]
+        assert [answer.status_code for answer in answers] == [201, 409, 201]
+        assert answers[0].content == answers[2].content
+        assert "it was used for another request" in answers[1].text
 
 
 def test_without_a_key_the_constraint_guards(database: str) -> None:

@@ -18,6 +18,7 @@ from troth.campaigns.records.ledger_entries import payment_entry, recorded_repor
 from troth.campaigns.records.verify import campaign_of
 from troth.campaigns.settle import settle
 from troth.results.pay import verify
+from troth.service.ledgers import load_result
 from troth.service.schema import ledger_lines
 from troth.service.store import Store
 
@@ -61,6 +62,17 @@ def ask_verify(world: World) -> dict[str, Any]:
     assert answer.status_code in (200, 409), answer.text
     body: dict[str, Any] = answer.json()
     return body
+
+
+def test_a_ledger_that_is_changed_is_read_anew_though_it_is_as_long(paid: World) -> None:
+    """What was read is kept in memory for the lines that it was read from, not for their number."""
+    with paid.store.read() as tx:
+        assert load_result(tx, paid.campaign) is load_result(tx, paid.campaign) is not None
+    *lines, last = read_lines(paid)
+    disarm(paid.store)
+    write_lines(paid, [*lines, last.replace(b'"hash":"', b'"hash":"0')])
+    with paid.store.read() as tx, pytest.raises(LedgerError):
+        load_result(tx, paid.campaign)
 
 
 def test_the_database_refuses_every_change(paid: World) -> None:

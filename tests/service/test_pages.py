@@ -27,6 +27,7 @@ from troth.service.app import Settings, create_app
 from troth.service.pages import ACCESS as PAGES
 from troth.service.pages import terms_form
 from troth.service.pages.explanation import mathml
+from troth.service.pages.rounds import _beliefs
 from troth.service.uploads import Limits, Upload
 
 EVIL = """<img src=x onerror=alert(1)>"'&"""
@@ -807,3 +808,12 @@ def test_formulas_are_broken_on_a_narrow_page() -> None:
     broken = mathml(str(offered_rules()["MultiDay"].score_formula))
     assert broken.count("<math") == 3
     assert "allowbreak" not in broken
+
+
+def test_what_days_that_were_paid_together_say_is_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have one head: that of the ledger in which both are."""
+    monkeypatch.setattr("troth.service.pages.rounds.learned", lambda _, reports: [report.day for report in reports])
+    reports = [SimpleNamespace(day=day) for day in (1, 2)]
+    result: Any = SimpleNamespace(campaign=SimpleNamespace(plain={}), reports=reports)
+    shown: list[Any] = [_beliefs("campaign", "head", day, result) for day in (1, 2, 1)]
+    assert shown == [[1], [2], [1]]

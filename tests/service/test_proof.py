@@ -101,6 +101,8 @@ def test_a_provider_checks_its_payment_offline(
         parts = (tmp_path / "receipt.json", "--payments", tmp_path / "payments.json")
         assert run(monkeypatch, "verify-receipt", *parts, "--key", receipt["key"]) == 0
         assert "to be believed" in capsys.readouterr().out
+        assert run(monkeypatch, "verify-receipt", *parts, "--key", "00" * 32) == 1  # signed by somebody else
+        assert "signed with the key" in capsys.readouterr().err
         with pytest.raises(StatementError, match="not among those"):
             check_paid_round({**receipt, "summary": [0.0, 7.0]}, paid)
         with pytest.raises(StatementError, match="seed is .*, and in the ledger"):
@@ -568,6 +570,17 @@ def test_whoever_pays_out_every_batch_pays_once(world: World) -> None:
         assert len(tx.execute(select(payouts)).all()) == len(due)
 
 
+def test_batches_are_numbered_by_campaign(database: str) -> None:
+    """The names of files on the analyst's machine, and the addresses of batches, go by that number."""
+    with opened(database) as store:
+        worlds = [make_world(store), make_world(store, ("Fir", "Oak", "Yew"), analyst="Bea")]
+        for world, analyst in zip(worlds, ("Ana", "Bea"), strict=True):
+            for name in world.providers:
+                world.report(name, 5, 2)
+            world.close()
+            assert post(world, analyst, "/payouts", status=201)["batch"] == 1
+
+
 def test_a_named_beacon_is_waited_for(database: str) -> None:
     terms = {**TERMS, "mechanism": {**TERMS["mechanism"], "beacon": "the lottery of Saturday"}}
     with opened(database) as store:
@@ -580,6 +593,20 @@ def test_a_named_beacon_is_waited_for(database: str) -> None:
         paid = get(world, "Ana", "/rounds/1/payments")
         assert paid["seed"] == derive_seed(paid["link"], [paid["root"]], "3 14 15 92")
         assert post(world, "Ana", "/verify")["valid"] is True
+
+
+def test_a_beacon_that_was_given_is_not_exchanged_for_another(database: str) -> None:
+    """Whoever could give a second one would choose between two seeds."""
+    terms = {**TERMS, "mechanism": {**TERMS["mechanism"], "beacon": "the lottery of Saturday"}}
+    with opened(database) as store:
+        world = make_world(store, terms=terms)
+        world.report_all({"Ash": (90, 10), "Birch": (10, 90), "Elm": (50, 50)})
+        post(world, "Ana", "/rounds/1/close", {})
+        post(world, "Ana", "/rounds/1/close", {"beacon": "3 14 15 92"})
+        assert "does not fit" in str(world.round().problem)
+        post(world, "Ana", "/rounds/1/close", {"beacon": "2 71 82 81", "anyway": True})
+        paid = get(world, "Ana", "/rounds/1/payments")
+        assert paid["seed"] == derive_seed(paid["link"], [paid["root"]], "3 14 15 92")
 
 
 def test_a_receipt_of_something_else_is_refused(world: World) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from argon2 import Type
 from fastapi.testclient import TestClient
-from sqlalchemy import event, select, update
+from sqlalchemy import event, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from service.databases import chiefly, opened
@@ -19,8 +19,8 @@ from service.serving import at_once
 from service.world import TERMS, World, dump, make_world
 from troth.operations import SCOPES
 from troth.service import accounts, campaigns, serve
-from troth.service.accounts import MOST_FAILURES
-from troth.service.errors import NotFoundError
+from troth.service.accounts import LONGEST_WAIT, MOST_FAILURES
+from troth.service.errors import NotFoundError, TooManyError
 from troth.service.schema import attempts, links, members, sessions, tokens
 from troth.service.store import Store, after
 from troth.service.web import JsonLines
@@ -176,6 +176,22 @@ def test_the_eleventh_attempt_waits(database: str) -> None:
 
 
 @pytest.mark.parametrize("kind", chiefly("sqlite"))
+def test_nobody_waits_longer_than_five_minutes(database: str) -> None:
+    with opened(database) as store:
+        for ago, waits in ((LONGEST_WAIT - 30, True), (LONGEST_WAIT + 1, False)):
+            subject = f"name:ash from:{ago}"
+            many = [
+                {"id": f"{ago}{k}", "subject": subject, "at": after(seconds=-ago)} for k in range(MOST_FAILURES + 9)
+            ]
+            with store.write() as tx:
+                tx.execute(insert(attempts), many)
+                if waits:
+                    with pytest.raises(TooManyError, match="wait 300 s"):
+                        accounts._refuse_haste(tx, subject, MOST_FAILURES)
+                else:
+                    accounts._refuse_haste(tx, subject, MOST_FAILURES)
+
+
 def test_unknown_names_wait_as_known_ones_do(database: str) -> None:
     with opened(database) as store:
         world = with_password(store)
@@ -289,11 +305,25 @@ def test_formulas_in_names_are_neutral_in_csv(database: str) -> None:
         for name in names:
             world.report(name, 3, 2)
         world.close()
-        text = world.client().get(f"{world.base}/payments.csv", headers=world.headers("Ana")).text
-        cells = [cell.strip('"') for line in text.splitlines() for cell in line.split(",")]
-        assert not [cell for cell in cells if cell[:1] in "=+@" and cell]
-        assert not [cell for cell in cells if cell.startswith("-") and not _is_number(cell)]
-        assert "1+1" in text
+        assert world.client().post(f"{world.base}/payouts", headers=world.headers("Ana")).status_code == 201
+        for file in ("payments.csv", "payouts/1/payouts.csv"):
+            text = world.client().get(f"{world.base}/{file}", headers=world.headers("Ana")).text
+            cells = [cell.strip('"') for line in text.splitlines() for cell in line.split(",")]
+            assert not [cell for cell in cells if cell[:1] in "=+@" and cell]
+            assert not [cell for cell in cells if cell.startswith("-") and not _is_number(cell)]
+            assert "1+1" in text
+
+
+def test_a_new_sign_in_link_ends_the_one_before(database: str) -> None:
+    with opened(database) as store:
+        world = make_world(store)
+        with store.write() as tx:
+            ash, elm = (world.providers[name].account for name in ("Ash", "Elm"))
+            first, other, second = (accounts.sign_in_link(tx, account) for account in (ash, elm, ash))
+        with store.write() as tx, pytest.raises(NotFoundError, match="has already been used or has expired"):
+            accounts.use_sign_in_link(tx, first)
+        with store.write() as tx:
+            assert [accounts.use_sign_in_link(tx, link) for link in (second, other)] == [ash, elm]
 
 
 def _is_number(cell: str) -> bool:

@@ -223,11 +223,12 @@ def pay(
             return not dry_run and (anyway or not result.verdict.stops)
 
         result = pay_campaign(terms, ledger=book, final=final, beacon=beacon, watch=watch, approve=approve)
-        if not result.dry:
+        written = not result.dry and not dry_run
+        if written:
             _write_beside(book, result, page=None if no_report or not result.rounds else page, csv=csv, watch=watch)
     if as_json:
         verdict = {"verdict": result.verdict.to_dict()} if result.rounds else {}
-        show({**result.to_dict(), **verdict, "written": not result.dry}, as_json)
+        show({**result.to_dict(), **verdict, "written": written}, as_json)
     else:
         print_result(result)
         if result.rounds:
@@ -236,7 +237,7 @@ def pay(
         _say_unpaid(result, campaign, stopped=not dry_run)
         raise typer.Exit(STOPPED if result.verdict.stops and not anyway else 0)
     if not as_json:
-        _say_paid(result, campaign, book, None if no_report else page)
+        _say_paid(result, campaign, book, page if written and not no_report else None)
 
 
 def _write_beside(book: Path, result: Result, *, page: Path | None, csv: Path | None, watch: Watch) -> None:

@@ -195,7 +195,7 @@ def test_public_guesses_that_match_nothing_or_have_no_law_are_noted() -> None:
     frame = {"item": ["a", "a", "b", "b"], "worker": ["x", "y", "x", "y"], "label": [0, 0, 1, 1]}
     likelihood = {"model": {"providers": {"public data": troth.models.Finite([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]])}}}
     none = paid(frame, public={"item": ["c", "d"], "label": [0, 1]}, terms=likelihood)
-    assert none.notes == ("none of the 2 public guesses is for a task that is paid: compare the names",)
+    assert none.notes == ("none of the 2 public guesses matches a paid task: compare the names",)
     some = paid(frame, public={"item": ["a", "d"], "label": [0, 1]})
     assert "1 of 2 public guesses" in some.notes[0]
     assert '[model.providers."public data"]' in some.notes[1]
@@ -252,7 +252,7 @@ def test_whoever_is_below_the_empty_share_is_counted_as_the_table_shows(tmp_path
     assert ("nobody" in line) == (below == 0)
     one: Any = paid({"item": ["a", "a"], "worker": ["x", "y"], "label": [0, 1]})
     assert not one.verdict.below_empty  # one task tells nothing about a worker
-    assert "2 of 2, none of them by two standard errors" in str(one.verdict)
+    assert "2 of 2, none by two standard errors" in str(one.verdict)
     assert "1 task," in one.explain("x")
     assert "1 tasks" not in one.to_csv() + one.headline() + one.explain("x")
 
@@ -350,7 +350,7 @@ def test_no_task_is_paid_twice_by_naming_another_ledger(tmp_path: Path) -> None:
     assert run("pay", file).code == 0
     write(tmp_path / "labels.csv", labels() + labels(start="next", seed=1).partition("\n")[2])
     done = run("pay", file)
-    assert "leave out those that were paid and name a ledger for the others (--ledger)" in done.said
+    assert "leave out the paid ones and name another ledger (--ledger)" in done.said
     done = run("pay", file, "--ledger", folder / "second.jsonl")
     assert done.code == 1
     assert "ledger.jsonl has paid 40 tasks of these already ('i0', 'i1', 'i10', …)" in done.said

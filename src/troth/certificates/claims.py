@@ -72,7 +72,7 @@ def certify(
     least: Sequence[int] | None = None,
     drawn: Models | None = None,
 ) -> Certificate:
-    """Say what is proved about a campaign, what is refuted, and what is not known.
+    """Return what is proved about a campaign, what is refuted, and what is undecided.
 
     Everything holds for all numbers of rows that providers may report: more of a peer's data never hide a lie, so what
     is proved for the fewest rows of the peers holds for more. If the rule cannot pay the model, the only claim is
@@ -283,7 +283,7 @@ def _price(rule: Rule, cases: list[Any], paid: list[Any], exactly: bool) -> list
     prices = [price for price in each if price is not None]
     if scale is None or len(prices) < len(cases):
         where = "under this range" if len(prices) == len(cases) else "here"
-        return [Claim("price of lying", "undecided", f"what lies cost {where} is measured by audit", "")]
+        return [Claim("price of lying", "undecided", f"the cost of lies {where} is measured by audit", "")]
     part = 1.0 if low == -inf else _part_left(paid, low)
     squared = part * min(price.quadratic for price in prices)
     verdict: Verdict = "proved" if squared > 0 else "undecided"

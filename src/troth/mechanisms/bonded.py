@@ -140,7 +140,7 @@ class Bonded(Rule):
 
     def more_claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:
         """Those of the rule behind it, whose shares are before the bond."""
-        before = "shares before the bond, which subtracts that of an empty report"
+        before = "shares before the bond subtracts the empty share"
         claims = self.rule.more_claims(model, rows, values)
         return [replace(claim, text=f"{claim.text} ({before})") for claim in claims]
 

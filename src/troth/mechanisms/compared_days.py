@@ -52,7 +52,7 @@ def few_left(this_round: Round, reported: Mask, stay: Mask) -> Mask:
 
 
 def who_stays(this_round: Round, same: Mask, compared: range) -> Mask:
-    """Return whose design is the same on all days compared, where ``same`` says on which it is that of the next."""
+    """Return who keeps one design on all days compared; ``same`` marks days whose design is also the next day's."""
     same_here = same[..., compared[0] : compared[-1], :]
     stay = np.asarray(same_here.all(axis=-2))
     present = (this_round.count_rows()[..., compared[0] : compared[-1] + 1, :] > 0).all(axis=-2)
@@ -106,7 +106,7 @@ def _features(model: Model, this_round: Round, members: list[int]) -> ComparedDe
         return ComparedDesign(design, np.zeros_like(design))
     if with_features:
         raise MissingCapabilityError(
-            f"{type(model).__name__} does not say by what features days are compared (erratum E10): give it a method "
+            f"{type(model).__name__} does not say which features must agree between days (erratum E10): add a method "
             "compared_design, or declare exchangeable=True if providers cannot predict how features vary"
         )
     return _NO_FEATURES

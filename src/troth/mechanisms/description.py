@@ -58,19 +58,19 @@ class RuleDescription:
     """Whether a day with one report is paid, as for an empty one: days are compared, and others need that report."""
 
     needs_seed: bool = False
-    """Whether it draws random numbers, so that a campaign must commit to a seed."""
+    """Whether the rule draws random numbers. A campaign must then commit to a seed."""
 
     needs_rows: str = ""
-    """Why it must know the most rows that a report may have; empty if it need not."""
+    """Why the rule needs a limit on the rows of a report; empty if it needs none."""
 
     needs_finite_data: bool = False
-    """Whether it can pay only if there are finitely many possible datasets."""
+    """Whether the rule can pay only if there are finitely many possible datasets."""
 
     peer_draws: int = 1
     """How many times peers are drawn in a round, at most."""
 
     constant_empty_share: bool = False
-    """Whether the empty share is the same whatever peers report, so that bonds may be scaled by it."""
+    """Whether the empty share does not depend on peers' reports. Bonds may then be scaled by it."""
 
     @property
     def empty_share_holds(self) -> str:
@@ -78,19 +78,19 @@ class RuleDescription:
         return "whatever peers report" if self.constant_empty_share else ""
 
     fixed_empty_share: float | None = None
-    """The empty share, where it follows from the options alone."""
+    """The empty share, if the options alone determine it."""
 
     pools_peers: bool = False
-    """Whether a payment depends on peers through their pooled data alone, so that an audit may pool them."""
+    """Whether a payment depends only on the peers' pooled data. An audit may then pool them."""
 
     panels: int = 1
-    """Into how many panels peers are split, each of which pays a part of a share."""
+    """The number of panels into which peers are split. Each pays a part of a share."""
 
     truthful_by: ClassVar[str] = ""
     """The theorem by which no lie gains, in every campaign; empty if there is none."""
 
     truthful_if: ClassVar[str] = ""
-    """What that assumes beside the model."""
+    """What the theorem assumes besides the model."""
 
     symmetric: bool = False
     """Whether permuting providers permutes payments, to the bit."""
@@ -119,8 +119,8 @@ class RuleDescription:
     score_meaning: str = ""
     """How a score is made, in sentences."""
 
-    task_meaning: str = "A share is higher the better your answer goes with those of your peers."
-    """What a share of one of many tasks is, to whoever earned it."""
+    task_meaning: str = "The better your answer fits your peers' answers, the higher your share."
+    """What the share of a task means, for the worker who earned it."""
 
     def __post_init__(self) -> None:
         for name, option in self.options().items():
@@ -228,8 +228,8 @@ class RuleDescription:
             return [Claim(name, "undecided", text, "") for name in ("individually rational", "budget feasible")]
         why = "shares lie in [0, 1], or the round stops"
         promises = {
-            "individually rational": "no payment is negative, whatever is reported",
-            "budget feasible": "payments never exceed the budget in all",
+            "individually rational": "no payment is negative, for any reports",
+            "budget feasible": "the sum of payments never exceeds the budget",
         }
         return [Claim(name, "proved", text, why, rests_on="nothing") for name, text in promises.items()]
 

@@ -205,7 +205,7 @@ class LineUp(Rule):
             raise self.wrong("decoys", 'must be a number if later days are decoys; choose source "model" for "all"')
 
     def refuses(self, model: Model) -> tuple[str, str] | None:
-        """Refuse a line of all that peers could report where that is infinitely much."""
+        """Refuse a line of all possible peers if these are infinitely many."""
         if self.decoys < inf or not isinstance(model, HasSupport):
             return None
         if model.support.finite and not explains_target(model):
@@ -311,7 +311,7 @@ class LineUp(Rule):
 
     @classmethod
     def first_defaults(cls, reports: int) -> dict[str, Any]:
-        """Few reports have a longer line, so that payments vary with the seed by about 1% of the cap, not 2%."""
+        """Return more decoys for few reports, so that payments vary with the seed by about 1% of the cap, not 2%."""
         return {"decoys": 4999} if reports <= _FEW_REPORTS else {}
 
     def evaluate_tasks(self, tasks: Tasks, rng: Generator | None = None, /) -> TaskShares:
@@ -331,7 +331,7 @@ class LineUp(Rule):
         )
 
     def contradicted(self, this_round: Round, /) -> Any:
-        """Return nobody where there are panels: each sees to its own members, as if its line were all ties."""
+        """Return nobody if there are panels: a panel whose members contradict each other counts as a tie."""
         everybody = super().contradicted(this_round)
         return everybody if self.panels == 1 else np.zeros_like(everybody)
 
@@ -471,7 +471,7 @@ class LineUp(Rule):
             what = f"the strict part, {self.strict:g} of a share," if self.strict else "the mean over panels"
             return Claim(name, "undecided", f"{best} in every line; {what} is truthful in expectation", basis)
         more = "more money to less" if self.source == "model" else "more money on a day to less"
-        return Claim(name, "proved", f"{best}, so whoever prefers {more} tells the truth", basis, 0.0)
+        return Claim(name, "proved", f"{best}, so it is best for all who prefer {more}", basis, 0.0)
 
     def _uninformed(self) -> Claim:
         amount = "exactly"
@@ -482,9 +482,9 @@ class LineUp(Rule):
         if self.strict:
             amount, fewer = "at most", " (more on days with fewer decoys)" if self.source == "days" else ""
             text = (
-                f"empty reports earn {self.line_empty_share:.4g} of the cap{fewer}, and made-up or stale ones at most "
-                "that in expectation, if the real peers and the decoys are exchangeable given the report: its place "
-                "earns as much, and its strict score at most as much, as those of an empty one; log PMI may be wrong"
+                f"empty reports earn {self.line_empty_share:.4g} of the cap{fewer}, and made-up or stale reports at "
+                "most that in expectation, if the real peers and the decoys are exchangeable given the report; "
+                "nothing else is assumed, and log PMI may be wrong"
             )
         name = f"uninformed reports earn {amount} the empty share"
         return Claim(name, "proved", text, "exchangeability", 0.0, rests_on="draws")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from troth.mechanisms.rule import Rule
 
 BONDED = Flag("bonded", False, label="Bonded: hold back the empty share; payments can be negative")
-"""What any rule can be besides its own options."""
+"""A setting of every rule, besides its own options."""
 
 
 def settings_of(rule: str) -> dict[str, Option]:

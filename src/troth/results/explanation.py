@@ -68,7 +68,7 @@ def steps(campaign: Campaign, payment: Payment, data: str = "") -> list[tuple[st
     if campaign.public:
         known = campaign.public.get(None)
         size = "of the day" if known is None else counted(known.rows, "row")
-        rows.append(("public data", size, "everybody knows these: a report is worth what it says beyond them"))
+        rows.append(("public data", size, "known to everybody: a report is paid for what it adds"))
     if p.note and all(p.note not in row for row in rows):
         rows.append(("note", p.note, ""))
     return rows
@@ -78,7 +78,7 @@ def _task_steps(campaign: Campaign, payment: Payment) -> list[tuple[str, str, st
     """Return the steps from shares of many tasks to money."""
     alone = int(payment.terms["without_peers"])
     always = ", whatever peers answer" if campaign.rule.constant_empty_share else ""
-    rows = [("tasks", f"{payment.rows:,}", "each is a round of whoever worked on it")]
+    rows = [("tasks", f"{payment.rows:,}", "each is a round among its workers")]
     if alone:
         rows.append(("without a peer", counted(alone, "task"), "nobody else worked on them: the empty share"))
     return [
@@ -86,7 +86,7 @@ def _task_steps(campaign: Campaign, payment: Payment) -> list[tuple[str, str, st
         ("sum of shares", f"{payment.terms['shares']:,.2f}", "one for each task, from 0 to 1"),
         ("at most", campaign.show(payment.cap), "for a share of 1 on every task"),
         ("payment", campaign.show(payment.payment), "sum of shares × price, rounded down once"),
-        ("empty share", f"{payment.empty_share:.2%}", f"of the price, for an answer that says nothing{always}"),
+        ("empty share", f"{payment.empty_share:.2%}", f"of the price, for an uninformative answer{always}"),
     ]
 
 
@@ -182,8 +182,8 @@ def explain_days(campaign: Campaign, payments: Sequence[tuple[Day, Payment]]) ->
     mean = sum(payment.share for _, payment in payments) / len(payments)
     name, cap = printable(payments[0][1].provider), sum(payment.cap for _, payment in payments)
     lines = [
-        f"{name}: {campaign.show(total)} on {counted(len(payments), 'day')}, of {campaign.show(cap)} at most; a mean "
-        f"share of {share(mean)}, where an empty report has {share(payments[-1][1].empty_share)}"
+        f"{name}: {campaign.show(total)} for {counted(len(payments), 'day')}, out of at most {campaign.show(cap)}; "
+        f"mean share {share(mean)}, empty share {share(payments[-1][1].empty_share)}"
     ]
     ordered = sorted(payments, key=lambda paid: paid[1].share)
     chosen = {"best": ordered[-1:], "worst": ordered[:1], "last": payments[-_LAST_DAYS:]}

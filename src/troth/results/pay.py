@@ -239,7 +239,7 @@ def verify(
     if has_tasks(book):
         shares = file if isinstance(ledger, Ledger) else recorded_file(ledger, book)
         if shares is None:
-            raise LedgerError("a ledger of tasks has a file of shares beside it: give its path, or file=")
+            raise LedgerError("a ledger of tasks needs its file of shares: give the ledger's path, or file=")
         campaign = campaign_of(book, place)
         check_tasks(campaign, book, shares, place)
         return TaskResult(campaign, book, shares)
@@ -334,8 +334,8 @@ def _paid_before(
         raise LedgerError(f"{path}: the ledger is of other terms; settle further tasks with a separate ledger")
     if book.of("round")[0]["root"] != reports_digest(reports, public):
         raise DataError(
-            f"{path}: these tasks are not those that were paid: restore the data; or, for further tasks, leave out "
-            "those that were paid and name a ledger for the others (--ledger)"
+            f"{path}: these tasks differ from those that were paid: restore the data; or, for further tasks, leave "
+            "out the paid ones and name another ledger (--ledger)"
         )
     return TaskResult(paid_under, book, recorded_file(path, book))
 

@@ -101,7 +101,7 @@ class TaskResult(Result):
         if public is not None:
             extra = len(set(public.tasks) - set(reports.tasks))
             if extra == len(public.tasks):
-                notes.append(f"none of the {extra:,} public guesses is for a task that is paid: compare the names")
+                notes.append(f"none of the {extra:,} public guesses matches a paid task: compare the names")
             elif extra:
                 notes.append(f"{extra:,} of {len(public.tasks):,} public guesses are for tasks that nobody worked on")
             if PUBLIC not in self.campaign.provider_models:
@@ -129,9 +129,7 @@ class TaskResult(Result):
                 "everybody's pay: name a [campaign] price if workers could make items up"
             )
         if 2 * alone > len(reports):
-            notes.append(
-                f"{alone:,} of {len(reports):,} answers have no peer and earn the empty share, whatever they say"
-            )
+            notes.append(f"{alone:,} of {len(reports):,} answers have no peer, so they earn the empty share")
         return tuple(notes)
 
     @cached_property

@@ -113,8 +113,8 @@ class Verdict:
     def _truthful(self) -> str:
         if self.limit:
             return (
-                f"if it is right, telling the truth pays best in the limit of {self.limit}; how far these data are "
-                "from that is not proved: measure lies with troth audit"
+                f"if it is right, telling the truth pays best in the limit of {self.limit}; how far these data "
+                "are from that is not proved: measure lies with troth audit"
             )
         if self.most_gained is None:
             return "this rule is not proved truthful here: measure lies with troth audit"
@@ -137,9 +137,9 @@ class Verdict:
     @property
     def remedy(self) -> str:
         """What to do if the model does not fit."""
-        look = "look at the reports, some of which may be wrong"
+        look = "check the reports: some may be wrong"
         if self.odd:
-            look = f"without the data of {' and '.join(self.odd)} it fits, so look at these first"
+            look = f"without the data of {' and '.join(self.odd)} it fits, so check these first"
         return f"{look}; {self.advice}or learn the model from past days with troth fit"
 
     @property
@@ -221,13 +221,14 @@ class TaskVerdict(Verdict):
         """What to do if the labels are not those that the model expects, or another label would have earned more."""
         if self.fit is not None and self.fit.contradicts_prior:
             return (
-                f"{self.fit.contradiction}; say in [model] prior how often each class occurs, and in its "
-                "likelihood how workers answer, as you expected it before anybody answered, or learn both from other "
-                "tasks with troth fit. A prior read off these labels would let them decide what pays"
+                f"{self.fit.contradiction}. Set [model] prior and likelihood to what you expected before anybody "
+                "answered, or learn both from other tasks with troth fit. Do not estimate them from these labels, "
+                "which would then decide their own pay"
             )
         return (
-            "see on the page which labels and workers agree; correct the prior and the confusion matrices by what "
-            "you knew before these answers, or learn them from past tasks with troth fit, and with gold answers"
+            "see on the page which labels and workers agree; correct the prior and the confusion matrices with what "
+            "you knew before these answers, or learn them from past tasks with troth fit, and gold answers if you "
+            "have any"
         )
 
     @property
@@ -255,7 +256,7 @@ class TaskVerdict(Verdict):
         if self.below == 0:
             return "nobody"
         if not self.below_empty:
-            return f"{self.below} of {self.providers}, none of them by two standard errors on 10 tasks or more"
+            return f"{self.below} of {self.providers}, none by two standard errors on 10 or more tasks"
         by_chance = self.below - len(self.below_empty)
         more = f"; and {by_chance} perhaps by chance" if by_chance else ""
         return f"clearly {listed(self.below_empty, self.providers)}{more}"

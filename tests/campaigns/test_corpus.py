@@ -156,7 +156,7 @@ CASES: dict[str, tuple[str, Files | None, str]] = {
     "wrong number of rows": (BOTH, told(rows=5), "rows is 5, but the summary is of 4"),
     "rows are text": (BOTH, told(rows="4"), "rows must be a whole number"),
     "statistics are text": (BOTH, told(summary=["3", "1"]), "list of numbers"),
-    "too few statistics": (BOTH, told(summary=[3]), "summary has 1 numbers, but that of Bernoulli has 2"),
+    "too few statistics": (BOTH, told(summary=[3]), "summary has 1 numbers, but Bernoulli needs 2"),
     "infinite statistics": (BOTH, {**told(), "elm.json": told()["elm.json"].replace("[1, 3]", "[1e999, 1]")}, "number 0 of the summary is not a number up to"),  # type: ignore[arg-type]
     "statistics of nobody": (BOTH, told(provider=" "), "provider must be a name"),
     "reports twice": (BOTH, {**told(provider="Ash")}, "provider 'Ash'.*twice"),

@@ -146,13 +146,13 @@ def test_what_is_no_number_is_named_with_the_remedy(column: str, message: str, t
     [
         (
             "fees",
-            r"column 'fees' has numbers with currency signs, such as '\$0'; remove .*labels, write each of them as",
+            r"column 'fees' has numbers with currency signs, such as '\$0'; remove .*labels, write each label as",
         ),
         ("percent", "column 'percent' has numbers with percent signs"),
         ("thousands", "column 'thousands' has numbers with commas"),
         (
             "beds",
-            "1 value is not a number .first: row 120 of own.csv: 'hello'.; .* labels, write each of them as a word",
+            "1 value is not a number .first: row 120 of own.csv: 'hello'.; .* labels, write each label as a word",
         ),
         (
             "names",
@@ -262,7 +262,7 @@ def test_names_that_are_one_are_said_before_payment_refuses_them(tmp_path: Path)
     assert "as it is payment is refused: 'Zoe\u0308', 'Zoë' are one name apart from spaces" in notes[2]
     assert "20 rows have no value" in notes[-1]
     assert "provider 'Fir' has no value in any row, and payment is refused" in notes[0]
-    with pytest.raises(troth.DataError, match="provider 'Fir': none of its 20 rows has a value"):
+    with pytest.raises(troth.DataError, match="provider 'Fir': all of its 20 rows lack a value"):
         troth.pay(init(tmp_path / "x", data=tmp_path / "own.csv", provider="office", column="price"))
 
 

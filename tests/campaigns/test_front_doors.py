@@ -527,7 +527,7 @@ def test_one_column_is_paid_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     pd.DataFrame(own_table()).to_csv(tmp_path / "own.csv", index=False)
     chosen = ["--data", tmp_path / "own.csv", "--provider", "who", "--column", "price", "--column", "cars"]
     assert run(monkeypatch, "init", tmp_path / "x", *chosen) == 1
-    assert "with --target which of them the others explain" in capsys.readouterr().err
+    assert "with --target the one that the others predict" in capsys.readouterr().err
 
 
 def test_one_row_each_leaves_the_noise_as_large_as_the_spread(tmp_path: Path) -> None:

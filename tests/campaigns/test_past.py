@@ -159,7 +159,7 @@ def test_the_backtest_names_the_lies_that_gain(folder: Path, monkeypatch: pytest
     text = capsys.readouterr().out
     assert "day types passes: no lie gains significantly" in text
     assert "with 80% probability" in text
-    assert "taken as honest" in text
+    assert "assumed honest" in text
     assert "must not depend on the reports of the round" in text
 
 

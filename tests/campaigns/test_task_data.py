@@ -135,7 +135,7 @@ def test_gold_answers_for_no_past_task_are_said_to_be_unused(tmp_path: Path) -> 
     none = write(tmp_path / "none.csv", "item,label\nq1,yes\nq2,no\n")
     some = write(tmp_path / "some.csv", "item,label\np1,yes\nq2,no\n")
     said = run("fit", file, past, "--gold", none).said
-    assert "none of the 2 gold answers is for a past task" in said
+    assert "none of the 2 gold answers matches a past task" in said
     plain = json.loads(run("fit", file, past, "--gold", some, "--json").stdout)
     assert plain["gold"] == 1
     assert "1 of 2 gold answers are for tasks that nobody answered" in plain["notes"][0]

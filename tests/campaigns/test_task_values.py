@@ -120,7 +120,7 @@ def test_columns_of_labels_are_a_campaign_each(table: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("column", "family", "message"),
     [
-        ("rating", "VaryingNormal", "with one row on a task, a provider's own offset and the noise of its row"),
+        ("rating", "VaryingNormal", "with one row on a task, a provider's offset cannot be told from the noise"),
         ("rating", "LinearRegression", "can be written for .*Normal"),
         ("rating", "Gaussian", "there is no family 'Gaussian'"),
         ("rating", "Finite", "different labels, and there must be 2 to 50"),

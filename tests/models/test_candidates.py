@@ -145,7 +145,7 @@ def test_draws_without_features_have_the_mean_and_the_covariance_of_fresh_answer
 )
 def test_plain_coefficients_obey_the_laws(model: Any) -> None:
     check = troth.check_model(model, rng=generator(1), draws=2000)
-    assert set(check.skipped) <= {"fresh statistics look like those of fresh data"}
+    assert set(check.skipped) <= {"fresh statistics look like statistics of fresh data"}
     data = model.draw_data(generator(2), np.array([1.0]), 9)
     reduced = model.from_summary(model.reduction.of_rows(np.column_stack(data)))
     assert np.allclose(reduced, model.statistics(data), rtol=1e-10, atol=1e-10)

@@ -252,7 +252,7 @@ def test_a_label_that_was_changed_in_the_database_is_not_paid(database: str, tmp
             )
         world.close()
         assert world.round().state == "closed"
-        assert "'Bo': the reports on tasks are not those that were confirmed" in world.round().problem
+        assert "'Bo': the reports on tasks differ from the confirmed ones" in world.round().problem
 
 
 @pytest.mark.parametrize("kind", chiefly("sqlite"))

@@ -134,7 +134,7 @@ def audited_rows(campaign: Campaign, setting: Setting, reports: Sequence[Report]
     limit = (
         "features, also a constant, are standard normal, answers come from the likelihood, decoys from its normal limit"
     )
-    own = "features are those of the data, answers and decoys come from the likelihood"
+    own = "features come from the data, answers and decoys from the likelihood"
     if at_hand in (0, len(models)):
         return own if at_hand else limit
     return f"for {at_hand} of {len(models)} providers {own}; for the others {limit}"

@@ -105,8 +105,8 @@ def _columns(
         needed = model.reduction.columns - bool(table.get("intercept")) - (target is not None) - more
         if len(left) != needed:
             raise DataError(
-                f"the model reads {needed} column(s), and besides provider and day there are {len(left)} "
-                f"({listed(left, 8)}): say which with columns="
+                f"the model reads {needed} column(s), but besides provider and day there are {len(left)} "
+                f"({listed(left, 8)}): name them with columns="
             )
     return left
 
@@ -121,9 +121,7 @@ def _describe_model(model: Model, columns: list[str], table: dict[str, Any]) -> 
         return {"columns": columns}
     described = model.to_dict()
     if described.pop("reference", None) is not None:
-        raise ParameterError(
-            "give the original models, not those that troth.combine returned; pay combines them itself"
-        )
+        raise ParameterError("give the original models, not the result of troth.combine; pay combines them")
     for name, other in table.get("providers", {}).items():
         if isinstance(other, Family):
             settings = other.to_dict().items()

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from troth.models.fitting.fitted import Fitted
 
 AS_DECLARED = "as declared"
-"""What a backtest calls the model that is written in the campaign file."""
+"""The name, in a backtest, of the model in the campaign file."""
 
 _KEYS_OF_DATA = ("columns", "column", "target", "intercept", "categories", "scales", "levels")
 
@@ -220,7 +220,7 @@ def fit_tasks(campaign: Campaign, past: Any, gold: Any = None, family: str | Non
 
 def _notes(gold: int, known: int) -> Iterator[str]:
     if gold and not known:
-        yield f"none of the {gold:,} gold answers is for a past task, so no class is known: compare the names"
+        yield f"none of the {gold:,} gold answers matches a past task, so no class is known: compare the names"
     elif gold > known:
         yield f"{gold - known:,} of {gold:,} gold answers are for tasks that nobody answered in the past: not used"
 
@@ -284,7 +284,7 @@ def recentred_text(campaign: Campaign, pilot: str | Path) -> str:
     if isinstance(prior := plain["model"].get("prior"), dict):
         prior.pop("point", None)
     plain["model"] |= {"point": recentred.public_coefficients.tolist(), "pilot": report.data_digest}
-    head = "# The point is that of a published pilot, by `troth fit --pilot`; the rest is the campaign it is for.\n\n"
+    head = "# Written by `troth fit --pilot`: the point comes from a published pilot, the rest from the campaign.\n\n"
     return head + _as_new_campaign(plain, campaign.path)
 
 

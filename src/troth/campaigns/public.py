@@ -113,7 +113,7 @@ def check_summary(report: Report, model: Any, columns: Sequence[str | None], val
     summary, reduction = report.summary, model.reduction
     if len(summary) != reduction.width:
         name = type(model).__name__
-        raise DataError(f"the summary has {len(summary)} numbers, but that of {name} has {reduction.width}")
+        raise DataError(f"the summary has {len(summary)} numbers, but {name} needs {reduction.width}")
     beyond = ~(np.abs(summary) <= LARGEST_SUM)
     if beyond.any():
         raise DataError(f"number {int(np.argmax(beyond))} of the summary is not a number up to {LARGEST_SUM:g}")

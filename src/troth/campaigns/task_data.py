@@ -75,8 +75,8 @@ def refuse_past_tasks(campaign: Campaign, reports: TaskReports) -> None:
     )
     if both := same_tasks(reports.tasks, read_tasks(beside(campaign, campaign.history_source), request, None).tasks):
         raise DataError(
-            f"task {both[0]!r} is among the past tasks that the confusion matrices were learnt from, so that answers "
-            f"being paid would influence the matrices that pay them ({len(both):,} such tasks): remove them"
+            f"task {both[0]!r} is among the past tasks that the confusion matrices were learnt from ({len(both):,} "
+            "such tasks), so its answers would influence their own pay: remove these tasks"
         )
 
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 FILE_NAME = "ledger.tasks.parquet"
-"""The file of shares, beside the ledger of a service."""
+"""The name of the file of shares in a service, next to the ledger."""
 
 MOST_REHEARSED = 2_000
 """The most tasks of a report that are tried out."""
@@ -213,7 +213,7 @@ def _check_receipts(reports: TaskReports, receipts: Sequence[Report]) -> None:
     confirmed = {receipt.provider: (receipt.rows, receipt.tasks) for receipt in receipts}
     for name in sorted(said.keys() | confirmed.keys()):
         if said.get(name) != confirmed.get(name):
-            raise DataError(f"provider {name!r}: the reports on tasks are not those that were confirmed")
+            raise DataError(f"provider {name!r}: the reports on tasks differ from the confirmed ones")
     refuse_same_nonce(receipts)
 
 

@@ -80,7 +80,7 @@ class Campaign:
     levels
         The public list of labels of each column of a regression that holds labels.
     guessed
-        Whether the model says that its prior was read off the data that are paid.
+        Whether the prior was estimated from the data that are paid.
     history, history_source
         What is known of the past days that the model was learnt from, and where they are.
     task, price, most_tasks
@@ -221,14 +221,14 @@ class Campaign:
 
     @cached_property
     def public(self) -> Mapping[Day, Report]:
-        """What everybody knows, as one report under None, or as one for each day; read once, where it is a file."""
+        """The public data, as one report under None, or one for each day. A file is read once."""
         if self.known is None and self.public_source is not None and self.task is None:
             return self.read_public(beside(self, self.public_source))
         return self.known or {}
 
     @property
     def public_by_day(self) -> bool:
-        """Whether each day has public data of its own."""
+        """Whether each day has its own public data."""
         return self.task is None and self.public_source is not None and None not in self.public
 
     def read_public(self, data: Any) -> dict[Day, Report]:
@@ -245,7 +245,7 @@ class Campaign:
         if self.waits:
             raise DataError(
                 f"{PUBLIC}: they have the column {self.day!r}, but {self.rule.name} compares days, whose public data "
-                "must be the same: remove the column, or choose a rule that pays each day by itself"
+                "must be the same: remove the column, or choose a rule that pays days separately"
             )
         return replace(self, known={None: self.public[day]} if day in self.public else {}, public_source=None)
 
@@ -394,7 +394,7 @@ class Campaign:
         if self.guesses is not None and self.task is None:
             raise sections["public"].fail("tasks", "is for campaigns of tasks; name their column as [data] task")
         if (self.known is not None or self.guesses is not None) and self.public_source is not None:
-            raise sections["data"].fail("public", "is given beside [public]; keep one of them")
+            raise sections["data"].fail("public", "is given, and so is [public]; keep one of them")
         try:
             check_public(self.known or {}, self.model, self.columns)
         except DataError as error:

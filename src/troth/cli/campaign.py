@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 def demo(
-    directory: Annotated[Path, typer.Option("--directory", "-d", help="Where its files go.")] = Path("troth-demo"),
+    directory: Annotated[Path, typer.Option("--directory", "-d", help="Where to write its files.")] = Path(
+        "troth-demo"
+    ),
     as_json: AsJson = False,
 ) -> None:
     """Pay the bundled example: a dozen clinics, two of which lie."""
@@ -49,10 +51,9 @@ def demo(
         )
     empty_share = result.rounds[0].payments[0].empty_share
     typer.echo(
-        f"\nAn empty report would have been paid {empty_share:.0%} of the cap: the price of payments that are never "
-        "negative.\n"
+        f"\nAn empty report would have been paid {empty_share:.0%} of the cap, because payments are never negative.\n"
         "Proved: under the model no report has a higher expected payment than the truth.\n"
-        "Assumed: given the true rate, clinics are independent and patients alike; the prior is right.\n\n"
+        "Assumed: given the true rate, clinics are independent and all patients have this rate; the prior is right.\n\n"
         f"report   {page}\nledger   {ledger}"
     )
 
@@ -65,7 +66,7 @@ def init(
     rule: Annotated[
         str | None, typer.Option(help="The name of the payment rule.", show_default="the default rule")
     ] = None,
-    daily: Annotated[bool, typer.Option("--daily", help="An example of five days.")] = False,
+    daily: Annotated[bool, typer.Option("--daily", help="Write an example of five days.")] = False,
     data: Annotated[Path | None, typer.Option(help="Your own file or folder, instead of an example.")] = None,
     provider: Annotated[
         str | None, typer.Option(help="The column that names the provider.", show_default="one file each")
@@ -73,10 +74,10 @@ def init(
     column: Annotated[
         list[str] | None,
         typer.Option(
-            help="The column that you pay for; with --target, those that explain it.", show_default="the others"
+            help="The column that you pay for; with --target, the columns that predict it.", show_default="the others"
         ),
     ] = None,
-    target: Annotated[str | None, typer.Option(help="The column that a regression explains.")] = None,
+    target: Annotated[str | None, typer.Option(help="The column that a regression predicts.")] = None,
     day: Annotated[str | None, typer.Option(help="The column of days, for a daily campaign.")] = None,
     task: Annotated[str | None, typer.Option(help="The column of tasks, which are settled together.")] = None,
     price: Annotated[
@@ -167,7 +168,7 @@ def _init_tasks(directory: Path, data: Path | None, as_json: bool, **settings: A
     if len(started) > 1:
         lines.append("each of these columns has its own campaign, with its own price or budget: pay them one by one")
     gold = ", with gold answers if you have any" if any(each.gold for each in started) else ""
-    lines.append("next: read it, above all [model], a guess: correct it by what you knew before anybody answered,")
+    lines.append("next: read it, above all [model], a guess: replace it by what you knew before anybody answered,")
     lines.append(f"or learn it from past tasks{gold}:")
     lines += [f"      troth fit {each.path} PAST.csv{' --gold GOLD.csv' if each.gold else ''}" for each in started]
     contradict = ", and whether labels contradict it" if any(each.labels for each in started) else ""
@@ -199,7 +200,7 @@ def pay(
         Path | None, typer.Option(help="Where the page goes.", show_default="report.html next to the ledger")
     ] = None,
     csv: Annotated[Path | None, typer.Option(help="Write payments as CSV too.")] = None,
-    final: Annotated[bool, typer.Option("--final", help="No day follows the last one: pay it too.")] = False,
+    final: Annotated[bool, typer.Option("--final", help="Pay the last day too: no other follows.")] = False,
     no_report: Annotated[bool, typer.Option("--no-report", help="Write no page.")] = False,
     beacon: Annotated[str | None, typer.Option(help="The value of the public beacon that the terms name.")] = None,
     dry_run: Annotated[
@@ -288,7 +289,7 @@ def statistics(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The provider's own rows.", show_default=False)],
     provider: Annotated[str | None, typer.Option(help="The provider's name.", show_default="the file's")] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where they go.", show_default="next to FILE")
+        Path | None, typer.Option("--output", "-o", help="Where to write them.", show_default="next to FILE")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

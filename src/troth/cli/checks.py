@@ -21,7 +21,7 @@ def audit(
     simulations: Annotated[
         int | None,
         typer.Option(
-            help="How many simulations to run.", min=2, show_default="20,000, down to 2,000 if the model takes long"
+            help="How many simulations to run.", min=2, show_default="20,000, or as few as 2,000 for a slow model"
         ),
     ] = None,
     providers: Annotated[

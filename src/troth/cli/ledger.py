@@ -43,8 +43,8 @@ def verify(
     rounds = counted(len(result.rounds), "round")
     digits = "bit for bit" if alike else "to nine digits (other versions or another processor computed them)"
     text = (
-        f"{ledger}: valid. {rounds}, {payments:,} payments recomputed {digits}, "
-        f"{result.campaign.show(result.paid)} in all; chain of hashes{committed} checked"
+        f"{ledger}: valid. {rounds}, {payments:,} payments recomputed {digits}, {result.campaign.show(result.paid)} "
+        f"in total; chain of hashes{committed} checked"
     )
     show(plain, as_json, text, f"head {result.ledger.head}")
 
@@ -79,10 +79,11 @@ def report(
 def explain(
     ledger: LedgerFile,
     provider: Annotated[
-        str | None, typer.Argument(metavar="PROVIDER", help="Whose payment.", show_default="the sums of all")
+        str | None,
+        typer.Argument(metavar="PROVIDER", help="The provider who was paid.", show_default="the sums of all"),
     ] = None,
     day: Annotated[
-        str | None, typer.Option(help="Of which day, in a daily campaign.", show_default="a summary of all")
+        str | None, typer.Option(help="The day, in a daily campaign.", show_default="a summary of all")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -159,15 +160,19 @@ def verify_receipt(
                 if compare_with_seen(shown["line"]["head"]):
                     checked.done.append("the head is the one that was seen on this machine")
                 else:
-                    checked.believed.append("that others see this head: none of this length was seen on this machine")
+                    checked.believed.append("that others see this head: this machine has seen none of this length")
         except TrothError:
             raise
         except _MALFORMED as error:
             raise DataError(f"{payments}: this is not what troth payments --json prints: {error!r}") from None
     valid = not checked.withheld
     lines = [f"{'valid' if valid else 'incomplete'}: {about}", *(f"  {line}" for line in checked.done)]
-    lines += ["not checked, because it is withheld:", *(f"  {line}" for line in checked.withheld)] if not valid else []
-    lines += ["to be believed:", *(f"  {line}" for line in checked.believed)] if checked.believed else []
+    lines += (
+        ["not checked, because the service withholds it:", *(f"  {line}" for line in checked.withheld)]
+        if not valid
+        else []
+    )
+    lines += ["you still have to trust:", *(f"  {line}" for line in checked.believed)] if checked.believed else []
     plain = {"valid": valid, "checked": checked.done, "withheld": checked.withheld, "believed": checked.believed}
     show({**plain, "receipt": signed}, as_json, *map(printable, lines))
     if not valid:

@@ -93,7 +93,7 @@ def link(
 @service.command()
 def backup(
     target: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="Where the copy goes (SQLite).", show_default=False)
+        Path | None, typer.Argument(metavar="FILE", help="Where to write the copy (SQLite).", show_default=False)
     ] = None,
     database: Database = "troth.db",
 ) -> None:

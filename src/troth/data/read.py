@@ -134,7 +134,7 @@ def _merge(parts: Iterable[Part], request: Request) -> list[Report]:
     refuse(problems)
     for (name, day), count in dropped.items():
         if name and request.day is None and (name, day) not in totals.places:
-            raise DataError(f"provider {name!r}: none of its {count:,} rows has a value; remove them")
+            raise DataError(f"provider {name!r}: all of its {count:,} rows lack a value; remove them")
     return _named(totals, sources, request, dropped, samples)
 
 

@@ -31,7 +31,7 @@ NO_VALUE = frozenset({"", "#n/a", "-", "--", ".", "<na>", "?", "n.a.", "n/a", "n
 """How a missing value is written, in lower case."""
 
 NO_NAME = frozenset({"", "#N/A", "-", "--", "?", "N/A", "n/a", "NA", "NaN", "nan"})
-"""How a missing name is written where rows without a name are dropped; Nan and Null are names. Otherwise NA is one."""
+"""Spellings of a missing name, if rows without a name are dropped; otherwise NA is a name. Nan and Null always are."""
 
 
 @dataclass(frozen=True)

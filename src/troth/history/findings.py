@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from troth.mechanisms.rule import Rule
 
 HONEST_PAST = (
-    "The past reports are taken as honest: what a lie gains is measured against them, and a lie that was told then "
-    "counts as the truth."
+    "Past reports are assumed honest: gains are measured against them, and a lie that was told then counts as the "
+    "truth."
 )
 INDEPENDENT_PAST = (
     "The history must be public or already paid for: it must not depend on the reports of the round it is used for, "
@@ -79,7 +79,7 @@ class Backtest:
     gains, scores
         Daily gains ``(day, provider, lie)``, NaN where there was no report, and log probabilities ``(day,)``.
     measure
-        What log scores leave out: only those that leave out the same are comparable, and none where it is None.
+        The terms that log scores leave out: scores are comparable only if these agree, and never if it is None.
     family
         The family of the model, as `troth.fit` takes it.
     recent, ahead

@@ -222,7 +222,7 @@ class RuleDescription:
         return Claim("truthful", "undecided", text, "")
 
     def feasible(self) -> list[Claim]:
-        """Claim that payments are never negative, and never exceed the budget in all."""
+        """Claim that payments are never negative, and that their sum never exceeds the budget."""
         if not self.individually_rational:
             text = f"{self.name} does not promise shares between 0 and 1"
             return [Claim(name, "undecided", text, "") for name in ("individually rational", "budget feasible")]

@@ -68,7 +68,7 @@ class Rule(RuleDescription):
         rows: Any = None,
         rng: Generator | None = None,
     ) -> Array:
-        """Pay everybody: amounts of shape ``(..., provider)``, never above the budget in all.
+        """Pay everybody: amounts of shape ``(..., provider)``, whose sum never exceeds the budget.
 
         Parameters
         ----------

@@ -55,7 +55,7 @@ def campaign_of(
     except (TrothError, LookupError, TypeError, ValueError, OverflowError) as error:
         raise LedgerError(f"{place}: the terms or the public data cannot be read: {error}") from None
     if campaign.digest != first.get("digest") or campaign.commitment != first.get("commitment"):
-        raise LedgerError(f"{place}, line 1: the digest is not that of the terms")
+        raise LedgerError(f"{place}, line 1: the digest does not match the terms")
     return campaign
 
 

@@ -256,8 +256,8 @@ def _columns(
             )
     if target is None and len(columns) > 1:
         raise DataError(
-            f"{data}: {len(columns)} columns are named; say with --target which of them the others explain, or "
-            "name the one column that you pay for"
+            f"{data}: {len(columns)} columns are named; name with --target the one that the others predict, or name "
+            "only the column that you pay for"
         )
     return columns
 
@@ -290,9 +290,9 @@ def _refuse_constant(column: Column, *, named: bool) -> None:
     """Refuse a column that never varies, unless it is known to be numbers of a family."""
     if len(set(column.values)) == 1 and (column.has_text or not named):
         raise DataError(
-            f"column {column.name!r} has {shown(column.values[0])} in all {len(column.values):,} rows that were looked "
-            "at: nothing can be learnt from a column that never varies, so it cannot be paid for; name another with "
-            "--column, or take data in which it varies"
+            f"column {column.name!r} has {shown(column.values[0])} in all {len(column.values):,} rows examined: "
+            "nothing can be learnt from a column that never varies, so it cannot be paid for; name another with "
+            "--column, or use data in which it varies"
         )
 
 
@@ -301,7 +301,7 @@ def _constant(columns: Sequence[Column], names: set[str]) -> str:
     listed = [f"{each.name!r} ({shown(each.values[0])})" for each in columns if each.name in names]
     which = "column" if len(listed) == 1 else "columns"
     verb = "is" if len(listed) == 1 else "are"
-    return f"{which} {', '.join(listed)} {verb} the same in all {len(columns[0].values):,} rows that were looked at"
+    return f"{which} {', '.join(listed)} {verb} the same in all {len(columns[0].values):,} rows examined"
 
 
 def _kind(family: str) -> str:
@@ -383,7 +383,7 @@ def _refuse_one_provider(provider: str | None, whose: Sequence[tuple[Any, Any]],
     if all_rows and provider is not None and len({str(who).strip() for who, _ in whose if who is not None}) == 1:
         raise DataError(
             f"column {provider!r} names only one provider; at least two are needed, because each is paid for what its "
-            "data and the others' say about each other"
+            "data say about the others'"
         )
 
 

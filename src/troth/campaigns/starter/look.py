@@ -60,9 +60,9 @@ def label_count(family: type[Family]) -> int:
     return family.example_model().reduction.labels or 0
 
 
-LABELS_OF_ITS_OWN = f"say so with --family {next(name for name, each in FAMILIES.items() if label_count(each) > 2)}"
+LABELS_OF_ITS_OWN = f"pass --family {next(name for name, each in FAMILIES.items() if label_count(each) > 2)}"
 INSTEAD_OF_DATES = "write each as a number, such as days since the first, or name other columns with --column"
-LABELS_OF_MANY = "write each of them as a word, such as 'code 4'"
+LABELS_OF_MANY = "write each label as a word, such as 'code 4'"
 
 
 @dataclass(frozen=True)

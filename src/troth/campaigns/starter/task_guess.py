@@ -193,8 +193,8 @@ def _why_not(family: str, families: tuple[str, ...], *, several: bool) -> str:
     listed, what = ", ".join(families), "several columns of tasks" if several else "tasks"
     if not several and isinstance(FAMILIES[family], GuessesFromColumn):
         return (
-            f"{family} is for providers with many rows each: with one row on a task, a provider's own offset and the "
-            f"noise of its row cannot be told apart; for {what} there are {listed}, and labels without --family"
+            f"{family} needs many rows of each provider: with one row on a task, a provider's offset cannot be told "
+            f"from the noise of its row; for {what} use {listed}, for labels omit --family"
         )
     return (
         f"a campaign of {what} can be written for {listed}, and for labels without --family; for {family} write an "

@@ -156,7 +156,7 @@ def test_what_is_no_number_is_named_with_the_remedy(column: str, message: str, t
         ),
         (
             "names",
-            "'names' has 120 different labels, and each would have a coefficient of its own: leave the column out",
+            "'names' has 120 different labels, and each would need its own coefficient: leave the column out",
         ),
     ],
 )

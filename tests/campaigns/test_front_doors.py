@@ -480,7 +480,7 @@ def test_files_named_for_providers_need_no_column(tmp_path: Path, monkeypatch: p
         ({"provider": "shop"}, r"no column 'shop' \(--provider\)"),
         ({"provider": "who", "column": "who"}, "is already the provider, day or target column; choose another"),
         ({"provider": "improved", "column": "many"}, "90 different labels"),
-        ({"provider": "who", "column": "label", "family": "Poisson"}, "has text, where numbers are needed"),
+        ({"provider": "who", "column": "label", "family": "Poisson"}, "has text, but numbers are needed"),
         ({"provider": "who", "column": "price", "family": "Gamma"}, "not for 'Gamma'"),
         ({"provider": "who", "column": "improved", "rule": "MultiDay"}, "which column has the days"),
         ({"provider": "who", "column": "improved", "rule": "Nonsense"}, "no rule .Nonsense."),

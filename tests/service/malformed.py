@@ -237,7 +237,7 @@ def _disguises() -> Iterator[Case]:
                 yield Case(f"{what} named {suffix}", "bernoulli", f"rows.{suffix}", data, 415, said)
     for name in ("m.xlsx", "m.XLS", "m.ods"):
         yield Case(
-            f"sheet named {name}", "bernoulli", name, inside, 415, f"{name}: spreadsheets are not read here; save"
+            f"sheet named {name}", "bernoulli", name, inside, 415, f"{name}: the service reads no spreadsheets; save"
         )
     yield Case(
         "workbook named csv", "bernoulli", "m.csv", inside, 415, "workbook, which is not read here; save the sheet"
@@ -560,7 +560,7 @@ def _statistics() -> Iterator[Case]:
     for name, data, says in (
         ("no days", statistics(), "no field"),
         ("empty days", daily(), "days must be a list"),
-        ("other day", daily({**day, "day": "2026-05-05"}), "day 2026-05-05; send only those of day 2026-05-04"),
+        ("other day", daily({**day, "day": "2026-05-05"}), "day 2026-05-05; send only those for day 2026-05-04"),
         ("two days", daily(day, {**day, "day": "2026-05-05"}), "send only"),
         ("day twice", daily(day, day), "send only"),
         ("day true", daily({**day, "day": True}), "not a date"),

@@ -292,7 +292,7 @@ def test_a_round_is_not_paid_under_other_terms_than_those_on_receipts(world: Wor
         tx.execute(update(campaigns).values(plain=json.dumps(plain)))
     world.close()
     assert world.round().state == "closed"
-    assert "the terms are not those under which 'Ash' reported" in str(world.round().problem)
+    assert "the terms differ from those under which 'Ash' reported" in str(world.round().problem)
 
 
 def test_a_report_whose_receipt_was_erased_is_not_paid(world: World) -> None:

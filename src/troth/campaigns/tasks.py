@@ -209,10 +209,10 @@ def write_tasks(
 
 def _check_receipts(reports: TaskReports, receipts: Sequence[Report]) -> None:
     """Raise unless what is settled is what everybody confirmed."""
-    said = {name: (len(own.names), own.digest) for name, own in split_tasks(reports)}
+    digests = {name: (len(own.names), own.digest) for name, own in split_tasks(reports)}
     confirmed = {receipt.provider: (receipt.rows, receipt.tasks) for receipt in receipts}
-    for name in sorted(said.keys() | confirmed.keys()):
-        if said.get(name) != confirmed.get(name):
+    for name in sorted(digests.keys() | confirmed.keys()):
+        if digests.get(name) != confirmed.get(name):
             raise DataError(f"provider {name!r}: the reports on tasks differ from the confirmed ones")
     refuse_same_nonce(receipts)
 

@@ -84,8 +84,8 @@ class Campaign:
     history, history_source
         What is known of the past days that the model was learnt from, and where they are.
     task, price, most_tasks
-        The column of tasks, where each is a round and all are settled together, the most that a report on a task can
-        earn, and on how many tasks one provider may report.
+        The column of tasks, the price of a report on a task, and on how many tasks one provider may report. Each task
+        is a round; all are settled together.
     public_source, known, guesses
         Where the public data are, and their summaries by day (None is every day) or by task where these have been read
         already.

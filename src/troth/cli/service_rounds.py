@@ -97,7 +97,7 @@ def finish(campaign: TheCampaign, server: Server = None, as_json: AsJson = False
 
 @rounds.command("publish")
 def publish(campaign: TheCampaign, number: TheRound = None, server: Server = None, as_json: AsJson = False) -> None:
-    """Show providers what they were paid, and why."""
+    """Show providers their payments, and why."""
     client, chosen = find_campaign(server, campaign)
     number = find_round(client, chosen, number, ("paid",), "no paid round is waiting to be published")
     published = client.publish_round(chosen["id"], number)

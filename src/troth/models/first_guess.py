@@ -39,7 +39,7 @@ class Column:
     def numbers(self) -> Array:
         """The values as numbers."""
         if self.has_text:
-            raise DataError(f"column {self.name!r} has text, where numbers are needed")
+            raise DataError(f"column {self.name!r} has text, but numbers are needed")
         return np.asarray(self.values, dtype=np.float64)
 
     @cached_property
@@ -230,8 +230,8 @@ def standardised(columns: Sequence[Column]) -> tuple[Array, dict[str, tuple[floa
         if column.has_text:
             if (count := len(set(column.values))) > _MOST_LABELS:
                 raise DataError(
-                    f"column {column.name!r} has {count} different labels, and each would have a coefficient of its "
-                    "own: leave the column out (name the others with --column), or merge labels"
+                    f"column {column.name!r} has {count} different labels, and each would need its own coefficient: "
+                    "leave the column out (name the others with --column), or merge labels"
                 )
             texts = np.array([str(value).strip() for value in column.values])
             counts = {label: int((texts == label).sum()) for label in column.labels or ()}

@@ -77,13 +77,13 @@ def pay(
         A decimal string such as ``"1000.00"``: for the campaign, or for each day of a table with days unless
         ``terms`` say how many days share it.
     task, price
-        The column of tasks, where each is a round and all are settled together, and the most that a report on a task
-        can earn, such as ``"0.05"``; without a price the reports share the budget evenly, made-up ones too.
+        The column of tasks, and the most that a report on a task can earn, such as ``"0.05"``. Each task is a round;
+        all are settled together. Without a price the reports share the budget evenly, made-up ones too.
     columns
         What the model reads: by default all other columns; a regression explains the last of them.
     public
-        Rows that everybody knows, as a table of any kind with the same columns: they belong to everybody's prior, and
-        a copy of them earns no more than an empty report. With the column of days, each day has its own; a column of
+        Public data, as a table of any kind with the same columns. They belong to everybody's prior, so a copy of them
+        earns no more than an empty report. With the column of days, each day has its own public data; a column of
         providers is not read.
     terms
         Anything else that a campaign file may say, as its tables: ``{"campaign": {"currency": "EUR"}, "limits":
@@ -117,7 +117,7 @@ def pay(
       Ash          4   0.2019        83.24%        83.24
       Birch        4   0.2019        83.24%        83.24
       Elm          4  −0.7143        68.47%        68.47
-      its verdict says whether the model fits, and who would have been better off sending nothing or less
+      see .verdict: does the model fit, and who would have been better off sending nothing or less?
     """
     approve = None if anyway else _refuse_unfit
     options: dict[str, Any] = {"ledger": ledger, "secret": _secret(seed), "beacon": beacon, "approve": approve}
@@ -147,8 +147,8 @@ def pay(
         return pay_task_campaign(campaign, data, public, **options)
     ended, reports = final if final is not None else ledger is None, _read(campaign, data, watch)
     if rule is None and not (terms or {}).get("mechanism"):
-        begun = {} if ledger is None else _begun_terms(Path(ledger))
-        campaign = with_first_defaults(campaign, len(reports), begun.get("mechanism"))
+        ledger_terms = {} if ledger is None else _begun_terms(Path(ledger))
+        campaign = with_first_defaults(campaign, len(reports), ledger_terms.get("mechanism"))
     return _pay(campaign, reports, final=ended, watch=watch, **options)
 
 

@@ -305,7 +305,7 @@ class Result:
     def __str__(self) -> str:
         from troth.results.tables import text_lines
 
-        hint = "its verdict says whether the model fits, and who would have been better off sending nothing or less"
+        hint = "see .verdict: does the model fit, and who would have been better off sending nothing or less?"
         return "\n".join([*text_lines(self), f"  {hint}"])
 
     def __repr__(self) -> str:

@@ -296,7 +296,7 @@ def refuse_alike(names: Iterable[str]) -> None:
         for look in looks(name):
             if looking.setdefault(look, name) != name:
                 raise ConflictError(
-                    f"the names {looking[look]!r} and {name!r} look alike; revoke one, and add it differently"
+                    f"the names {looking[look]!r} and {name!r} look alike; revoke one, and add it under another name"
                 )
 
 

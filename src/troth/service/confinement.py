@@ -72,10 +72,10 @@ def confine(files: Iterable[Path], private: Iterable[Path] = ()) -> None:
         _lacking.append("user: the kernel makes no user namespace, so a file is read with the service's powers")
     own = Path(f"/proc/{os.getpid()}")
     if not _only_read(system, [*files, *_modules([*private, Path.cwd()]), *([own] if own.exists() else [])]):
-        _lacking.append("files: the kernel has no Landlock, so a file could read whatever the service can read")
+        _lacking.append("files: the kernel has no Landlock, so an upload could read whatever the service can read")
     if not _allow_calls(system):
         _lacking.append(
-            "calls: the kernel does not accept this program's seccomp filter, so a file could open connections, start "
+            "calls: the kernel does not accept the seccomp filter, so an upload could open connections, start "
             "programs, and change or signal whatever the service can"
         )
 

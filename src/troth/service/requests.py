@@ -16,7 +16,7 @@ Key = Annotated[
     Header(
         alias="Idempotency-Key",
         pattern="^[!-~]{1,200}$",
-        description="Any text you choose: a request that is sent again under its key is done once and answered alike.",
+        description="Any text you choose: a request repeated with its key is done once and gets the same answer.",
     ),
 ]
 PARAMETERS: dict[str, Any] = {

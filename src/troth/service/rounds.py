@@ -288,8 +288,8 @@ def confirmed_rows(tx: Connection, campaign: str, round_ids: Sequence[str]) -> l
 
 def withdraw_revoked(tx: Connection, round_id: str) -> None:
     """Withdraw what providers have reported who were revoked: they cannot replace it."""
-    gone = select(members.c.id).where(members.c.revoked.is_not(None))
-    tx.execute(delete(reports).where(reports.c.round == round_id, reports.c.member.in_(gone)))
+    revoked_members = select(members.c.id).where(members.c.revoked.is_not(None))
+    tx.execute(delete(reports).where(reports.c.round == round_id, reports.c.member.in_(revoked_members)))
 
 
 def report_of(upload: Row[Any]) -> Report:

@@ -290,14 +290,14 @@ def _read_statistics(campaign: Campaign, path: Path, shown: str, provider: str, 
         raise DataError(f"the statistics are of provider {reports[0].provider!r}, not {provider!r}")
     if campaign.daily and (len(reports) != 1 or reports[0].day != day):
         days = ", ".join(str(report.day) for report in reports[:5])
-        raise DataError(f"has statistics of day {days}; send only those of day {day}")
+        raise DataError(f"has statistics for day {days}; send only those for day {day}")
     return reports[0]
 
 
 def _refuse_disguise(path: Path, shown: str, kind: str) -> None:
     """Refuse a spreadsheet, and a file whose first bytes are of another format than its name says."""
     if kind == "sheet":
-        raise UploadError(415, f"{shown}: spreadsheets are not read here; {_AS_CSV}")
+        raise UploadError(415, f"{shown}: the service reads no spreadsheets; {_AS_CSV}")
     with path.open("rb") as file:
         head = file.read(16)
     expected = _OF_SUFFIX.get(Path(shown).suffix.lower()) or _OF_KIND.get(kind)

@@ -272,8 +272,8 @@ def _holds_labels(family: str | None, values: Sequence[Any], paid: bool) -> bool
     texts = [text for value in values if isinstance(value, str) and (text := value.strip()).lower() not in NO_VALUE]
     counts = Counter(texts)
     words = [count for text, count in counts.items() if not is_written_number(text)]
-    meant = words and (2 * sum(words) > len(texts) or min(words) >= _FREQUENT * len(texts))
-    return bool(meant) and len(counts) <= _FEW_LABELS
+    enough_words = words and (2 * sum(words) > len(texts) or min(words) >= _FREQUENT * len(texts))
+    return bool(enough_words) and len(counts) <= _FEW_LABELS
 
 
 def _as_labels(column: Written, raw: Sequence[Any], *, labels: bool) -> Written:

@@ -226,9 +226,9 @@ def _refuse_signs(name: str, texts: list[str], numbers: list[float | None], if_l
         examples = [text for text in odd if pattern.fullmatch(text)]
         usual = len(examples) > _MOSTLY * len(odd) and len(set(examples)) > _NUMBERS_WITH_UNIT
         if usual or (with_signs and examples):
-            found = f"numbers with {what}" if with_signs else what
+            content = f"numbers with {what}" if with_signs else what
             raise DataError(
-                f"column {name!r} has {found}, such as {examples[0]!r}; {remedy}; if they are labels, {if_labels}"
+                f"column {name!r} has {content}, such as {examples[0]!r}; {remedy}; if they are labels, {if_labels}"
             )
 
 

@@ -59,8 +59,8 @@ class ExpandedRegression(AnsweredRows, Regression):
         super().__post_init__()
         if len(self.mean) % self._classes:
             raise ParameterError(
-                f"{type(self).__name__}: mean must have as many entries for each of {self._classes} classes, "
-                f"not {len(self.mean)} in all",
+                f"{type(self).__name__}: mean must have equally many entries for each of {self._classes} classes, not "
+                f"{len(self.mean)} in total",
                 parameter="mean",
             )
 

@@ -306,7 +306,7 @@ def test_any_option_that_a_family_declares_can_be_given(
         (["--family", "Bernoulli", "--types", "3"], "types is not an option of a fit of Bernoulli"),
         (["--types", "60"], "at least 180"),
         (["--family", "Cauchy"], "no family 'Cauchy'"),
-        (["--option", "strats=2"], "no such option of a fit; it has outcome, types, max_types, starts, seed"),
+        (["--option", "strats=2"], "no such fit option; it has outcome, types, max_types, starts, seed"),
         (["--option", "types=two"], "'two' is not a number"),
         (["--option", "types=1.5"], "types must be a whole number of at least 1"),
         (["--option", "outcome=words"], "there is no outcome 'words'"),

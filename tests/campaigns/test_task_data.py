@@ -337,7 +337,7 @@ def test_laws_are_not_learnt_from_the_file_that_is_paid(tmp_path: Path) -> None:
     file = campaign(tmp_path, labels())
     done = run("fit", file, tmp_path / "labels.csv")
     assert done.code == 1
-    assert "labels.csv: these are the tasks that the campaign pays for" in done.said
+    assert "labels.csv: the campaign pays for these tasks" in done.said
     assert not (tmp_path / "c" / "fitted.toml").exists()
     past = write(tmp_path / "past.csv", labels(start="p", seed=2))
     (tmp_path / "labels.csv").unlink()
@@ -418,7 +418,7 @@ def test_next_steps_name_every_campaign_and_gold_where_it_helps(tmp_path: Path) 
 def test_init_says_that_labels_are_not_even(tmp_path: Path) -> None:
     write(tmp_path / "s.csv", skewed())
     names = ("--provider", "worker", "--task", "item", "--column", "label")
-    assert "of the labels are 'yes', and the prior that is written expects all equally often" in (
+    assert "of the labels are 'yes', but the written prior expects all equally often" in (
         run("init", tmp_path / "c", "--data", tmp_path / "s.csv", *names).said
     )
     assert (
@@ -450,7 +450,7 @@ def test_names_in_the_csv_are_those_of_the_platform_unless_they_are_formulas() -
     result = paid({**frame, "label": [0, 1, 1, 1, 1]})
     names = [line.partition(",")[0] for line in result.to_csv().splitlines()]
     assert names == ["provider", "-7", "'=cmd|' /C'!A0", "@ann"]
-    assert "1 name such as \"=cmd|' /C'!A0\" for a formula, so a CSV has an apostrophe" in " ".join(result.notes)
+    assert "1 name such as \"=cmd|' /C'!A0\" for a formula, so the CSV has an apostrophe" in " ".join(result.notes)
     plain = paid({**frame, "worker": ["@ann", "-7", "bo", "@ann", "-7"], "label": [0, 1, 1, 1, 1]})
     assert plain.notes == ()
 

@@ -315,7 +315,7 @@ def test_ratings_are_paid_by_the_families_of_values() -> None:
     [
         ({"campaign": {"name": "x", "price": "0.05"}, "data": {"provider": "w"}}, "is for reports on tasks"),
         ({"limits": {"tasks": 7}}, r"\[limits\] tasks: is for reports on tasks"),
-        ({"data": {"task": "item"}}, "name the column of those who worked"),
+        ({"data": {"task": "item"}}, "name the column of workers"),
         (
             {"data": {"task": "item", "provider": "w"}, "public": {"rows": 1, "summary": [1, 0]}},
             "a line for each task",

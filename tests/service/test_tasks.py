@@ -418,7 +418,7 @@ REFUSED = [
     ("item,item,label\na,b,cat\n", "there are 2 columns named 'item'; keep one"),
     ("item,answer\na,cat\n", "there is no column 'label'; there are 'item', 'answer'"),
     ("item,label,worker\na,cat,Ann\nb,cat,Bo\n", "has rows of 2 providers"),
-    ("item,label,worker\na,cat,Bo\n", "row 1 is of provider 'Bo', not 'Ann'; send only your own rows"),
+    ("item,label,worker\na,cat,Bo\n", "row 1 belongs to provider 'Bo', not 'Ann'; send only your own rows"),
     (f"item,label\n{'x' * 201},cat\n", "is 201 characters long; use at most 200 printable characters"),
     ("item,label\n" + "".join(f"i{k},cat\n" for k in range(81)), "more than the 80 rows that [limits] tasks allows"),
     ("item,label\n", "has no rows"),

@@ -75,7 +75,7 @@ def describe_campaign(
 
 
 def with_first_defaults(campaign: Campaign, reports: int, begun: Mapping[str, Any] | None = None) -> Campaign:
-    """Return a campaign whose rule, which nobody chose, has the options that `troth init` writes for so many reports.
+    """Return a campaign whose default rule has the options that `troth init` writes for this number of reports.
 
     ``begun`` is the table [mechanism] of a ledger that is continued: its options stay.
     """
@@ -116,7 +116,7 @@ def _describe_model(model: Model, columns: list[str], table: dict[str, Any]) -> 
     if not isinstance(model, Family):
         if "providers" in table:
             raise ParameterError(
-                "terms: [model.providers] is for the families of troth.models; a custom model is for all providers"
+                "terms: [model.providers] is for the families of troth.models; a custom model applies to all providers"
             )
         return {"columns": columns}
     described = model.to_dict()

@@ -48,7 +48,7 @@ def take_guesses(section: Section) -> TaskReports | None:
 
 
 def describe_guesses(tasks: Sequence[str], summaries: Array, source: str, digest: str | None = None) -> dict[str, Any]:
-    """Write what everybody knows about each task as the table [public]."""
+    """Write the public data about each task as the table [public]."""
     origin = {key: value for key, value in (("source", source), ("digest", digest)) if value}
     written = [[int(x) if x == int(x) else x for x in row] for row in summaries.tolist()]
     return {**origin, "tasks": dict(zip(tasks, written, strict=True))}
@@ -77,7 +77,7 @@ def check_task_summaries(
 
 
 def take_public(section: Section) -> dict[Day, Report] | None:
-    """Take the table [public]: data that everybody knows on every day, summarised."""
+    """Take the table [public]: the summary of public data that are the same on every day."""
     if not section.left:
         return None
     for key in ("rows", "summary"):
@@ -123,7 +123,7 @@ def check_summary(report: Report, model: Any, columns: Sequence[str | None], val
         raise DataError(f"an impossible summary: {error}") from None
     rows = float(reduction.rows(summary))
     if rows != report.rows:
-        raise DataError(f"rows is {report.rows}, but the summary is of {rows:g} rows")
+        raise DataError(f"rows is {report.rows}, but the summary has {rows:g} rows")
 
 
 def _constants(columns: Sequence[str | None]) -> list[int]:

@@ -129,8 +129,8 @@ def begin(campaign: Campaign, ledger: Ledger) -> None:
             )
         theirs = terms.get("campaign", {}).get("name")
         raise LedgerError(
-            f"the ledger is of campaign {theirs!r}, and its terms differ from this file's; terms cannot change once "
-            "payments have begun: restore the file, or start a new campaign with its own ledger"
+            f"the ledger belongs to campaign {theirs!r}, and its terms differ from this file's; terms cannot change "
+            "once payments have begun: restore the file, or start a new campaign with its own ledger"
         )
     format_of(ledger)
 

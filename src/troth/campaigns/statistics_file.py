@@ -80,7 +80,8 @@ def join_reports(rows: Sequence[Report], statistics: Sequence[Report]) -> list[R
         if report.key in sources:
             day = "" if report.day is None else f" on day {report.day}"
             raise DataError(
-                f"provider {report.provider!r} twice{day}: in {sources[report.key] or 'the rows'}, {report.source}"
+                f"provider {report.provider!r} appears twice{day}: in {sources[report.key] or 'the rows'}, "
+                f"{report.source}"
             )
         sources[report.key] = report.source
     return [*rows, *statistics]

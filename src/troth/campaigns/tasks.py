@@ -54,7 +54,7 @@ MOST_REHEARSED = 2_000
 
 
 def arrange(campaign: Campaign, reports: TaskReports, public: TaskReports | None) -> Tasks:
-    """Give every provider its likelihood and its group, and every task what everybody knows about it.
+    """Give every provider its likelihood and its group, and every task its public data.
 
     The likelihood of the public guess is that of a provider called "public data" if the model has one, and
     otherwise the population's.
@@ -244,7 +244,7 @@ def check_own_tasks(campaign: Campaign, provider: str, own: OwnTasks) -> None:
 
 
 def rehearse_tasks(campaign: Campaign, providers: Sequence[str], content: bytes | None = None) -> None:
-    """Settle one task that nobody says anything about, or the same reports of everybody: what cannot be paid fails.
+    """Settle one task with empty reports, or the same reports of everybody: what cannot be paid fails.
 
     Tasks are settled one by one, so of many reports those with the largest summaries are tried.
     """
@@ -271,7 +271,7 @@ def planned_tasks(campaign: Campaign, providers: Sequence[str]) -> Tasks:
 
 
 def check_worst_case(campaign: Campaign) -> None:
-    """Refuse terms under which everybody together could earn more than the budget."""
+    """Refuse terms under which all providers together could earn more than the budget."""
     if campaign.price is None or campaign.most_tasks is None:
         return
     most = campaign.price * campaign.most_tasks * len(campaign.providers)

@@ -203,9 +203,7 @@ class Campaign:
     def request(self) -> Request:
         """What is asked of a table."""
         if not isinstance(self.model, HasReduction):
-            raise MissingCapabilityError(
-                f"{type(self.model).__name__} does not say how to reduce rows: it needs a reduction"
-            )
+            raise MissingCapabilityError(f"{type(self.model).__name__} has no reduction of rows: it needs one")
         return Request(
             self.model.reduction,
             self.columns,
@@ -254,7 +252,7 @@ class Campaign:
         return self.provider_models.get(provider, self.model)
 
     def models_for(self, providers: Sequence[str]) -> Model | list[Model]:
-        """Return one model, or one per provider with statistics in one space, given what everybody knows."""
+        """Return one model, or one per provider with statistics in one space, given the public data."""
         models: Model | list[Model] = self.model
         if any(name in self.provider_models for name in providers):
             models = combine([self.model, *(self.model_of(name) for name in providers)])[1:]
@@ -320,7 +318,7 @@ class Campaign:
 
     @cached_property
     def terms(self) -> dict[str, Any]:
-        """What payments depend on but the reports: the file's tables without the location of the data."""
+        """What payments depend on besides the reports: the file's tables without the location of the data."""
         plain = plain_copy(self.plain)
         data = {key: plain.get("data", {}).get(key) for key in _TERMS_OF_DATA}
         if self.public_by_day or (self.task is not None and self.public_source is not None):
@@ -369,7 +367,7 @@ class Campaign:
             key = "tasks" if self.price is None else "price"
             raise given(key, "is for reports on tasks; name the column that holds them as [data] task")
         if self.known is not None:
-            message = "is for data about one thing; name a table with a line for each task as [data] public"
+            message = "is for campaigns without tasks; name a table with a line for each task as [data] public"
             raise sections["public"].fail("summary", message)
         if self.guesses is not None:
             try:
@@ -379,9 +377,9 @@ class Campaign:
         if self.day is not None:
             raise data.fail("day", "give day or task, not both; a day column can serve as task")
         if self.provider is None:
-            raise data.fail("provider", "is missing; name the column of those who worked on the tasks")
+            raise data.fail("provider", "is missing; name the column of workers")
         if self.weights:
-            raise sections["weights"].wrong("weights share a budget, and tasks have a price for each report")
+            raise sections["weights"].wrong("weights divide a budget, but tasks have a price for each report")
         if self.waits or not self.rule.individually_rational:
             raise sections["mechanism"].wrong(
                 f"{self.rule.name} cannot pay tasks, because each task is paid separately"

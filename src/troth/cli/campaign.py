@@ -61,7 +61,8 @@ def demo(
 def init(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.", show_default=False)],
     family: Annotated[
-        str | None, typer.Option(help="The name of the model's family.", show_default="the first, or by the data")
+        str | None,
+        typer.Option(help="The name of the model's family.", show_default="the first, or guessed from --data"),
     ] = None,
     rule: Annotated[
         str | None, typer.Option(help="The name of the payment rule.", show_default="the default rule")
@@ -122,10 +123,9 @@ def _init_example(directory: Path, as_json: bool, **settings: Any) -> None:
     path = write_example(directory, **settings)
     reveals = " and reveals the seed" if Campaign.load(path).draws else ""
     text = (
-        f"wrote {path} and {path.parent / 'data'}, an example\n"
-        f"next: replace the files in {path.parent / 'data'} with yours, say in {path.name} what they hold, and run\n"
-        f"      troth pay {path}\n"
-        f"To try the example first, pay a copy: paying writes the ledger{reveals}."
+        f"wrote {path} and {path.parent / 'data'}, an example\nnext: replace the files in {path.parent / 'data'} with "
+        f"yours, describe them in {path.name}, and run\n      troth pay {path}\nTo try the example first, pay a copy: "
+        f"paying writes the ledger{reveals}."
     )
     show({"campaign": str(path)}, as_json, text)
 
@@ -197,7 +197,7 @@ def pay(
         typer.Option(help="The ledger to begin or continue.", show_default="ledger.jsonl in the same folder"),
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(help="Where the page goes.", show_default="report.html next to the ledger")
+        Path | None, typer.Option(help="Where to write the page.", show_default="report.html next to the ledger")
     ] = None,
     csv: Annotated[Path | None, typer.Option(help="Write payments as CSV too.")] = None,
     final: Annotated[bool, typer.Option("--final", help="Pay the last day too: no other follows.")] = False,
@@ -309,7 +309,7 @@ def statistics(
 
 
 def page_beside(ledger: Path) -> Path:
-    """Return where the page of a ledger goes: beside it, under its name unless it has the usual one."""
+    """Return the path of a ledger's page: next to it, under its name unless it has the usual one."""
     return ledger.with_name("report.html" if ledger.name == "ledger.jsonl" else f"{ledger.stem}.report.html")
 
 

@@ -77,7 +77,7 @@ def certify(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what is proved about a campaign, and what is not."""
+    """Show what is proved about a campaign, and what is not."""
     from troth.campaigns.check import certify_campaign, setting_of
     from troth.campaigns.terms import Campaign, beside
     from troth.results.page import ASSUMED

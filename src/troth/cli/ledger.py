@@ -53,7 +53,7 @@ def report(
     ledger: LedgerFile,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Where the page goes.", show_default="report.html in the same folder"),
+        typer.Option("--output", "-o", help="Where to write the page.", show_default="report.html in the same folder"),
     ] = None,
     history: Annotated[Path | None, typer.Option(help="Past days; adds a backtest to the page.")] = None,
     provider: ProviderColumn = None,
@@ -98,7 +98,7 @@ def explain(
     some_names = ", ".join(map(repr, list(result.totals)[:12]))
     if provider is None:
         if day is not None:
-            raise DataError(f"--day {day}: say whose payment, one of {some_names}")
+            raise DataError(f"--day {day}: name a provider, one of {some_names}")
         sums = {name: result.campaign.text(total) for name, total in result.totals.items()}
         table = totals_table(result) if len(result.rounds) > 1 else shown_table(result)
         show(sums, as_json, result.headline(), *aligned(table))
@@ -128,7 +128,7 @@ def verify_receipt(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check a receipt offline: who signed it, that the round was paid by its report, and that the payment follows.
+    """Check a receipt offline: its signature, that its report is in the round, and that the payment follows.
 
     It ends with 1 if something is wrong, and with 3 if nothing is, but something is withheld that could be checked.
     """
@@ -141,7 +141,7 @@ def verify_receipt(
     believed = [] if key is not None else ["that this is the service's key: note it when you first submit"]
     try:
         check_signature(signed, RECEIPT, key)
-        by = f"signed by {signed['key']}" + ("" if key else ", the key that it names itself")
+        by = f"signed by {signed['key']}" + ("" if key else ", the key on the receipt")
         checked = Checked([by], believed, [])
         day = "" if signed["day"] is None else f", day {signed['day']}"
         about = (

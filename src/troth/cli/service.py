@@ -26,7 +26,7 @@ KeyFolderOption = Annotated[
     typer.Option(
         envvar="TROTH_KEYS",
         help="A folder for the signing key, secrets of rounds and signed heads: not in the database.",
-        show_default="beside the database",
+        show_default="next to the database",
     ),
 ]
 

@@ -178,7 +178,7 @@ def why(
 
 def export(
     campaign: TheCampaign,
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where the files go.", show_default=False)],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write the files.", show_default=False)],
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:

@@ -36,7 +36,7 @@ def read_reports(
     watch: Callable[[int, int], None] | None = None,
     provider: str | None = None,
 ) -> tuple[list[Report], list[Path]]:
-    """Reduce a table to reports sorted by day and name, and return files of statistics that it names beside them.
+    """Reduce a table to reports sorted by day and name; also return the files of statistics that it names.
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ def refuse_alike(names: dict[str, str]) -> None:
         other = seen.setdefault(name, raw)
         if other != raw:
             raise DataError(
-                f"providers {other!r} and {raw!r} are one name apart from spaces and how accents are stored; give each "
+                f"providers {other!r} and {raw!r} differ only in spaces or in how accents are stored; give each "
                 "provider one spelling"
             )
 

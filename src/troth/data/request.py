@@ -169,7 +169,7 @@ class Request:
     def refuse_nobody(self, provider: str | None) -> None:
         """Raise if neither a column nor a name says whose the rows of a table are."""
         if self.provider is None and provider is None:
-            raise DataError("the data: say which column holds the providers' names: provider=")
+            raise DataError("the data: name the column of providers with provider=")
 
 
 def level_names(columns: Sequence[str | None], levels: Mapping[str, Sequence[str]]) -> tuple[str | None, ...]:

@@ -59,7 +59,7 @@ def steps(campaign: Campaign, payment: Payment, data: str = "") -> list[tuple[st
     rows.append(("share of the cap", f"{p.share:.4%}", reason))
     rows.append(("cap", campaign.show(p.cap), "the most that this provider could earn"))
     if p.deposit:
-        rows.append(("deposit", campaign.show(p.deposit), "put down beforehand; a negative payment is taken from it"))
+        rows.append(("deposit", campaign.show(p.deposit), "paid in advance; a negative payment is taken from it"))
     rows.append(("payment", campaign.show(p.payment), "share × cap, rounded down to the smallest coin"))
     holds = f", {rule.empty_share_holds}" if rule.empty_share_holds else ""
     rows.append(("for an empty report", f"{p.empty_share:.2%}", f"of the cap{holds}"))
@@ -91,7 +91,7 @@ def _task_steps(campaign: Campaign, payment: Payment) -> list[tuple[str, str, st
 
 
 def data_in_words(result: Result, day: Day, provider: str, peers: bool = True) -> str:
-    """Say what a provider's data and its peers' are on average, as in "Your rate is 57%; your peers' is 41%".
+    """Compare a provider's data with its peers' on average, as in "Your rate is 57%; your peers' is 41%".
 
     Without ``peers`` only its own are said. One peer's data are not given away.
     """
@@ -116,9 +116,9 @@ def _averages(campaign: Campaign, whose: str, summary: Array) -> str:
     if isinstance(reduction, FitsCoefficients) and explains_target(campaign.model):
         fitted = _equation(campaign, reduction, summary)
         if fitted:
-            return f"by {whose} rows, {fitted}"
+            return f"from {whose} rows, {fitted}"
         if reduction.predicts and reduction.rows(summary) > 0:
-            return f"{whose} rows alone do not tell all coefficients"
+            return f"{whose} rows alone do not determine all coefficients"
     if not isinstance(reduction, SaysSummary):
         return ""
     words = reduction.in_words(summary, campaign.categories)
@@ -177,7 +177,7 @@ def explain(campaign: Campaign, payment: Payment, data: str = "") -> str:
 
 
 def explain_days(campaign: Campaign, payments: Sequence[tuple[Day, Payment]]) -> str:
-    """Say what a provider was paid on several days: in all, on the best and the worst day, and on the last ones."""
+    """Explain what a provider was paid: in total, on the best and the worst day, and on the last days."""
     total = sum(payment.payment for _, payment in payments)
     mean = sum(payment.share for _, payment in payments) / len(payments)
     name, cap = printable(payments[0][1].provider), sum(payment.cap for _, payment in payments)
@@ -197,7 +197,7 @@ def explain_days(campaign: Campaign, payments: Sequence[tuple[Day, Payment]]) ->
 
 
 def odds_in_words(log_pmi: float) -> str:
-    """Say in words what log PMI says."""
+    """Return the meaning of log PMI in words."""
     if isinf(log_pmi):
         return "these data and the peers' cannot occur together"
     if abs(log_pmi) < 0.005:

@@ -232,7 +232,7 @@ def verify(
     book = ledger if isinstance(ledger, Ledger) else read_ledger(ledger)
     place = "ledger" if isinstance(ledger, Ledger) else Path(ledger).name
     if head is not None and head != book.head:
-        raise LedgerError(f"{place}: the head is {book.head}, not {head}: this is not the ledger that was noted")
+        raise LedgerError(f"{place}: the head is {book.head}, not {head}: this is another ledger")
     terms = book.entries[0].get("terms") if book.entries else None
     if not isinstance(terms, dict) or not isinstance(terms.get("model"), dict):
         raise LedgerError(f"{place}, line 1: there are no terms: this is not a campaign's ledger")
@@ -331,7 +331,7 @@ def _paid_before(
         raise LedgerError(f"{path}: the ledger is not one of tasks")
     paid_under = campaign_of(book, path.name)
     if paid_under.digest != campaign.digest:
-        raise LedgerError(f"{path}: the ledger is of other terms; settle further tasks with a separate ledger")
+        raise LedgerError(f"{path}: the ledger has other terms; settle further tasks with a separate ledger")
     if book.of("round")[0]["root"] != reports_digest(reports, public):
         raise DataError(
             f"{path}: these tasks differ from those that were paid: restore the data; or, for further tasks, leave "

@@ -36,7 +36,7 @@ _MEANING = {
     "fits": "the reports are plausible under the model; {truthful}",
     "doubtful": "under the right model one round in 25 is called doubtful: see the page before you rely on it",
     "does not fit": "under a model that does not fit, lying may pay",
-    "not checked": "without a check it is not known whether telling the truth pays best",
+    "not checked": "without a check nobody knows whether telling the truth pays best",
 }
 
 
@@ -95,7 +95,7 @@ class Verdict:
 
     @property
     def doubt(self) -> str:
-        """Why the model is poor for these reports, whether they fit it or not; nothing where that is not known."""
+        """Why the model is poor for these reports, whether they fit it or not; empty if no reason is known."""
         return "" if self.fit is None else self.fit.doubt
 
     @property
@@ -180,7 +180,7 @@ class Verdict:
 
     @property
     def on_last_day(self) -> str:
-        """On which day alone less was tried; nothing without days."""
+        """The only day on which less was tried; empty without days."""
         return f", on day {self.last_day} alone" if self.days > 1 else ""
 
 
@@ -218,7 +218,7 @@ class TaskVerdict(Verdict):
 
     @property
     def remedy(self) -> str:
-        """What to do if the labels are not those that the model expects, or another label would have earned more."""
+        """What to do if the model does not expect these labels, or another label would have earned more."""
         if self.fit is not None and self.fit.contradicts_prior:
             return (
                 f"{self.fit.contradiction}. Set [model] prior and likelihood to what you expected before anybody "
@@ -264,10 +264,10 @@ class TaskVerdict(Verdict):
 
 @lru_cache(maxsize=64)
 def unchecked_before(campaign: Campaign) -> str:
-    """Say why the model of a campaign cannot be checked, whatever is reported; nothing if that is not known before."""
+    """Return why the model of a campaign cannot be checked on any reports; empty if that is not known before."""
     reduction = campaign.request.reduction
     if campaign.task is not None:
-        values = "answers are checked for one label per task, and these are values"
+        values = "only labels are checked, one per task, and these answers are values"
         return values if counted_labels(reduction) is None else ""
     for model in (campaign.model, *campaign.provider_models.values()):
         try:
@@ -340,7 +340,7 @@ def _truthful_claim(result: Result) -> Claim | None:
 def _why_untried(result: Result) -> str:
     if isinstance(result.campaign.model, HasReduction):
         return "not tried: half of the rows, or a tenth, is too little to be a report"
-    return "not tried: what fewer rows would have been paid does not follow from the sums of this model"
+    return "not tried: the sums of this model do not determine the pay of fewer rows"
 
 
 def _odd_reports(result: Result) -> tuple[str, ...]:

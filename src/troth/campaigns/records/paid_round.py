@@ -80,7 +80,7 @@ def check_paid_round(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> Che
         checked.withheld.append(f"the payment to {receipt['provider']}")
     else:
         if payment["rows"] != receipt["rows"]:
-            raise PaymentError("rows", f"paid for {payment['rows']}, and the receipt is for {receipt['rows']}")
+            raise PaymentError("rows", f"paid for {payment['rows']}, but the receipt is for {receipt['rows']}")
         checked += check_payment(campaign, payment)
     return checked + _check_seed(receipt, paid, campaign)
 

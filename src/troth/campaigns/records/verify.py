@@ -124,7 +124,7 @@ def _check_plan(campaign: Campaign, rounds: list[dict[str, Any]], number: int, d
     if number > len(days) or day != days[number - 1] or isinstance(day, bool):
         raise LedgerError(f"{where}: day {day} is paid out of order, twice, or without reports")
     if not isinstance(last, bool) or (last and number < max(len(rounds), len(days))):
-        raise LedgerError(f"{where}: it says that it is the last")
+        raise LedgerError(f"{where}: it claims to be the last")
     later = later_days(campaign, days, day)
     expected = written_days(campaign, later)
     too_early = len(later) < campaign.rule.days - 1 and not rounds[-1]["last"]
@@ -173,7 +173,7 @@ def _compare(fresh: Ledger, ledger: Ledger, place: str) -> None:
         raise LedgerError(f"{place}, line {number}: {_difference(mine, theirs, within)}")
     if len(fresh.entries) != len(ledger.entries):
         raise LedgerError(
-            f"{place}: there are {len(ledger.entries)} lines, and {len(fresh.entries)} can be accounted for"
+            f"{place}: there are {len(ledger.entries)} lines, but only {len(fresh.entries)} can be recomputed"
         )
 
 

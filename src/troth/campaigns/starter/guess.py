@@ -1,4 +1,4 @@
-"""A first campaign for your data: which family could be meant, with which prior."""
+"""A first campaign for your data: which family suits them, with which prior."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def guess(
     target: str | None = None,
     day: str | None = None,
 ) -> Guess:
-    """Look at the first rows of a file or folder and say which campaign they could be.
+    """Look at the first rows of a file or folder, and guess a campaign for them.
 
     Families in which providers differ go first, then the others of `troth.models.FAMILIES`; the first that suits the
     column is taken, unless one is named. With a target it is a regression on the columns. A family that needs a
@@ -160,7 +160,7 @@ def _named_columns(
     )
     if provider is None and len(find_files(data)) == 1:
         raise DataError(
-            f"{data}: say with --provider which column names the provider; there are {listed(have)}{_headless(have)}"
+            f"{data}: name the column of providers with --provider; there are {listed(have)}{_headless(have)}"
         )
     names = _Names(provider, day, target, _columns(data, columns, have, (provider, day, target)))
     for name in (provider, day, *names.paid):
@@ -247,7 +247,7 @@ def _columns(
     """Return the columns that are paid for, or that explain the target."""
     left, target = [name for name in have if name not in others], others[-1]
     if names is None and (target is None and len(left) != 1):
-        raise DataError(f"{data}: say with --column which column you pay for; there are {listed(left)}")
+        raise DataError(f"{data}: name the column that you pay for with --column; there are {listed(left)}")
     columns = [column_meant(data, name, have, "--column") for name in names] if names is not None else left
     for name in columns:
         if name in others:
@@ -330,7 +330,7 @@ def _other_kinds(column: Column, chosen: str, families: Mapping[str, Any]) -> li
     why = unlike_counts(column) if _kind(chosen) == "values" else ""
     if why:
         others.pop("counts", None)
-    choices = "".join(f"; if they are {kind}, say --family {name}" for kind, name in others.items())
+    choices = "".join(f"; if they are {kind}, pass --family {name}" for kind, name in others.items())
     return [
         f"column {column.name!r} has whole numbers from {numbers.min():.0f} to {numbers.max():.0f}, "
         f"{f'which {why}: ' if why else ''}taken for {_kind(chosen)}{choices}"

@@ -303,7 +303,7 @@ def test_any_option_that_a_family_declares_can_be_given(
     [
         (["--spread", "0"], "spread"),
         (["--spread", "nan"], "spread"),
-        (["--family", "Bernoulli", "--types", "3"], "types is not an option of a fit of Bernoulli"),
+        (["--family", "Bernoulli", "--types", "3"], "types is not an option for fitting Bernoulli"),
         (["--types", "60"], "at least 180"),
         (["--family", "Cauchy"], "no family 'Cauchy'"),
         (["--option", "strats=2"], "no such fit option; it has outcome, types, max_types, starts, seed"),

@@ -416,7 +416,7 @@ def test_the_certificate_and_the_page_say_what_the_rule_itself_promises(tmp_path
     assert not audit_task_campaign(result.campaign, crowd(), simulations=500).lies.gaining()
     line_up = paid(crowd())
     assert certify_task_campaign(line_up.campaign, crowd())["truthful"].margin == 0
-    assert "Proved under the model: no answers to all tasks together" in line_up.to_html()
+    assert "Proved under the model: no set of answers has a higher expected payment" in line_up.to_html()
 
 
 def test_kinds_of_tasks_are_chosen_among_those_that_can_be_listed() -> None:

@@ -128,7 +128,7 @@ def certify(
 
 
 def weakest(certificates: Sequence[Certificate]) -> Certificate:
-    """Return what holds in each of several campaigns, such as days with other rows: of every claim the weakest."""
+    """Return the weakest form of every claim over several campaigns, such as days with other rows."""
     refused = next((each for each in certificates if each.claims[0].name == "payable"), None)
     if refused is not None or len(certificates) == 1:
         return refused or certificates[0]

@@ -28,7 +28,7 @@ _KINDS = 40  # of tasks, on which losses are computed
 
 
 def certify_tasks(tasks: Tasks, rule: Rule, *, guessed: bool = False) -> Certificate:
-    """Say what is proved about tasks with these likelihoods; ``guessed`` ones were read off the paid reports."""
+    """Return what is proved about tasks with these likelihoods, ``guessed`` from the paid reports or not."""
     truthful, empty = promises(tasks, rule)
     bounded = Claim(
         "bounded",
@@ -42,7 +42,7 @@ def certify_tasks(tasks: Tasks, rule: Rule, *, guessed: bool = False) -> Certifi
 
 
 def promises(tasks: Tasks, rule: Rule) -> tuple[Claim, Claim]:
-    """Claim that the true answers are the best ones, and that an answer that says nothing earns the empty share."""
+    """Claim that true answers are best, and that an uninformative answer earns the empty share."""
     truthful = _truthful(tasks, rule)
     empty = _uninformed(tasks, rule, exactly=truthful.verdict == "proved" and not truthful.margin)
     likelihoods, draws = tasks.likelihoods, rule.needs_seed
@@ -53,7 +53,7 @@ def _truthful(tasks: Tasks, rule: Rule) -> Claim:
     """Claim for all tasks what holds on each: a mean over tasks gains no more than its largest term."""
     together = "tasks are independent under the model, and a payment is a sum over tasks"
     if rule.truthful_by:
-        text = f"no answers to all tasks together have a higher expected payment than the true ones: {together}"
+        text = f"no set of answers has a higher expected payment than the true answers: {together}"
         return Claim("truthful", "proved", f"{text}; the rule is truthful on each", rule.truthful_by, 0.0)
     if tasks.known is not None:
         text = f"the proofs about {rule.name} depend on a range, and public data about tasks change it"
@@ -87,8 +87,8 @@ def _uninformed(tasks: Tasks, rule: Rule, exactly: bool) -> Claim:
 def _from_elsewhere(guessed: bool) -> Claim:
     if guessed:
         text = (
-            "the terms say that prior and noise were guessed from the reports that are paid ([model] guessed), so they "
-            "influence their own pay; write what was known before, and remove that line"
+            "the terms say that prior and noise were guessed from the reports that are paid ([model] guessed), so "
+            "they influence their own pay; write what you knew before, and remove that line"
         )
         return Claim("likelihoods from other tasks", "undecided", text, "by the terms")
     text = (
@@ -113,7 +113,7 @@ def _strict(tasks: Tasks, rule: Rule) -> Claim:
     if loss > 1e-9:
         text = f"on each of {tried}, every wrong label loses at least {loss:.3g} of the price"
         return claim(verdict="proved", text=text, margin=loss)
-    text = f"on one of {tried} a wrong label is free: two labels say the same to peers"
+    text = f"on one of {tried} a wrong label is free: two labels say the same about peers"
     return claim(verdict="refuted", text=text, margin=loss, witness=labels)
 
 

@@ -37,7 +37,7 @@ _UNSEEN_ALONE = 0.1  # or one that gains more for one provider
 
 @dataclass(frozen=True)
 class PastFinding(Finding):
-    """What one lie would have gained on past days, in units of the cap; without a provider, on average over them.
+    """What one lie would have gained on past days, in units of the cap; without a provider, on average over all.
 
     Intervals are over days, each at the stated level by itself. A provider's gain is shrunk towards the mean over
     providers, the more so the more alike they are. A gain that is detectable would have been called significant with
@@ -112,7 +112,7 @@ class Backtest:
     left_out: tuple[str, ...] = ()
 
     def worst(self, lie: str | None = None) -> PastFinding:
-        """Return the provider who gains most, by a lie or by any; who was never payable comes last."""
+        """Return the provider who gains most, by one lie or by any; those who were never payable come last."""
         findings = [f for f in self.findings if lie is None or f.lie == lie]
         return max(findings, key=lambda f: -np.inf if np.isnan(f.gain) else f.gain)
 
@@ -243,12 +243,12 @@ class Backtest:
 
     @property
     def omissions(self) -> list[str]:
-        """Say which known lies were not replayed, and why."""
+        """Return which known lies were not replayed, and why."""
         if not self.left_out:
             return []
         return [
-            "not replayed, because the sums of past days do not tell what they would have been: "
-            f"{', '.join(self.left_out)}; troth audit simulates lies about rows"
+            f"not replayed, because they do not follow from the sums of past days: {', '.join(self.left_out)}; troth "
+            "audit simulates lies about rows"
         ]
 
     def _drift_table(self) -> list[str]:

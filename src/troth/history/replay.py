@@ -1,4 +1,4 @@
-"""A stretch of days, paid under a model that was fitted to others: honest reports, and lies of one provider each."""
+"""A stretch of days, paid under a model fitted to other days: honest reports, and lies of one provider each."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def mixed_alphabets(name: str) -> list[str]:
 
 
 def skeleton(name: str) -> str:
-    """Return what a name looks like; of plain English letters, the name in small ones.
+    """Return what a name looks like; for plain English letters, the name in lower case.
 
     Examples
     --------

@@ -139,7 +139,7 @@ class Invited(Provider):
 
 
 class PublicData(Shown):
-    """Data that everybody knows: a report is paid for what it says beyond them."""
+    """Public data: a report is paid for what it says beyond them."""
 
     source: str = Field(examples=["register.csv"])
     rows: int
@@ -220,7 +220,9 @@ class Verdict(Shown):
     better_with_less: dict[str, float] | None = Field(description="Null if this could not be computed.")
     gain_of_less: dict[str, float] = Field(description="Means over providers, on the last day that was scored.")
     tried_with_less: dict[str, int] = Field(default={}, description="How many providers have enough rows for it.")
-    days: int = Field(default=0, description="Over how many days the comparison with an empty report is a mean.")
+    days: int = Field(
+        default=0, description="The number of days over which the comparison with an empty report is averaged."
+    )
     last_day: Day = Field(default=None, description="The day on which sending less was tried.")
     odd_reports: list[str] = Field(description="Providers without whose reports the model fits.")
     most_gained: float | None = Field(
@@ -249,7 +251,7 @@ class WouldBePaid(Shown):
 
 
 class DryRun(Shown):
-    """What closing a round would pay, with a seed of its own."""
+    """What closing a round would pay, with a separate seed."""
 
     payments: list[WouldBePaid]
     total: Money
@@ -368,7 +370,7 @@ class Step(Shown):
 class Payment(Shown):
     """A payment and the numbers that it came from; providers see them rounded."""
 
-    id: Id = Field(description="The same whenever and wherever this payment is shown.")
+    id: Id = Field(description="The identifier of this payment, which never changes.")
     state: PayoutState
     member: Id
     provider: str
@@ -412,9 +414,9 @@ class TaskPay(Shown):
     price: str | None = Field(description="The most that one report can earn; null if reports share the budget evenly.")
     payment: Money
     pay_per_task: str = Field(examples=["0.013750"])
-    empty_share: float = Field(description="The share of an answer that says nothing.")
+    empty_share: float = Field(description="The share of an uninformative answer.")
     without_peers: int = Field(description="Tasks on which nobody else worked.")
-    paid_without_peers: Money = Field(description="The part of the payment that these earned.")
+    paid_without_peers: Money = Field(description="The part of the payment for these tasks.")
     meaning: str = Field(description="What a share means under the rule.")
     sample: list[TaskShare] = Field(description="The best, the worst and some others, the best first.")
 
@@ -477,7 +479,7 @@ class Head(SignedHead):
 
 
 class Payout(Shown):
-    """A payment that is to be paid out, and whether it was."""
+    """A payment, and whether it was paid out."""
 
     id: Id
     round: int

@@ -96,7 +96,7 @@ def _day(terms: Campaign, day: Any, before: Sequence[Day]) -> Day:
     if isinstance(chosen, int) and abs(chosen) > _LAST_NUMBER:
         raise InvalidError("day: the number is too large")
     if before and type(before[-1]) is not type(chosen):
-        raise InvalidError(f"day: use the same format as earlier days ({before[-1]})")
+        raise InvalidError(f"day: use the format of earlier days ({before[-1]})")
     if before and day_order(chosen) <= day_order(before[-1]):
         raise InvalidError(f"day: must come after {before[-1]}")
     return chosen
@@ -199,9 +199,7 @@ def confirm(
     my_upload(tx, member.id, row.id, submission)
     own_report = (reports.c.round == row.id) & (reports.c.member == member.id)
     current = tx.scalar(select(reports.c.upload).where(own_report).with_for_update())
-    twice = ConflictError(
-        "you have already confirmed a report for this round; to replace it, say which one it replaces"
-    )
+    twice = ConflictError("you have already confirmed a report for this round; to replace it, name it under replaces")
     if current == submission:
         return
     values = {"upload": submission, "confirmed": now(), "nonce": nonce}

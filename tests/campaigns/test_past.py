@@ -332,7 +332,7 @@ def test_a_backtest_survives_a_candidate_that_cannot_be_fitted(
 ) -> None:
     path = under_brier(folder, "Categorical")
     assert run(monkeypatch, "backtest", path, folder / "past.csv", "--types", "2", "--folds", "1") == 0
-    assert "textbook Categorical could not be tried: Brier needs" in capsys.readouterr().out
+    assert "textbook Categorical could not be tested: Brier needs" in capsys.readouterr().out
 
 
 def test_brier_refuses_day_types_of_counts(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
@@ -355,7 +355,7 @@ def test_brier_pays_day_types_of_labels(
     assert run(monkeypatch, "backtest", path, folder / "past.csv", "--types", "2", "--folds", "3" if SOAK else "1") == 0
     told = capsys.readouterr().out
     assert "under day types" in told
-    assert "day types could not be tried" not in told
+    assert "day types could not be tested" not in told
     assert run(monkeypatch, "fit", path, folder / "past.csv", "--types", "3") == 0
     fitted = folder / "fitted.toml"
     assert any(model.dispersion > 0 for model in troth.Campaign.load(fitted).provider_models.values())  # type: ignore[attr-defined]

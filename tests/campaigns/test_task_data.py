@@ -515,7 +515,7 @@ def test_days_of_labels_are_pointed_to_a_family_of_rates(tmp_path: Path) -> None
         table.write_text("date,clinic,result\n" + "\n".join(rows) + "\n")
         named: Any = {"provider": "clinic", "task": "date", "columns": ["result"], "budget": "10"}
         started = start_tasks(tmp_path / family, table, **named)[0]
-        assert any(f"say --family {family}" in note for note in started.notes)
+        assert any(f"pass --family {family}" in note for note in started.notes)
         chosen = start_tasks(tmp_path / f"{family}2", table, family=family, **named)[0]
         result: Any = troth.pay(chosen.path)
         assert " × " in result.explain("x")

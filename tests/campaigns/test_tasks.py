@@ -100,7 +100,7 @@ def test_verify_recomputes_every_share(tmp_path: Path) -> None:
     file = tmp_path / "ledger.tasks.parquet"
     assert troth.verify(ledger).paid == result.paid
     assert paid(crowd(), ledger=ledger).paid_now == ()
-    with pytest.raises(DataError, match="not those that were paid"):
+    with pytest.raises(DataError, match="differ from those that were paid"):
         paid(crowd(seed=1), ledger=ledger)
 
     good = file.read_bytes()
@@ -321,7 +321,7 @@ def test_ratings_are_paid_by_the_families_of_values() -> None:
             "a line for each task",
         ),
         ({"data": {"task": "item", "provider": "w", "day": "d"}}, "day or task, not both"),
-        ({"data": {"task": "item", "provider": "w"}, "weights": {"a": "1"}}, "weights share a budget"),
+        ({"data": {"task": "item", "provider": "w"}, "weights": {"a": "1"}}, "weights divide a budget"),
         ({"data": {"task": "item", "provider": "w"}, "mechanism": {"bonded": True}}, "cannot pay tasks"),
     ],
 )
@@ -468,7 +468,7 @@ def test_a_seed_that_was_committed_to_is_checked(tmp_path: Path) -> None:
     assert troth.verify(tmp_path / "l.jsonl").paid == drawn.paid
     with pytest.raises(DataError, match="the secret does not match the campaign's commitment"):
         paid(crowd(tasks=20), rule=troth.LineUp(decoys=19), seed=troth.Secret("cd" * 32, rounds=4), terms=terms)
-    with pytest.raises(troth.LedgerError, match="file of shares beside it"):
+    with pytest.raises(troth.LedgerError, match="needs its file of shares"):
         troth.verify(drawn.ledger)
 
 

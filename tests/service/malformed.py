@@ -240,7 +240,12 @@ def _disguises() -> Iterator[Case]:
             f"sheet named {name}", "bernoulli", name, inside, 415, f"{name}: the service reads no spreadsheets; save"
         )
     yield Case(
-        "workbook named csv", "bernoulli", "m.csv", inside, 415, "workbook, which the service does not read; save the sheet"
+        "workbook named csv",
+        "bernoulli",
+        "m.csv",
+        inside,
+        415,
+        "workbook, which the service does not read; save the sheet",
     )
     yield Case("zip named gz", "bernoulli", "rows.csv.gz", inside, 415, "ZIP archive")
     yield Case("text named gz", "bernoulli", "rows.csv.gz", GOOD_CSV, 422, CANNOT)

@@ -218,7 +218,7 @@ def _check_receipts(reports: TaskReports, receipts: Sequence[Report]) -> None:
 
 
 def has_tasks(ledger: Ledger) -> bool:
-    """Say whether a ledger is one of tasks."""
+    """Return whether a ledger is one of tasks."""
     return bool(ledger.of("tasks"))
 
 

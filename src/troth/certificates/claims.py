@@ -143,7 +143,7 @@ def weakest(certificates: Sequence[Certificate]) -> Certificate:
 
 
 def _approximate(model: Models) -> list[Claim]:
-    """Say what is not exact about a model's evidence and draws, and what it assumes about θ."""
+    """Return what is not exact about a model's evidence and draws, and what it assumes about θ."""
     models, source = one_each(model), "the family's own declaration"
     counts = Counter(declared(one).approximation for one in models)
     assumptions = dict.fromkeys(declared(one).assumption for one in models)
@@ -271,7 +271,7 @@ def _part_left(paid: list[Any], low: float) -> float:
 
 
 def _price(rule: Rule, cases: list[Any], paid: list[Any], exactly: bool) -> list[Claim]:
-    """Say what a lie costs at least: in nats of log score, or in shares of the cap.
+    """Return what a lie costs at least: in nats of log score, or in shares of the cap.
 
     ``cases`` have the fewest rows of peers, and ``paid`` the most. More rows never lower a Kullback-Leibler divergence,
     but they may lower a loss where PMI = 0 is paid as the low end of a range: a linear price is then stated only if

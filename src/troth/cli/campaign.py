@@ -257,7 +257,7 @@ def _write_beside(book: Path, result: Result, *, page: Path | None, csv: Path | 
 
 
 def _say_paid(result: Result, campaign: Path, book: Path, page: Path | None) -> None:
-    """Say what was written, and warn of what weakens it."""
+    """Print what was written, and warn of what weakens it."""
     from troth.campaigns.private_files import readable_by_others
     from troth.campaigns.seed import secret_path
 
@@ -278,7 +278,7 @@ def _say_paid(result: Result, campaign: Path, book: Path, page: Path | None) -> 
 
 
 def _say_unpaid(result: Result, campaign: Path, *, stopped: bool) -> None:
-    """Say that nothing was paid, and what to do if the model is why."""
+    """Print that nothing was paid, and what to do if the model is why."""
     typer.echo("nothing was paid, written or revealed" + ("" if stopped else ": this was a dry run"), err=True)
     if result.verdict.stops:
         say_unfit(result.verdict.remedy, f"troth pay {campaign} --anyway", stopped=stopped)

@@ -233,7 +233,7 @@ class DoubtsReports(Model, Protocol):
     """A model that is good for some data only, and can tell."""
 
     def doubt(self, statistics: Array, /) -> str:
-        """Say why the model is poor for reports ``(..., statistic)``, and what to do; nothing if it is good."""
+        """Return why the model is poor for reports ``(..., statistic)``, and what to do; empty if it is good."""
 
 
 @runtime_checkable

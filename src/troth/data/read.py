@@ -88,13 +88,13 @@ def read_reports(
 
 
 def is_pushed_down(data: Any) -> bool:
-    """Say whether the data are in an engine: an Ibis table or a Spark frame."""
+    """Return whether the data are in an engine: an Ibis table or a Spark frame."""
     module = type(data).__module__
     return module.startswith("pyspark.sql") or (module.startswith("ibis.") and hasattr(data, "aggregate"))
 
 
 def is_paths(data: Any) -> bool:
-    """Say whether data are named by a path, or several."""
+    """Return whether data are named by a path, or several."""
     paths = data if isinstance(data, list | tuple) else [data]
     return len(paths) > 0 and all(isinstance(path, str | Path) for path in paths)
 

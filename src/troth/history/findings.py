@@ -186,7 +186,7 @@ class Backtest:
         return f"Under {self.name} lies gain: {listing}{more}. {self.power}"
 
     def _most(self) -> str:
-        """Say what the best lie did, where none gains significantly."""
+        """Return what the best lie did, where none gains significantly."""
         known = ~np.isnan(self.gains).all(axis=0)
         if not known.any():
             return ""

@@ -68,7 +68,7 @@ def who_stays(this_round: Round, same: Mask, compared: range) -> Mask:
 
 
 def only_peers(this_round: Round, stay: Mask) -> Round:
-    """Leave out of everybody's peers who does not stay; it is scored like everybody."""
+    """Remove those who do not stay from everybody's peers; they are scored like everybody."""
     if stay.all():
         return this_round
     rows = None if this_round.rows is None else np.where(stay, this_round.count_rows(), 0.0)
@@ -77,7 +77,7 @@ def only_peers(this_round: Round, stay: Mask) -> Round:
 
 
 def daily_designs(this_round: Round) -> ComparedDesign:
-    """Return rows and, where there are features, what models compare these by: ``(..., day, provider, number)``.
+    """Return rows and, if there are features, what models compare of them: ``(..., day, provider, number)``.
 
     Audits and backtests bring reports that would be refused, and features that are drawn anew each day, which is as if
     they were exchangeable: there rows alone are compared.

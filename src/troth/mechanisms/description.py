@@ -128,7 +128,7 @@ class RuleDescription:
                 raise self.wrong(name, problem)
 
     def wrong(self, option: str, problem: str) -> ParameterError:
-        """Return an error about an option: by itself, or together with the others."""
+        """Return an error about an option: alone, or together with the others."""
         return ParameterError(f"{type(self).__name__}: {option} {problem}", parameter=option, problem=problem)
 
     @property
@@ -149,7 +149,7 @@ class RuleDescription:
 
     @classmethod
     def settings(cls) -> dict[str, Option]:
-        """Return the keys of a ``[mechanism]`` table that say the options."""
+        """Return the keys of a ``[mechanism]`` table that set the options."""
         return {setting.key: setting for option in cls.options().values() for setting in option.settings}
 
     @classmethod
@@ -191,14 +191,14 @@ class RuleDescription:
         return score, step_on_scale(figures)
 
     def share_shown(self, figures: Figures, /) -> Span | None:
-        """Return what a share can be, given `disclosed` figures; None if they do not tell.
+        """Return what a share can be, given `disclosed` figures; None if they do not determine it.
 
         A provider compares it with its payment. A note says that the share was not made of the figures.
         """
         return None if figures.note else share_on_scale(figures)
 
     def task_reason(self, share: float, empty: float, peers: int, /) -> str:
-        """Say in words why a report on one of many tasks has its share, and not what peers reported."""
+        """Explain why a report on a task has its share, without revealing what peers reported."""
         if not peers:
             return "nobody else worked on it, so it earns the empty share"
         if abs(share - empty) < _ABOUT:
@@ -206,7 +206,7 @@ class RuleDescription:
         return f"your answer {'fits' if share > empty else 'does not fit'} your peers' answers"
 
     def claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:
-        """Return what is proved about the rule itself in a campaign, what is refuted, and what is not known."""
+        """Return what is proved about the rule itself in a campaign, what is refuted, and what is undecided."""
         more = self.more_claims(model, rows, values)
         return [self.truthful(model, rows, values), *more, *self.feasible(), self.symmetry(model)]
 

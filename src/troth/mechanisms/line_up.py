@@ -303,7 +303,7 @@ class LineUp(Rule):
 
     @classmethod
     def task_defaults(cls, model: Model, rows: int = 1) -> dict[str, Any]:
-        """Labels have a line of all that peers could answer, with a part of a strict score; others draw decoys."""
+        """Use a line of all possible answers with a part of a strict score for labels; draw decoys for others."""
         labels = counted_labels(model.reduction) if isinstance(model, HasReduction) else None
         if labels is None:
             return {"decoys": 49}
@@ -442,17 +442,17 @@ class LineUp(Rule):
         return share_at_place(self, figures.terms)
 
     def more_claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:
-        """Say what holds for every attitude to risk, and for reports that say nothing, without any model."""
+        """Claim what holds for every attitude to risk, and for uninformed reports, without any model."""
         return [*self._any_risk(), self._uninformed()]
 
     def _any_risk(self) -> list[Claim]:
-        """Say it of a round's payment, and under later days of a day's: days share decoys, so that a lie may hedge."""
+        """Claim it for a round's payment or, if days share decoys, for a day's, because a lie may then hedge."""
         name, by_itself = "truthful for every attitude to risk", self._any_risk_of_one_line()
         if self.source == "model" or by_itself.verdict != "proved":
             return [by_itself]
         text = (
-            "of the total over days nothing is proved: the peers of one day are decoys of another, so a lie can make "
-            "the total steadier, and a provider who fears risk may prefer it; in expectation no lie gains"
+            "nothing is proved about the total over days: the peers of one day are decoys of another, so a lie can "
+            "make the total steadier, and a risk-averse provider may prefer it; in expectation no lie gains"
         )
         return [Claim(name, "undecided", text, ""), replace(by_itself, name=f"{name}, each day by itself")]
 

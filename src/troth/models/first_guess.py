@@ -106,7 +106,7 @@ class GuessesFromColumn(Protocol):
     """A family that can be guessed from a column of data; the first in the registry that suits is taken."""
 
     def suits(self, column: Column, /) -> bool:
-        """Tell whether a column looks like data of this family."""
+        """Return whether a column looks like data of this family."""
 
     def first_guess(self, column: Column, /) -> FirstGuess:
         """Return hyper-parameters for a column that is said to be data of this family."""
@@ -117,7 +117,7 @@ class GuessesFromColumns(Protocol):
     """A family that can be guessed from a column and others that explain it; the first that suits is taken."""
 
     def suits_target(self, target: Column, /) -> bool:
-        """Tell whether a column looks like answers of this family."""
+        """Return whether a column looks like answers of this family."""
 
     def first_guess_of(self, columns: Sequence[Column], target: Column, /) -> FirstGuess:
         """Return hyper-parameters, and public scales of the columns."""
@@ -176,7 +176,7 @@ def is_whole(column: Column) -> bool:
 
 
 def unlike_counts(column: Column) -> str:
-    """Say why whole numbers are not those of counts; nothing if they may be.
+    """Return why whole numbers are not counts; empty if they may be.
 
     Examples
     --------

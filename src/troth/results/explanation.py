@@ -111,7 +111,7 @@ def data_in_words(result: Result, day: Day, provider: str, peers: bool = True) -
 
 
 def _averages(campaign: Campaign, whose: str, summary: Array) -> str:
-    """Say what rows are on average: a rate, shares, means, or which coefficients fit them."""
+    """Return what rows are on average: a rate, shares, means, or which coefficients fit them."""
     reduction = campaign.model.reduction if isinstance(campaign.model, HasReduction) else None
     if isinstance(reduction, FitsCoefficients) and explains_target(campaign.model):
         fitted = _equation(campaign, reduction, summary)

@@ -321,7 +321,7 @@ def judge(result: Result) -> Verdict:
 
 
 def _advice(campaign: Campaign) -> str:
-    """Say what helps if the model does not fit: providers that may differ, or values that are not extreme."""
+    """Return what helps if the model does not fit: providers that may differ, or values that are not extreme."""
     if all(declared(model).independent_rows for model in (campaign.model, *campaign.provider_models.values())):
         return "choose a family whose providers may differ, as troth init does; "
     if not isinstance(campaign.model, HasReduction) or counted_labels(campaign.model.reduction) is not None:

@@ -29,7 +29,7 @@ _NEVER_SHOWN = re.compile("[" + "".join(f"{chr(first)}-{chr(last)}" for first, l
 
 
 def has_unseen(text: str) -> bool:
-    """Say whether text has characters that are not shown, or that change how others are.
+    """Return whether text has characters that are not shown, or that change how others are.
 
     Examples
     --------

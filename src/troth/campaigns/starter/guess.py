@@ -215,7 +215,7 @@ def _names_in(whose: Sequence[tuple[Any, Any]]) -> set[str]:
 def _notes_on_providers(
     names: _Names, table: Table, places: Sequence[str], unnamed: set[int], whose: Sequence[tuple[Any, Any]]
 ) -> list[str]:
-    """Say which rows name no provider, and which providers have no values."""
+    """Return which rows name no provider, and which providers have no values."""
     if names.provider is None:
         return []
     notes, column = [], table[names.provider]
@@ -297,7 +297,7 @@ def _refuse_constant(column: Column, *, named: bool) -> None:
 
 
 def _constant(columns: Sequence[Column], names: set[str]) -> str:
-    """Say which columns never vary."""
+    """Return which columns never vary."""
     listed = [f"{each.name!r} ({shown(each.values[0])})" for each in columns if each.name in names]
     which = "column" if len(listed) == 1 else "columns"
     verb = "is" if len(listed) == 1 else "are"
@@ -313,7 +313,7 @@ def _kind(family: str) -> str:
 
 
 def _other_kinds(column: Column, chosen: str, families: Mapping[str, Any]) -> list[str]:
-    """Say what whole numbers were taken for and why, and which family takes them for something else."""
+    """Return what whole numbers were taken for and why, and which family takes them for something else."""
     try:
         column = replace(column, values=[float(value) for value in column.values])
     except ValueError:
@@ -403,7 +403,7 @@ def _refuse_other_dates(day: str | None, days: list[tuple[Any, str]]) -> None:
 
 
 def _headless(names: list[str]) -> str:
-    """Say that the first line may be a row, where a column is called by a number."""
+    """Return a hint that the first line may be a row, if a column is called by a number."""
     first = next((name for name in names if is_written_number(name.strip())), None)
     if first is None or all(is_written_number(name.strip()) for name in names):
         return ""

@@ -181,7 +181,7 @@ def alike(names: Sequence[str]) -> list[str]:
 
 
 def _outcome(names: list[str]) -> str:
-    """Say whether names that look alike are paid: blanks around a name are no part of it, capitals are."""
+    """Return whether names that look alike are paid: blanks around a name are no part of it, capitals are."""
     canonical = [canonical_name(name) for name in names]
     one = [name for name, each in zip(names, canonical, strict=True) if canonical.count(each) > 1]
     if not one:

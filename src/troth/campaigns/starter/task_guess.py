@@ -207,7 +207,7 @@ def _several(sizes: Sequence[int]) -> int:
 
 
 def _repeated(sizes: Sequence[int]) -> str:
-    """Say how many reports have several rows."""
+    """Return how many reports have several rows."""
     reports = f"{_several(sizes):,} of {len(sizes):,} reports of a worker on a task"
     return f"{reports} have several rows, up to {max(sizes):,}"
 

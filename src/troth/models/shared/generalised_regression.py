@@ -238,7 +238,7 @@ class ExpandedRegression(AnsweredRows, Regression):
         return np.array(self.mean) + gamma @ self._prior_scale.T
 
     def doubt(self, statistics: Array, /) -> str:
-        """Say how far z·θ is from z·θ₀, in root mean square over rows, if that is too far for the expansion.
+        """Return how far z·θ is from z·θ₀, in root mean square over rows, if that is too far for the expansion.
 
         E(z·(θ − θ₀))² is tr(HΣ) over the sum of weights: over the prior, from which decoys come, and at the posterior
         mean of all reports together, twice as far of which is tolerated because the expansion overshoots. Weights are

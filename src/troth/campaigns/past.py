@@ -194,7 +194,7 @@ def fit_tasks(campaign: Campaign, past: Any, gold: Any = None, family: str | Non
     """
     chosen: type[Any] = type(campaign.model) if family is None else named_family(family)
     if not issubclass(chosen, Family):
-        raise ParameterError(f"{chosen.__name__} cannot be learnt from past tasks (it has no fit_tasks)")
+        raise ParameterError(f"{chosen.__name__} cannot be learnt from past tasks: it is not a Family with fit_tasks")
     if gold is not None and not chosen.uses_gold:
         users = ", ".join(name for name, each in FAMILIES.items() if each.uses_gold)
         raise ParameterError(f"{chosen.__name__} does not use gold answers; these families do: {users} (--family)")
@@ -344,5 +344,5 @@ def _family(campaign: Campaign, family: str | None) -> type[Family]:
     if default is not None:
         return default
     if not isinstance(campaign.model, Family):
-        raise ParameterError(f"{type(campaign.model).__name__} cannot be fitted to past days")
+        raise ParameterError(f"{type(campaign.model).__name__} cannot be fitted to past days: it is not a Family")
     return type(campaign.model)

@@ -123,7 +123,7 @@ def check_summary(report: Report, model: Any, columns: Sequence[str | None], val
         raise DataError(f"an impossible summary: {error}") from None
     rows = float(reduction.rows(summary))
     if rows != report.rows:
-        raise DataError(f"rows is {report.rows}, but the summary has {rows:g} rows")
+        raise DataError(f"rows is {report.rows}, but the summary counts {rows:g} rows")
 
 
 def _constants(columns: Sequence[str | None]) -> list[int]:

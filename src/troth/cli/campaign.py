@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
 
 def demo(
-    directory: Annotated[Path, typer.Option("--directory", "-d", help="Where to write its files.")] = Path(
-        "troth-demo"
-    ),
+    directory: Annotated[Path, typer.Option("--directory", "-d", help="Where to write files.")] = Path("troth-demo"),
     as_json: AsJson = False,
 ) -> None:
     """Pay the bundled example: a dozen clinics, two of which lie."""
@@ -123,9 +121,10 @@ def _init_example(directory: Path, as_json: bool, **settings: Any) -> None:
     path = write_example(directory, **settings)
     reveals = " and reveals the seed" if Campaign.load(path).draws else ""
     text = (
-        f"wrote {path} and {path.parent / 'data'}, an example\nnext: replace the files in {path.parent / 'data'} with "
-        f"yours, describe them in {path.name}, and run\n      troth pay {path}\nTo try the example first, pay a copy: "
-        f"paying writes the ledger{reveals}."
+        f"wrote {path} and {path.parent / 'data'}, an example\n"
+        f"next: replace the files in {path.parent / 'data'} with yours, describe them in {path.name}, and run\n"
+        f"      troth pay {path}\n"
+        f"To try the example first, pay a copy: paying writes the ledger{reveals}."
     )
     show({"campaign": str(path)}, as_json, text)
 
@@ -168,7 +167,7 @@ def _init_tasks(directory: Path, data: Path | None, as_json: bool, **settings: A
     if len(started) > 1:
         lines.append("each of these columns has its own campaign, with its own price or budget: pay them one by one")
     gold = ", with gold answers if you have any" if any(each.gold for each in started) else ""
-    lines.append("next: read it, above all [model], a guess: replace it by what you knew before anybody answered,")
+    lines.append("next: read it, above all [model], a guess: replace it with what you knew before anybody answered,")
     lines.append(f"or learn it from past tasks{gold}:")
     lines += [f"      troth fit {each.path} PAST.csv{' --gold GOLD.csv' if each.gold else ''}" for each in started]
     contradict = ", and whether labels contradict it" if any(each.labels for each in started) else ""

@@ -193,7 +193,7 @@ class LineUp(Rule):
 
     @property
     def empty_share_holds(self) -> str:
-        return "on average over lots, whatever peers report" if self.ties == "lot" else "whatever peers report"
+        return "on average over random ties, whatever peers report" if self.ties == "lot" else "whatever peers report"
 
     def __post_init__(self) -> None:
         super().__post_init__()

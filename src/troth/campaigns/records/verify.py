@@ -172,9 +172,7 @@ def _compare(fresh: Ledger, ledger: Ledger, place: str) -> None:
         number, mine, theirs = next(paid, differing[0]) if differing[0][2].get("entry") == "round" else differing[0]
         raise LedgerError(f"{place}, line {number}: {_difference(mine, theirs, within)}")
     if len(fresh.entries) != len(ledger.entries):
-        raise LedgerError(
-            f"{place}: there are {len(ledger.entries)} lines, but only {len(fresh.entries)} can be recomputed"
-        )
+        raise LedgerError(f"{place}: there are {len(ledger.entries)} lines, but recomputing gives {len(fresh.entries)}")
 
 
 def _difference(mine: dict[str, Any], theirs: dict[str, Any], within: float) -> str:

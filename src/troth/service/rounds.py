@@ -199,7 +199,9 @@ def confirm(
     my_upload(tx, member.id, row.id, submission)
     own_report = (reports.c.round == row.id) & (reports.c.member == member.id)
     current = tx.scalar(select(reports.c.upload).where(own_report).with_for_update())
-    twice = ConflictError("you have already confirmed a report for this round; to replace it, name it under replaces")
+    twice = ConflictError(
+        "you have already confirmed a report for this round; to replace it, say which one it replaces"
+    )
     if current == submission:
         return
     values = {"upload": submission, "confirmed": now(), "nonce": nonce}

@@ -284,7 +284,7 @@ def test_labels_that_the_prior_does_not_expect_stop_payment(tmp_path: Path) -> N
     file = campaign(tmp_path, skewed())
     done = run("pay", file)
     assert done.code == 3
-    assert "of the labels are 'yes', and the prior and the confusion matrices expect 50%" in done.said
+    assert "of the labels are 'yes', but the prior and the confusion matrices expect 50%" in done.said
     assert "[model] prior" in done.said
     assert "from other tasks with troth fit" in done.said
     assert not (tmp_path / "c" / "ledger.jsonl").exists()
@@ -302,7 +302,7 @@ def test_an_audit_says_its_prior_and_whether_the_labels_contradict_it(tmp_path: 
     done = run("audit", campaign(tmp_path, skewed()), "--simulations", 500)
     assert "drawn from [model]: no 50%, yes 50%" in done.said
     assert "labels contradict this model, so lies may earn more or less" in done.said
-    assert "are 'yes', and the prior and the confusion matrices expect 50%" in done.said
+    assert "are 'yes', but the prior and the confusion matrices expect 50%" in done.said
     (tmp_path / "even").mkdir()
     plain = json.loads(run("audit", campaign(tmp_path / "even", labels()), "--simulations", 500, "--json").stdout)
     assert (plain["prior"], plain["contradiction"]) == ({"no": 0.5, "yes": 0.5}, None)

@@ -450,7 +450,7 @@ def test_files_that_are_no_reports_on_tasks_are_refused_with_row_and_remedy(
         ("campaign", {"name": "pets", "price": "0.05"}, "[campaign] budget: is missing"),
         ("campaign", {"name": "pets", "budget": "20.00"}, "[campaign] price: is missing"),
         ("limits", {}, "[limits] tasks: is missing; set how many tasks one worker may report"),
-        ("limits", {"tasks": 10**8}, "[limits] tasks: is 100,000,000; say"),
+        ("limits", {"tasks": 10**8}, "[limits] tasks: is 100,000,000; set"),
         ("data", {**TERMS["data"], "public": "g.csv"}, "the service cannot read your files"),
         ("public", {"tasks": {}}, "[public] tasks: must have a list of numbers under the name of each task"),
         ("public", {"tasks": {"i1\x07": [1, 0]}}, "[public] tasks: must have a list of numbers under the name of each"),

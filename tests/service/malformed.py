@@ -294,7 +294,7 @@ def _csv() -> Iterator[Case]:
     yield bad("bars", "clinic|improved\nAsh|1\n", "no column")
     yield bad("separator line", "sep=;\nclinic;improved\nAsh;1\n", "no column|rows.csv")
     for day, says in (
-        ("2026-05-05", "day 2026-05-05, but the report is of day 2026-05-04"),
+        ("2026-05-05", "day 2026-05-05, but the report is for day 2026-05-04"),
         ("5", "day 5"),
         ("yesterday", "not a date"),
         ("2026-02-30", "not a date"),
@@ -510,7 +510,7 @@ def _statistics() -> Iterator[Case]:
         ("no provider", {"provider": ...}, "provider must be a name"),
         ("provider is a number", {"provider": 7}, "provider must be a name"),
         ("blank provider", {"provider": " "}, "provider must be a name"),
-        ("other provider", {"provider": "Elm"}, "of provider 'Elm', not 'Ash'"),
+        ("other provider", {"provider": "Elm"}, "belong to provider 'Elm', not 'Ash'"),
         ("other family", {"family": "Poisson"}, "family is 'Poisson'"),
         ("no family", {"family": ...}, "family is None"),
         ("no digest", {"digest": ...}, "digest"),

@@ -127,7 +127,7 @@ def test_a_family_whose_providers_differ_is_proposed(column: str, family: str, t
         ),
         (
             "partly",
-            "24 of 120 values .* 'yes'.; yes or no and 1 or 0 seem to be mixed: write them all in the same way$",
+            "24 of 120 values .* 'yes'.; yes or no and 1 or 0 seem to be mixed: spell them all in the same way$",
         ),
         ("three", "column 'three' has 3 in all 120 rows"),
         (
@@ -147,17 +147,17 @@ def test_what_is_no_number_is_named_with_the_remedy(column: str, message: str, t
     [
         (
             "fees",
-            r"column 'fees' has numbers with currency signs, such as '\$0'; remove .*labels, write each of them as",
+            r"column 'fees' has numbers with currency signs, such as '\$0'; remove .*labels, write each label as",
         ),
         ("percent", "column 'percent' has numbers with percent signs"),
         ("thousands", "column 'thousands' has numbers with commas"),
         (
             "beds",
-            "1 value is not a number .first: row 120 of own.csv: 'hello'.; .* labels, write each of them as a word",
+            "1 value is not a number .first: row 120 of own.csv: 'hello'.; .* labels, write each label as a word",
         ),
         (
             "names",
-            "'names' has 120 different labels, and each would have a coefficient of its own: leave the column out",
+            "'names' has 120 different labels, and each would need its own coefficient: leave the column out",
         ),
     ],
 )
@@ -213,8 +213,8 @@ def test_spellings_of_a_label_are_one(table: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("column", "note"),
     [
-        ("mixed", "labels '0', 'Y', 'no', 'true', 'yes', taken for 5 different ones: if they mean yes and no"),
-        ("spelled", "labels 'N', 'Y', 'no', 'yes', taken for 4 different ones: if they mean yes and no"),
+        ("mixed", "labels '0', 'Y', 'no', 'true', 'yes', taken for 5 different labels: if they mean yes and no"),
+        ("spelled", "labels 'N', 'Y', 'no', 'yes', taken for 4 different labels: if they mean yes and no"),
         ("date", "column 'date' has dates, such as '2026-01-01', taken for 28 labels: write each as a number"),
         ("german", "column 'german' has dates, such as '1.7.2026', taken for 9 labels"),
         ("american", "column 'american' has dates, such as '7/1/2026', taken for 9 labels"),
@@ -224,8 +224,8 @@ def test_spellings_of_a_label_are_one(table: Path, tmp_path: Path) -> None:
             "from 1 to 5, which are never 0, as about 6 of 120 counts with this mean would be: taken for values",
         ),
         ("hourly", "vary less than counts would"),
-        ("count", "taken for counts; if they are labels, say --family VaryingCategorical; if they are values"),
-        ("visits", "taken for values; if they are counts, say --family VaryingPoisson"),
+        ("count", "taken for counts; if they are labels, pass --family VaryingCategorical; if they are values"),
+        ("visits", "taken for values; if they are counts, pass --family VaryingPoisson"),
     ],
 )
 def test_what_a_column_is_taken_for_is_said(column: str, note: str, table: Path) -> None:
@@ -260,10 +260,10 @@ def test_names_that_are_one_are_said_before_payment_refuses_them(tmp_path: Path)
     pd.DataFrame({"office": names, "price": prices}).to_csv(tmp_path / "own.csv", index=False)
     notes = guess(tmp_path / "own.csv", provider="office", column="price").notes
     assert "providers '7', '7.0' differ only in how a number is written" in notes[1]
-    assert "as it is payment is refused: 'Zoe\u0308', 'Zoë' are one name apart from spaces" in notes[2]
+    assert "as it is payment is refused: 'Zoe\u0308', 'Zoë' differ only in spaces or in how accents" in notes[2]
     assert "20 rows have no value" in notes[-1]
     assert "provider 'Fir' has no value in any row, and payment is refused" in notes[0]
-    with pytest.raises(troth.DataError, match="provider 'Fir': none of its 20 rows has a value"):
+    with pytest.raises(troth.DataError, match="provider 'Fir': all of its 20 rows lack a value"):
         troth.pay(init(tmp_path / "x", data=tmp_path / "own.csv", provider="office", column="price"))
 
 
@@ -605,7 +605,7 @@ def test_many_days_are_summed_up(tmp_path: Path, monkeypatch: Any, capsys: Any) 
     assert run(monkeypatch, "explain", tmp_path / "ledger.jsonl", "a") == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) < 12
-    assert lines[0].startswith(f"a: {paid.campaign.show(paid.totals['a'])} on 100 days, of 100.00")
+    assert lines[0].startswith(f"a: {paid.campaign.show(paid.totals['a'])} for 100 days, out of at most 100.00")
     assert run(monkeypatch, "explain", tmp_path / "ledger.jsonl", "a", "--day", "7") == 0
     assert "share of the cap" in capsys.readouterr().out
     assert "the last 60 of 100 days" in paid.plot().standalone()

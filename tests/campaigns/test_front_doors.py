@@ -475,14 +475,14 @@ def test_files_named_for_providers_need_no_column(tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize(
     ("chosen", "message"),
     [
-        ({}, "with --provider which column names the provider; there are 'who'"),
-        ({"provider": "who"}, "with --column which column you pay for; there are 'when', 'improved'"),
+        ({}, "name the column of providers with --provider; there are 'who'"),
+        ({"provider": "who"}, "name the column that you pay for with --column; there are 'when', 'improved'"),
         ({"provider": "shop"}, r"no column 'shop' \(--provider\)"),
         ({"provider": "who", "column": "who"}, "is already the provider, day or target column; choose another"),
         ({"provider": "improved", "column": "many"}, "90 different labels"),
-        ({"provider": "who", "column": "label", "family": "Poisson"}, "has text, where numbers are needed"),
+        ({"provider": "who", "column": "label", "family": "Poisson"}, "has text, but numbers are needed"),
         ({"provider": "who", "column": "price", "family": "Gamma"}, "not for 'Gamma'"),
-        ({"provider": "who", "column": "improved", "rule": "MultiDay"}, "which column has the days"),
+        ({"provider": "who", "column": "improved", "rule": "MultiDay"}, "name the column of days"),
         ({"provider": "who", "column": "improved", "rule": "Nonsense"}, "no rule .Nonsense."),
         ({"provider": "who", "column": "improved", "budget": "much"}, "budget"),
         ({"provider": "who", "column": "empty"}, "has no values"),
@@ -527,7 +527,7 @@ def test_one_column_is_paid_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     pd.DataFrame(own_table()).to_csv(tmp_path / "own.csv", index=False)
     chosen = ["--data", tmp_path / "own.csv", "--provider", "who", "--column", "price", "--column", "cars"]
     assert run(monkeypatch, "init", tmp_path / "x", *chosen) == 1
-    assert "with --target which of them the others explain" in capsys.readouterr().err
+    assert "with --target the one that the others predict" in capsys.readouterr().err
 
 
 def test_one_row_each_leaves_the_noise_as_large_as_the_spread(tmp_path: Path) -> None:

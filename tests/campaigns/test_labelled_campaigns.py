@@ -257,7 +257,7 @@ def test_an_audit_runs_as_many_simulations_as_asked_and_says_what_it_draws(
     assert run(monkeypatch, "audit", path, "--simulations", "7") == 0
     said = capsys.readouterr().out
     assert "LineUp: 7 simulations" in said
-    assert "features are those of the data, answers and decoys come from the likelihood" in said
+    assert "features come from the data, answers and decoys from the likelihood" in said
     text = path.read_text("utf-8")
     path.write_text(text.replace("[data]\n", "[data]\nkeep_features = false\n"), "utf-8")
     assert run(monkeypatch, "audit", path, "--simulations", "7", "--json") == 0

@@ -159,7 +159,7 @@ def test_the_backtest_names_the_lies_that_gain(folder: Path, monkeypatch: pytest
     text = capsys.readouterr().out
     assert "day types passes: no lie gains significantly" in text
     assert "with 80% probability" in text
-    assert "taken as honest" in text
+    assert "assumed honest" in text
     assert "must not depend on the reports of the round" in text
 
 
@@ -303,10 +303,10 @@ def test_any_option_that_a_family_declares_can_be_given(
     [
         (["--spread", "0"], "spread"),
         (["--spread", "nan"], "spread"),
-        (["--family", "Bernoulli", "--types", "3"], "types is not an option of a fit of Bernoulli"),
+        (["--family", "Bernoulli", "--types", "3"], "types is not an option for fitting Bernoulli"),
         (["--types", "60"], "at least 180"),
         (["--family", "Cauchy"], "no family 'Cauchy'"),
-        (["--option", "strats=2"], "no such option of a fit; it has outcome, types, max_types, starts, seed"),
+        (["--option", "strats=2"], "no such fit option; it has outcome, types, max_types, starts, seed"),
         (["--option", "types=two"], "'two' is not a number"),
         (["--option", "types=1.5"], "types must be a whole number of at least 1"),
         (["--option", "outcome=words"], "there is no outcome 'words'"),
@@ -332,7 +332,7 @@ def test_a_backtest_survives_a_candidate_that_cannot_be_fitted(
 ) -> None:
     path = under_brier(folder, "Categorical")
     assert run(monkeypatch, "backtest", path, folder / "past.csv", "--types", "2", "--folds", "1") == 0
-    assert "textbook Categorical could not be tried: Brier needs" in capsys.readouterr().out
+    assert "textbook Categorical could not be tested: Brier needs" in capsys.readouterr().out
 
 
 def test_brier_refuses_day_types_of_counts(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
@@ -355,7 +355,7 @@ def test_brier_pays_day_types_of_labels(
     assert run(monkeypatch, "backtest", path, folder / "past.csv", "--types", "2", "--folds", "3" if SOAK else "1") == 0
     told = capsys.readouterr().out
     assert "under day types" in told
-    assert "day types could not be tried" not in told
+    assert "day types could not be tested" not in told
     assert run(monkeypatch, "fit", path, folder / "past.csv", "--types", "3") == 0
     fitted = folder / "fitted.toml"
     assert any(model.dispersion > 0 for model in troth.Campaign.load(fitted).provider_models.values())  # type: ignore[attr-defined]

@@ -145,7 +145,7 @@ def test_public_data_do_not_change_once_payments_began(tmp_path: Path) -> None:
     first = troth.pay(path, ledger=ledger, anyway=True)
     assert len(first.rounds) == 2
     known_campaign(tmp_path, text, forecast=REGISTER + "1\n", clinics=daily_rows(3))
-    with pytest.raises(LedgerError, match="public data are not those"):
+    with pytest.raises(LedgerError, match="public data have changed since the first payment"):
         troth.pay(path, ledger=ledger, anyway=True)
     known_campaign(tmp_path, text, forecast=REGISTER, clinics=daily_rows(3))
     assert len(troth.pay(path, ledger=ledger, anyway=True).rounds) == 3
@@ -202,7 +202,7 @@ def test_forged_public_data_of_a_day_are_found(tmp_path: Path) -> None:
 def test_a_service_takes_no_public_data_by_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     path = known_campaign(tmp_path, BY_DAY, forecast=FORECAST, clinics=daily_rows(1))
     assert run(monkeypatch, "create", path) == 1
-    assert "the same on every day" in " ".join(capsys.readouterr().err.split())
+    assert "the same public data on every day" in " ".join(capsys.readouterr().err.split())
 
 
 def test_public_days_are_of_the_same_kind(tmp_path: Path) -> None:
@@ -258,7 +258,7 @@ def test_a_summary_in_the_file_is_as_good_as_its_rows(tmp_path: Path) -> None:
     rows = troth.pay(known_campaign(tmp_path / "rows"))
     summed = troth.pay(write_campaign(tmp_path / "sums", GOOD + "\n[public]\nrows = 40\nsummary = [10, 30]\n"))
     assert shares(rows) == shares(summed)
-    with pytest.raises(CampaignError, match="beside"):
+    with pytest.raises(CampaignError, match="so is .public.; keep one"):
         troth.Campaign.load(write_campaign(tmp_path / "both", KNOWN + "\n[public]\nrows = 40\nsummary = [10, 30]\n"))
 
 

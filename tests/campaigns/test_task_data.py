@@ -135,7 +135,7 @@ def test_gold_answers_for_no_past_task_are_said_to_be_unused(tmp_path: Path) -> 
     none = write(tmp_path / "none.csv", "item,label\nq1,yes\nq2,no\n")
     some = write(tmp_path / "some.csv", "item,label\np1,yes\nq2,no\n")
     said = run("fit", file, past, "--gold", none).said
-    assert "none of the 2 gold answers is for a past task" in said
+    assert "none of the 2 gold answers matches a past task" in said
     plain = json.loads(run("fit", file, past, "--gold", some, "--json").stdout)
     assert plain["gold"] == 1
     assert "1 of 2 gold answers are for tasks that nobody answered" in plain["notes"][0]
@@ -195,7 +195,7 @@ def test_public_guesses_that_match_nothing_or_have_no_law_are_noted() -> None:
     frame = {"item": ["a", "a", "b", "b"], "worker": ["x", "y", "x", "y"], "label": [0, 0, 1, 1]}
     likelihood = {"model": {"providers": {"public data": troth.models.Finite([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]])}}}
     none = paid(frame, public={"item": ["c", "d"], "label": [0, 1]}, terms=likelihood)
-    assert none.notes == ("none of the 2 public guesses is for a task that is paid: compare the names",)
+    assert none.notes == ("none of the 2 public guesses matches a paid task: compare the names",)
     some = paid(frame, public={"item": ["a", "d"], "label": [0, 1]})
     assert "1 of 2 public guesses" in some.notes[0]
     assert '[model.providers."public data"]' in some.notes[1]
@@ -252,7 +252,7 @@ def test_whoever_is_below_the_empty_share_is_counted_as_the_table_shows(tmp_path
     assert ("nobody" in line) == (below == 0)
     one: Any = paid({"item": ["a", "a"], "worker": ["x", "y"], "label": [0, 1]})
     assert not one.verdict.below_empty  # one task tells nothing about a worker
-    assert "2 of 2, none of them by two standard errors" in str(one.verdict)
+    assert "2 of 2, none by two standard errors" in str(one.verdict)
     assert "1 task," in one.explain("x")
     assert "1 tasks" not in one.to_csv() + one.headline() + one.explain("x")
 
@@ -284,7 +284,7 @@ def test_labels_that_the_prior_does_not_expect_stop_payment(tmp_path: Path) -> N
     file = campaign(tmp_path, skewed())
     done = run("pay", file)
     assert done.code == 3
-    assert "of the labels are 'yes', and the prior and the confusion matrices expect 50%" in done.said
+    assert "of the labels are 'yes', but the prior and the confusion matrices expect 50%" in done.said
     assert "[model] prior" in done.said
     assert "from other tasks with troth fit" in done.said
     assert not (tmp_path / "c" / "ledger.jsonl").exists()
@@ -302,7 +302,7 @@ def test_an_audit_says_its_prior_and_whether_the_labels_contradict_it(tmp_path: 
     done = run("audit", campaign(tmp_path, skewed()), "--simulations", 500)
     assert "drawn from [model]: no 50%, yes 50%" in done.said
     assert "labels contradict this model, so lies may earn more or less" in done.said
-    assert "are 'yes', and the prior and the confusion matrices expect 50%" in done.said
+    assert "are 'yes', but the prior and the confusion matrices expect 50%" in done.said
     (tmp_path / "even").mkdir()
     plain = json.loads(run("audit", campaign(tmp_path / "even", labels()), "--simulations", 500, "--json").stdout)
     assert (plain["prior"], plain["contradiction"]) == ({"no": 0.5, "yes": 0.5}, None)
@@ -337,7 +337,7 @@ def test_laws_are_not_learnt_from_the_file_that_is_paid(tmp_path: Path) -> None:
     file = campaign(tmp_path, labels())
     done = run("fit", file, tmp_path / "labels.csv")
     assert done.code == 1
-    assert "labels.csv: these are the tasks that the campaign pays for" in done.said
+    assert "labels.csv: the campaign pays for these tasks" in done.said
     assert not (tmp_path / "c" / "fitted.toml").exists()
     past = write(tmp_path / "past.csv", labels(start="p", seed=2))
     (tmp_path / "labels.csv").unlink()
@@ -350,7 +350,7 @@ def test_no_task_is_paid_twice_by_naming_another_ledger(tmp_path: Path) -> None:
     assert run("pay", file).code == 0
     write(tmp_path / "labels.csv", labels() + labels(start="next", seed=1).partition("\n")[2])
     done = run("pay", file)
-    assert "leave out those that were paid and name a ledger for the others (--ledger)" in done.said
+    assert "leave out the paid ones and name another ledger (--ledger)" in done.said
     done = run("pay", file, "--ledger", folder / "second.jsonl")
     assert done.code == 1
     assert "ledger.jsonl has paid 40 tasks of these already ('i0', 'i1', 'i10', …)" in done.said
@@ -418,7 +418,7 @@ def test_next_steps_name_every_campaign_and_gold_where_it_helps(tmp_path: Path) 
 def test_init_says_that_labels_are_not_even(tmp_path: Path) -> None:
     write(tmp_path / "s.csv", skewed())
     names = ("--provider", "worker", "--task", "item", "--column", "label")
-    assert "of the labels are 'yes', and the prior that is written expects all equally often" in (
+    assert "of the labels are 'yes', but the written prior expects all equally often" in (
         run("init", tmp_path / "c", "--data", tmp_path / "s.csv", *names).said
     )
     assert (
@@ -458,7 +458,7 @@ def test_names_in_the_csv_are_those_of_the_platform_unless_they_are_formulas() -
     result = paid({**frame, "label": [0, 1, 1, 1, 1]})
     names = [line.partition(",")[0] for line in result.to_csv().splitlines()]
     assert names == ["provider", "-7", "'=cmd|' /C'!A0", "@ann"]
-    assert "1 name such as \"=cmd|' /C'!A0\" for a formula, so a CSV has an apostrophe" in " ".join(result.notes)
+    assert "1 name such as \"=cmd|' /C'!A0\" for a formula, so the CSV has an apostrophe" in " ".join(result.notes)
     plain = paid({**frame, "worker": ["@ann", "-7", "bo", "@ann", "-7"], "label": [0, 1, 1, 1, 1]})
     assert plain.notes == ()
 
@@ -542,7 +542,7 @@ def test_days_of_labels_are_pointed_to_a_family_of_rates(tmp_path: Path) -> None
         table.write_text("date,clinic,result\n" + "\n".join(rows) + "\n")
         named: Any = {"provider": "clinic", "task": "date", "columns": ["result"], "budget": "10"}
         started = start_tasks(tmp_path / family, table, **named)[0]
-        assert any(f"say --family {family}" in note for note in started.notes)
+        assert any(f"pass --family {family}" in note for note in started.notes)
         chosen = start_tasks(tmp_path / f"{family}2", table, family=family, **named)[0]
         result: Any = troth.pay(chosen.path)
         assert " × " in result.explain("x")

@@ -100,7 +100,7 @@ def test_few_whole_numbers_are_labels_unless_another_family_is_named(table: Path
     assert "--family Normal" in labels.notes[0]
     assert tomllib.loads(labels.path.read_text())["model"]["categories"] == ["1", "2", "3", "4", "5"]
     (counts,) = start_tasks(tmp_path / "n", table, columns=["cells"], **NAMED)
-    assert "are taken for amounts; if they are labels, say --family Finite" in " ".join(counts.notes)
+    assert "taken for amounts; if they are labels, pass --family Finite" in " ".join(counts.notes)
     (values,) = start_tasks(tmp_path / "v", table, columns=["stars"], family="normal", **NAMED)
     assert values.family == "Normal"
     (rates,) = start_tasks(tmp_path / "r", table, columns=["mood"], family="Categorical", **NAMED)
@@ -120,10 +120,10 @@ def test_columns_of_labels_are_a_campaign_each(table: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("column", "family", "message"),
     [
-        ("rating", "VaryingNormal", "with one row on a task, a provider's own offset and the noise of its row"),
+        ("rating", "VaryingNormal", "with one row on a task, a provider's offset cannot be told from the noise"),
         ("rating", "LinearRegression", "can be written for .*Normal"),
         ("rating", "Gaussian", "there is no family 'Gaussian'"),
-        ("rating", "Finite", "different labels, and there must be 2 to 50"),
+        ("rating", "Finite", "different labels, but there must be 2 to 50"),
     ],
 )
 def test_families_that_make_no_sense_for_tasks_are_refused(

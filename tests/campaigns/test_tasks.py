@@ -100,7 +100,7 @@ def test_verify_recomputes_every_share(tmp_path: Path) -> None:
     file = tmp_path / "ledger.tasks.parquet"
     assert troth.verify(ledger).paid == result.paid
     assert paid(crowd(), ledger=ledger).paid_now == ()
-    with pytest.raises(DataError, match="not those that were paid"):
+    with pytest.raises(DataError, match="differ from those that were paid"):
         paid(crowd(seed=1), ledger=ledger)
 
     good = file.read_bytes()
@@ -315,13 +315,13 @@ def test_ratings_are_paid_by_the_families_of_values() -> None:
     [
         ({"campaign": {"name": "x", "price": "0.05"}, "data": {"provider": "w"}}, "is for reports on tasks"),
         ({"limits": {"tasks": 7}}, r"\[limits\] tasks: is for reports on tasks"),
-        ({"data": {"task": "item"}}, "name the column of those who worked"),
+        ({"data": {"task": "item"}}, "name the column of workers"),
         (
             {"data": {"task": "item", "provider": "w"}, "public": {"rows": 1, "summary": [1, 0]}},
             "a line for each task",
         ),
         ({"data": {"task": "item", "provider": "w", "day": "d"}}, "day or task, not both"),
-        ({"data": {"task": "item", "provider": "w"}, "weights": {"a": "1"}}, "weights share a budget"),
+        ({"data": {"task": "item", "provider": "w"}, "weights": {"a": "1"}}, "weights divide a budget"),
         ({"data": {"task": "item", "provider": "w"}, "mechanism": {"bonded": True}}, "cannot pay tasks"),
     ],
 )
@@ -416,7 +416,7 @@ def test_the_certificate_and_the_page_say_what_the_rule_itself_promises(tmp_path
     assert not audit_task_campaign(result.campaign, crowd(), simulations=500).lies.gaining()
     line_up = paid(crowd())
     assert certify_task_campaign(line_up.campaign, crowd())["truthful"].margin == 0
-    assert "Proved under the model: no answers to all tasks together" in line_up.to_html()
+    assert "Proved under the model: no set of answers has a higher expected payment" in line_up.to_html()
 
 
 def test_kinds_of_tasks_are_chosen_among_those_that_can_be_listed() -> None:
@@ -468,7 +468,7 @@ def test_a_seed_that_was_committed_to_is_checked(tmp_path: Path) -> None:
     assert troth.verify(tmp_path / "l.jsonl").paid == drawn.paid
     with pytest.raises(DataError, match="the secret does not match the campaign's commitment"):
         paid(crowd(tasks=20), rule=troth.LineUp(decoys=19), seed=troth.Secret("cd" * 32, rounds=4), terms=terms)
-    with pytest.raises(troth.LedgerError, match="file of shares beside it"):
+    with pytest.raises(troth.LedgerError, match="needs its file of shares"):
         troth.verify(drawn.ledger)
 
 

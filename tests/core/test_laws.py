@@ -218,7 +218,7 @@ def test_the_message_names_the_law_and_an_example() -> None:
     ("law", "change"),
     [
         (
-            "statistics are those of the summary",
+            "statistics follow from the summary",
             {"statistics": lambda self, x: 2 * models.Bernoulli.statistics(self, x)},
         ),
         (
@@ -238,7 +238,7 @@ def test_the_message_names_the_law_and_an_example() -> None:
             {"draw_statistics": lambda self, rng, p, design: np.ones((len(p), 2))},
         ),
         (
-            "fresh statistics look like those of fresh data",
+            "fresh statistics look like statistics of fresh data",
             {"draw_statistics": lambda self, rng, p, d: models.Bernoulli.draw_statistics(self, rng, 0.75 * p, d)},
         ),
         (

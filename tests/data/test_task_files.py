@@ -36,7 +36,7 @@ def test_a_file_without_a_format_number_is_of_the_first_format() -> None:
 
 def test_a_format_that_is_not_known_is_refused() -> None:
     content = file_of({"task": ["a"], "summary_0": [1.0]}, {"troth.format": "3"})
-    with pytest.raises(DataError, match="cannot be read: it has format '3', and this version reads 1 and 2"):
+    with pytest.raises(DataError, match="cannot be read: it has format '3', but this version reads 1 and 2"):
         OwnTasks.from_bytes(content)
 
 

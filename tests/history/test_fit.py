@@ -164,7 +164,7 @@ def test_a_provider_without_history_gets_the_population_s_distribution() -> None
     fit = models.LatentClass.fit(history, "binary", types=3)
     assert fit.model_of("nobody") == fit.population
     assert fit.population.dispersion > np.mean([m.dispersion for m in fit.models.values()])
-    with pytest.raises(troth.DataError, match="'nobody' has no distribution of its own"):
+    with pytest.raises(troth.DataError, match="'nobody' has no distribution in this fit"):
         fit.errors["nobody"]
     apart = np.std([np.array(truth.means) for truth in truths], axis=0).mean()
     p = np.array(fit.population.means)

@@ -148,7 +148,7 @@ def test_every_known_lie_about_labels_is_replayed_or_said_to_be_left_out() -> No
     assert replayed.coverage == " ({} of {} known lies could be replayed)".format(*counts)
     assert replayed.gaining() or replayed.coverage in replayed.verdict
     assert replayed.lies == tuple(lie.name for lie in lies_for_reduction(model.reduction))
-    assert "not replayed, because the sums of past days do not tell what they would have been: " in str(replayed)
+    assert "not replayed, because they do not follow from the sums of past days: " in str(replayed)
     assert replayed.to_dict()["left_out"] == list(replayed.left_out)
 
 

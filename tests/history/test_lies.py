@@ -128,8 +128,8 @@ def test_lies_that_do_not_fit_are_refused() -> None:
     past = from_summaries(Moments(), np.ones((12, 2, 2)))
     for lie, message in (
         (lies.Flip(), "'flip 10%' does not work on summaries of Moments"),
-        (lies.ReportTypical(), "ReportTypical.* past days have no rows, so audit it instead"),
-        (["replicate"], "'replicate' does not work on a summary"),
+        (lies.ReportTypical(), "ReportTypical.* needs rows, which past days do not have"),
+        (["replicate"], "'replicate' needs rows"),
         ([], "no lies"),
     ):
         with pytest.raises(ParameterError, match=message):

@@ -277,9 +277,9 @@ def test_what_cannot_be_told_is_an_error() -> None:
     brier = troth.Brier()
     binary: Any = EXAMPLES["day types, binary"]
     t = binary.statistics(np.array([[1, 0, 1], [1, 0, 0], [0, 0, 1]]))
-    with pytest.raises(troth.MissingCapabilityError, match="pass rows= beside the statistics"):
+    with pytest.raises(troth.MissingCapabilityError, match="pass rows= with the statistics"):
         brier.pay(binary, t, budget=1.0)
-    with pytest.raises(troth.MissingCapabilityError, match="not those of any dataset of 4 rows"):
+    with pytest.raises(troth.MissingCapabilityError, match="no dataset of 4 rows"):
         brier.pay(binary, t, budget=1.0, rows=[3, 4, 3])
     with pytest.raises(troth.DataError, match="whole numbers"):
         brier.pay(binary, t, budget=1.0, rows=[3, 2.5, 3])

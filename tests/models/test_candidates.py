@@ -145,7 +145,7 @@ def test_draws_without_features_have_the_mean_and_the_covariance_of_fresh_answer
 )
 def test_plain_coefficients_obey_the_laws(model: Any) -> None:
     check = troth.check_model(model, rng=generator(1), draws=2000)
-    assert set(check.skipped) <= {"fresh statistics look like those of fresh data"}
+    assert set(check.skipped) <= {"fresh statistics look like statistics of fresh data"}
     data = model.draw_data(generator(2), np.array([1.0]), 9)
     reduced = model.from_summary(model.reduction.of_rows(np.column_stack(data)))
     assert np.allclose(reduced, model.statistics(data), rtol=1e-10, atol=1e-10)
@@ -366,7 +366,7 @@ def test_what_is_no_candidate_is_refused_with_the_remedy() -> None:
         "PoissonCandidates: give at least two": lambda: models.PoissonCandidates([[1.0], [1.0]]),
         "SoftmaxCandidates: give at least two": lambda: models.SoftmaxCandidates([[0, 1], [1, 2]], classes=2),
         "ReportedCandidates: give at least two": lambda: models.ReportedCandidates([[1.0]], [[1.0]]),
-        "as many entries for each of 3 classes": lambda: models.SoftmaxCandidates([[0, 1], [1, 2]], classes=3),
+        "equally many entries for each of 3 classes": lambda: models.SoftmaxCandidates([[0, 1], [1, 2]], classes=3),
     }
     for words, make in refused.items():
         with pytest.raises(ParameterError, match=words):

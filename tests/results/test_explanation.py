@@ -68,8 +68,8 @@ def test_a_regression_is_an_equation_in_the_units_of_the_columns() -> None:
         scales={"area": [50.0, 20.0], "price": [170.0, 70.0]},
     )
     fitted = "price ≈ 2 + 3 × area − 5 × ward = other"
-    assert data_in_words(result, None, "a") == f"By your rows, {fitted}; by your peers' rows, {fitted}."
-    assert data_in_words(result, None, "a", peers=False) == f"By your rows, {fitted}."
+    assert data_in_words(result, None, "a") == f"From your rows, {fitted}; from your peers' rows, {fitted}."
+    assert data_in_words(result, None, "a", peers=False) == f"From your rows, {fitted}."
 
 
 def test_rows_that_are_too_few_for_a_fit_say_so() -> None:
@@ -78,7 +78,7 @@ def test_rows_that_are_too_few_for_a_fit_say_so() -> None:
     terms = {"model": {"columns": ["x"], "target": "y", "intercept": True}}
     result = troth.pay(frame, model, RULE, provider="clinic", budget="300.00", seed=1, terms=terms)
     text = data_in_words(result, None, "a")
-    assert text.startswith("Your rows alone do not tell all coefficients; by your peers' rows, y ≈ ")
+    assert text.startswith("Your rows alone do not determine all coefficients; from your peers' rows, y ≈ ")
     assert text.endswith("+ 1 × x.")
 
 
@@ -89,8 +89,8 @@ def test_log_odds_of_a_label() -> None:
     terms = {"columns": ["age"], "target": "sick", "intercept": True, "categories": ["no", "yes"]}
     model = models.LogisticRegression([-5, 0.1], [1, 100])
     text = data_in_words(paid(model, {"age": age.tolist(), "sick": sick}, **terms), None, "a")
-    assert text.startswith("By your rows, log-odds of sick = yes ≈ −")
-    assert " × age; by your peers' rows, log-odds of sick = yes ≈ −" in text
+    assert text.startswith("From your rows, log-odds of sick = yes ≈ −")
+    assert " × age; from your peers' rows, log-odds of sick = yes ≈ −" in text
 
 
 def test_the_line_is_drawn_above_the_place_and_the_share() -> None:

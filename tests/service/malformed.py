@@ -237,10 +237,15 @@ def _disguises() -> Iterator[Case]:
                 yield Case(f"{what} named {suffix}", "bernoulli", f"rows.{suffix}", data, 415, said)
     for name in ("m.xlsx", "m.XLS", "m.ods"):
         yield Case(
-            f"sheet named {name}", "bernoulli", name, inside, 415, f"{name}: spreadsheets are not read here; save"
+            f"sheet named {name}", "bernoulli", name, inside, 415, f"{name}: the service reads no spreadsheets; save"
         )
     yield Case(
-        "workbook named csv", "bernoulli", "m.csv", inside, 415, "workbook, which is not read here; save the sheet"
+        "workbook named csv",
+        "bernoulli",
+        "m.csv",
+        inside,
+        415,
+        "workbook, which the service does not read; save the sheet",
     )
     yield Case("zip named gz", "bernoulli", "rows.csv.gz", inside, 415, "ZIP archive")
     yield Case("text named gz", "bernoulli", "rows.csv.gz", GOOD_CSV, 422, CANNOT)
@@ -289,7 +294,7 @@ def _csv() -> Iterator[Case]:
     yield bad("bars", "clinic|improved\nAsh|1\n", "no column")
     yield bad("separator line", "sep=;\nclinic;improved\nAsh;1\n", "no column|rows.csv")
     for day, says in (
-        ("2026-05-05", "day 2026-05-05, but the report is of day 2026-05-04"),
+        ("2026-05-05", "day 2026-05-05, but the report is for day 2026-05-04"),
         ("5", "day 5"),
         ("yesterday", "not a date"),
         ("2026-02-30", "not a date"),
@@ -505,7 +510,7 @@ def _statistics() -> Iterator[Case]:
         ("no provider", {"provider": ...}, "provider must be a name"),
         ("provider is a number", {"provider": 7}, "provider must be a name"),
         ("blank provider", {"provider": " "}, "provider must be a name"),
-        ("other provider", {"provider": "Elm"}, "of provider 'Elm', not 'Ash'"),
+        ("other provider", {"provider": "Elm"}, "belong to provider 'Elm', not 'Ash'"),
         ("other family", {"family": "Poisson"}, "family is 'Poisson'"),
         ("no family", {"family": ...}, "family is None"),
         ("no digest", {"digest": ...}, "digest"),
@@ -560,7 +565,7 @@ def _statistics() -> Iterator[Case]:
     for name, data, says in (
         ("no days", statistics(), "no field"),
         ("empty days", daily(), "days must be a list"),
-        ("other day", daily({**day, "day": "2026-05-05"}), "day 2026-05-05; send only those of day 2026-05-04"),
+        ("other day", daily({**day, "day": "2026-05-05"}), "day 2026-05-05; send only those for day 2026-05-04"),
         ("two days", daily(day, {**day, "day": "2026-05-05"}), "send only"),
         ("day twice", daily(day, day), "send only"),
         ("day true", daily({**day, "day": True}), "not a date"),

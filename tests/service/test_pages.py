@@ -558,7 +558,7 @@ def test_the_form_of_a_regression_asks_for_labels_scales_and_levels(world: Simpl
     ("field", "text", "message"),
     [
         ("scales", "60, 15", "must begin with one of the columns and a colon"),
-        ("scales", "age: 60, 15; age: 1, 2", "is there twice"),
+        ("scales", "age: 60, 15; age: 1, 2", "appears twice"),
         ("scales", "age: 60, wide", "'wide' is not a number"),
         ("scales", "age: 60", r"must be \[centre, scale\]"),
         ("levels", "age: one", "at least two different labels"),

@@ -252,7 +252,7 @@ def test_a_label_that_was_changed_in_the_database_is_not_paid(database: str, tmp
             )
         world.close()
         assert world.round().state == "closed"
-        assert "'Bo': the reports on tasks are not those that were confirmed" in world.round().problem
+        assert "'Bo': the reports on tasks differ from the confirmed ones" in world.round().problem
 
 
 @pytest.mark.parametrize("kind", chiefly("sqlite"))
@@ -418,7 +418,7 @@ REFUSED = [
     ("item,item,label\na,b,cat\n", "there are 2 columns named 'item'; keep one"),
     ("item,answer\na,cat\n", "there is no column 'label'; there are 'item', 'answer'"),
     ("item,label,worker\na,cat,Ann\nb,cat,Bo\n", "has rows of 2 providers"),
-    ("item,label,worker\na,cat,Bo\n", "row 1 is of provider 'Bo', not 'Ann'; send only your own rows"),
+    ("item,label,worker\na,cat,Bo\n", "row 1 belongs to provider 'Bo', not 'Ann'; send only your own rows"),
     (f"item,label\n{'x' * 201},cat\n", "is 201 characters long; use at most 200 printable characters"),
     ("item,label\n" + "".join(f"i{k},cat\n" for k in range(81)), "more than the 80 rows that [limits] tasks allows"),
     ("item,label\n", "has no rows"),
@@ -449,8 +449,8 @@ def test_files_that_are_no_reports_on_tasks_are_refused_with_row_and_remedy(
     [
         ("campaign", {"name": "pets", "price": "0.05"}, "[campaign] budget: is missing"),
         ("campaign", {"name": "pets", "budget": "20.00"}, "[campaign] price: is missing"),
-        ("limits", {}, "[limits] tasks: is missing; say on how many tasks one worker may report"),
-        ("limits", {"tasks": 10**8}, "[limits] tasks: is 100,000,000; say"),
+        ("limits", {}, "[limits] tasks: is missing; set how many tasks one worker may report"),
+        ("limits", {"tasks": 10**8}, "[limits] tasks: is 100,000,000; set"),
         ("data", {**TERMS["data"], "public": "g.csv"}, "the service cannot read your files"),
         ("public", {"tasks": {}}, "[public] tasks: must have a list of numbers under the name of each task"),
         ("public", {"tasks": {"i1\x07": [1, 0]}}, "[public] tasks: must have a list of numbers under the name of each"),

@@ -85,7 +85,7 @@ class TestLikelihood(TestSetRule):
 
 @dataclass(frozen=True)
 class LeaveOneOutValue(TestSetRule):
-    """How much the likelihood of a test set falls if the data are left out, on a fixed scale."""
+    """How much the likelihood of a test set falls without the data, on a fixed scale."""
 
     def value(self, this_round: Round, test: Array) -> Array:
         everyone, peers = (

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from troth.mechanisms.tasks import Tasks
 
 TOLERATED = 0.02
-"""A difference of frequencies that is let pass, however many tasks there are: hardly anything is gained by it."""
+"""A difference of frequencies that is tolerated for any number of tasks: hardly anything is gained by it."""
 _LARGEST = 50.0  # saddlepoint that is looked for
 
 

@@ -64,8 +64,8 @@ class TaskFit(Fit):
         if self.contradicts_prior or not self.observed:
             odd = self.oddest
             return (
-                f"{odd.observed:.0%} of the labels are {odd.label!r}, and the prior and the confusion matrices "
-                f"expect {odd.expected:.0%}"
+                f"{odd.observed:.0%} of the labels are {odd.label!r}, but the prior and the confusion matrices expect "
+                f"{odd.expected:.0%}"
             )
         return f"{max(self.observed, key=self.observed.__getitem__)} would have earned more"
 
@@ -140,8 +140,8 @@ def check_task_fit(tasks: Tasks, rule: Rule, names: Sequence[str], *, past: int 
     if not chances and fit.verdict == "fits":
         many = f"there are more than {MOST_LABELS} labels" if len(names) > MOST_LABELS else ""
         raise MissingCapabilityError(
-            "labels are as frequent as the prior and the confusion matrices expect, but none is replayed as another "
-            "one: " + (many or f"none was given {FEWEST} times")
+            "labels are as frequent as the prior and the confusion matrices expect, but none was replayed as "
+            "another: " + (many or f"none was given {FEWEST} times")
         )
     return fit
 

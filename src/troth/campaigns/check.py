@@ -61,13 +61,13 @@ class Setting:
 def setting_of(
     campaign: Campaign, reports: Sequence[Report], providers: int | None = None, rows: int | None = None
 ) -> Setting:
-    """Return the sizes of a campaign: those of its reports, or those that are asked for."""
+    """Return the sizes of a campaign's reports, or the requested ones."""
     sizes = {report.provider: report.rows for report in reversed(reports)}
     names = list(dict.fromkeys(report.provider for report in reports))
     limits = not names and rows is None
     if not names and (providers is None or rows is None):
         if campaign.rows is None or not campaign.providers:
-            raise DataError("there are no reports to take sizes from: say how many providers and rows")
+            raise DataError("there are no reports to take sizes from: give the numbers of providers and rows")
         names, sizes = list(campaign.providers), dict.fromkeys(campaign.providers, campaign.rows)
     if providers is not None:
         names = [*names, *(f"provider {i + 1}" for i in range(providers))][:providers]
@@ -87,7 +87,7 @@ def reduced(setting: Setting) -> Setting:
 
 
 def evidence_cost(models: Models) -> int:
-    """Return how many closed forms the slowest log evidence takes as long as."""
+    """Return the cost of the slowest log evidence, in closed forms."""
     return max(declared(model).evidence_cost for model in set(one_each(models)))
 
 
@@ -114,7 +114,7 @@ def audit_campaign(
 
 
 def audited_rows(campaign: Campaign, setting: Setting, reports: Sequence[Report] = ()) -> str:
-    """Say what an audit draws, where features or a limit matter; empty where the model draws reports exactly.
+    """Return what an audit draws, if features or a limit matter; empty if the model draws reports exactly.
 
     Examples
     --------
@@ -134,7 +134,7 @@ def audited_rows(campaign: Campaign, setting: Setting, reports: Sequence[Report]
     limit = (
         "features, also a constant, are standard normal, answers come from the likelihood, decoys from its normal limit"
     )
-    own = "features are those of the data, answers and decoys come from the likelihood"
+    own = "features come from the data, answers and decoys from the likelihood"
     if at_hand in (0, len(models)):
         return own if at_hand else limit
     return f"for {at_hand} of {len(models)} providers {own}; for the others {limit}"
@@ -154,7 +154,7 @@ def _first_rows(report: Report | None, rows: int) -> Report | None:
 
 
 def certify_campaign(campaign: Campaign, setting: Setting, reports: Sequence[Report] = ()) -> Certificate:
-    """Say what is proved about the campaign, for reports of up to the declared or the actual rows.
+    """Return what is proved about the campaign, for reports of up to the declared or the actual rows.
 
     Peers report at least the rows of the setting, if these are not the campaign's limits; reports of several days say
     how many rows on each, and of every claim the weakest is returned. They say too whose decoys are drawn from a
@@ -178,7 +178,7 @@ def certify_campaign(campaign: Campaign, setting: Setting, reports: Sequence[Rep
 
 
 def truthful_claim(campaign: Campaign, setting: Setting, reports: Sequence[Report] = ()) -> Claim:
-    """Return what the certificate says about gains by lies alone, without the rest of it."""
+    """Return only what the certificate says about gains by lies."""
     certificates = []
     for day in {id(day): day for day, _ in _days(campaign, setting, reports)}.values():
         models, most = day.models_for(setting.names), _most_rows(campaign, setting, reports)

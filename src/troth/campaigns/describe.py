@@ -75,7 +75,7 @@ def describe_campaign(
 
 
 def with_first_defaults(campaign: Campaign, reports: int, begun: Mapping[str, Any] | None = None) -> Campaign:
-    """Return a campaign whose rule, which nobody chose, has the options that `troth init` writes for so many reports.
+    """Return a campaign whose default rule has the options that `troth init` writes for this number of reports.
 
     ``begun`` is the table [mechanism] of a ledger that is continued: its options stay.
     """
@@ -105,8 +105,8 @@ def _columns(
         needed = model.reduction.columns - bool(table.get("intercept")) - (target is not None) - more
         if len(left) != needed:
             raise DataError(
-                f"the model reads {needed} column(s), and besides provider and day there are {len(left)} "
-                f"({listed(left, 8)}): say which with columns="
+                f"the model reads {needed} column(s), but besides provider and day there are {len(left)} "
+                f"({listed(left, 8)}): name them with columns="
             )
     return left
 
@@ -116,14 +116,12 @@ def _describe_model(model: Model, columns: list[str], table: dict[str, Any]) -> 
     if not isinstance(model, Family):
         if "providers" in table:
             raise ParameterError(
-                "terms: [model.providers] is for the families of troth.models; a custom model is for all providers"
+                "terms: [model.providers] is for the families of troth.models; a custom model applies to all providers"
             )
         return {"columns": columns}
     described = model.to_dict()
     if described.pop("reference", None) is not None:
-        raise ParameterError(
-            "give the original models, not those that troth.combine returned; pay combines them itself"
-        )
+        raise ParameterError("give the original models, not the result of troth.combine; pay combines them")
     for name, other in table.get("providers", {}).items():
         if isinstance(other, Family):
             settings = other.to_dict().items()

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from troth.models.fitting.fitted import Fitted
 
 AS_DECLARED = "as declared"
-"""What a backtest calls the model that is written in the campaign file."""
+"""The name, in a backtest, of the model in the campaign file."""
 
 _KEYS_OF_DATA = ("columns", "column", "target", "intercept", "categories", "scales", "levels")
 
@@ -97,7 +97,7 @@ def read_history(
 
 
 def history_digest(history: History) -> str:
-    """Return the digest of a history: of everybody's rows on every day where they are kept, otherwise of their sums."""
+    """Return the digest of a history: of everybody's rows on every day if they are kept, otherwise of their sums."""
     if history.tables is not None:
         return digest([[*key, sha256(table.tobytes()).hexdigest()] for key, table in sorted(history.tables.items())])
     return digest([list(history.days), list(history.providers), history.summaries.tolist(), history.present.tolist()])
@@ -138,7 +138,7 @@ def read_fit_options(campaign: Campaign, family: str | None, written: Sequence[s
         name, _, text = each.partition("=")
         if name not in kinds:
             listed = ", ".join(kinds)
-            raise ParameterError(f"--option {each}: {chosen.__name__} has no such option of a fit; it has {listed}")
+            raise ParameterError(f"--option {each}: {chosen.__name__} has no such fit option; it has {listed}")
         try:
             kind = kinds[name]
             value = kind.parse(text)  # of several numbers, the constructor checks how many there must be
@@ -172,7 +172,7 @@ def fitted_text(
     plain["model"] = {**family, **columns, **table, **({"providers": providers} if providers else {})}
     given = {key: value for key, value in named.items() if value is not None}
     plain["history"] = {**given, **known, "providers": len(past.providers)}
-    head = f"# The model was learnt from past {what} by `troth fit`; the rest is the campaign it was learnt for.\n\n"
+    head = f"# Written by `troth fit`: the model was learnt from past {what}, the rest comes from the campaign.\n\n"
     return head + _as_new_campaign(plain, None)
 
 
@@ -194,14 +194,14 @@ def fit_tasks(campaign: Campaign, past: Any, gold: Any = None, family: str | Non
     """
     chosen: type[Any] = type(campaign.model) if family is None else named_family(family)
     if not issubclass(chosen, Family):
-        raise ParameterError(f"{chosen.__name__} does not say how it is learnt from past tasks (fit_tasks)")
+        raise ParameterError(f"{chosen.__name__} cannot be learnt from past tasks: it is not a Family with fit_tasks")
     if gold is not None and not chosen.uses_gold:
         users = ", ".join(name for name, each in FAMILIES.items() if each.uses_gold)
         raise ParameterError(f"{chosen.__name__} does not use gold answers; these families do: {users} (--family)")
     if both := paid_files(campaign, past):
         raise DataError(
-            f"{both[0]}: these are the tasks that the campaign pays for ([data] source), and answers being paid must "
-            "not influence the confusion matrices that pay them: learn from other tasks"
+            f"{both[0]}: the campaign pays for these tasks ([data] source), and paid answers must not influence the "
+            "confusion matrices that pay them: learn from other tasks"
         )
     request = replace(task_request(campaign), reduction=history_reduction(campaign))
     reports = read_tasks(past, request, campaign.rows or 1)
@@ -220,7 +220,7 @@ def fit_tasks(campaign: Campaign, past: Any, gold: Any = None, family: str | Non
 
 def _notes(gold: int, known: int) -> Iterator[str]:
     if gold and not known:
-        yield f"none of the {gold:,} gold answers is for a past task, so no class is known: compare the names"
+        yield f"none of the {gold:,} gold answers matches a past task, so no class is known: compare the names"
     elif gold > known:
         yield f"{gold - known:,} of {gold:,} gold answers are for tasks that nobody answered in the past: not used"
 
@@ -272,8 +272,8 @@ def recentred_text(campaign: Campaign, pilot: str | Path) -> str:
         raise ParameterError(f"{type(model).__name__} does not use a public point, so a pilot has no effect")
     if both := paid_files(campaign, str(pilot)):
         raise DataError(
-            f"{both[0]}: the campaign pays for these rows ([data] source), and reports must not move the point that "
-            "they are expanded at: take other rows"
+            f"{both[0]}: the campaign pays for these rows ([data] source), and reports must not move their own point "
+            "of expansion: use other rows"
         )
     request = replace(campaign.request, day=None, features=True, answers=True)
     (report,) = read_public(str(pilot), request, model, engine=campaign.engine)
@@ -284,7 +284,7 @@ def recentred_text(campaign: Campaign, pilot: str | Path) -> str:
     if isinstance(prior := plain["model"].get("prior"), dict):
         prior.pop("point", None)
     plain["model"] |= {"point": recentred.public_coefficients.tolist(), "pilot": report.data_digest}
-    head = "# The point is that of a published pilot, by `troth fit --pilot`; the rest is the campaign it is for.\n\n"
+    head = "# Written by `troth fit --pilot`: the point comes from a published pilot, the rest from the campaign.\n\n"
     return head + _as_new_campaign(plain, campaign.path)
 
 
@@ -344,5 +344,5 @@ def _family(campaign: Campaign, family: str | None) -> type[Family]:
     if default is not None:
         return default
     if not isinstance(campaign.model, Family):
-        raise ParameterError(f"{type(campaign.model).__name__} does not say how it is fitted to past days")
+        raise ParameterError(f"{type(campaign.model).__name__} cannot be fitted to past days: it is not a Family")
     return type(campaign.model)

@@ -48,7 +48,7 @@ def take_guesses(section: Section) -> TaskReports | None:
 
 
 def describe_guesses(tasks: Sequence[str], summaries: Array, source: str, digest: str | None = None) -> dict[str, Any]:
-    """Write what everybody knows about each task as the table [public]."""
+    """Write the public data about each task as the table [public]."""
     origin = {key: value for key, value in (("source", source), ("digest", digest)) if value}
     written = [[int(x) if x == int(x) else x for x in row] for row in summaries.tolist()]
     return {**origin, "tasks": dict(zip(tasks, written, strict=True))}
@@ -77,7 +77,7 @@ def check_task_summaries(
 
 
 def take_public(section: Section) -> dict[Day, Report] | None:
-    """Take the table [public]: data that everybody knows on every day, summarised."""
+    """Take the table [public]: the summary of public data that are the same on every day."""
     if not section.left:
         return None
     for key in ("rows", "summary"):
@@ -113,7 +113,7 @@ def check_summary(report: Report, model: Any, columns: Sequence[str | None], val
     summary, reduction = report.summary, model.reduction
     if len(summary) != reduction.width:
         name = type(model).__name__
-        raise DataError(f"the summary has {len(summary)} numbers, but that of {name} has {reduction.width}")
+        raise DataError(f"the summary has {len(summary)} numbers, but {name} needs {reduction.width}")
     beyond = ~(np.abs(summary) <= LARGEST_SUM)
     if beyond.any():
         raise DataError(f"number {int(np.argmax(beyond))} of the summary is not a number up to {LARGEST_SUM:g}")
@@ -123,7 +123,7 @@ def check_summary(report: Report, model: Any, columns: Sequence[str | None], val
         raise DataError(f"an impossible summary: {error}") from None
     rows = float(reduction.rows(summary))
     if rows != report.rows:
-        raise DataError(f"rows is {report.rows}, but the summary is of {rows:g} rows")
+        raise DataError(f"rows is {report.rows}, but the summary counts {rows:g} rows")
 
 
 def _constants(columns: Sequence[str | None]) -> list[int]:

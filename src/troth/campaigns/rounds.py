@@ -124,13 +124,13 @@ def begin(campaign: Campaign, ledger: Ledger) -> None:
         terms = ledger.entries[0].get("terms", {})
         if terms.get("public") != campaign.terms.get("public"):
             raise LedgerError(
-                "the public data are not those that payments began with; restore them, or start a new campaign with "
+                "the public data have changed since the first payment; restore them, or start a new campaign with "
                 "its own ledger"
             )
         theirs = terms.get("campaign", {}).get("name")
         raise LedgerError(
-            f"the ledger is of campaign {theirs!r}, and its terms differ from this file's; terms cannot change once "
-            "payments have begun: restore the file, or start a new campaign with its own ledger"
+            f"the ledger belongs to campaign {theirs!r}, and its terms differ from this file's; terms cannot change "
+            "once payments have begun: restore the file, or start a new campaign with its own ledger"
         )
     format_of(ledger)
 

@@ -67,7 +67,7 @@ def draw_secret(rounds: int = 1) -> Secret:
 
 
 def follows(link: str, before: str, steps: int = 1) -> bool:
-    """Say whether a revealed link is the one that was fixed that many steps before."""
+    """Return whether a revealed link is the one that was fixed that many steps before."""
     return _hashed(link.removeprefix(_PREFIX), steps) == before.removeprefix(_PREFIX)
 
 

@@ -143,8 +143,8 @@ def refuse_one_provider(campaign: Campaign, count: int, when: str = "") -> None:
         return
     invited = "; list everybody who is invited in [data] providers, and it is paid as for an empty report"
     raise DataError(
-        f"{when}a round needs the reports of at least two providers, not {count}: each is paid for what its data and "
-        f"the others' say about each other{invited if campaign.rule.pays_alone else ''}"
+        f"{when}a round needs the reports of at least two providers, not {count}: each is paid for what its data say "
+        f"about the others'{invited if campaign.rule.pays_alone else ''}"
     )
 
 

@@ -80,7 +80,8 @@ def join_reports(rows: Sequence[Report], statistics: Sequence[Report]) -> list[R
         if report.key in sources:
             day = "" if report.day is None else f" on day {report.day}"
             raise DataError(
-                f"provider {report.provider!r} twice{day}: in {sources[report.key] or 'the rows'}, {report.source}"
+                f"provider {report.provider!r} appears twice{day}: in {sources[report.key] or 'the rows'}, "
+                f"{report.source}"
             )
         sources[report.key] = report.source
     return [*rows, *statistics]
@@ -107,7 +108,7 @@ def parse_statistics(campaign: Campaign, plain: Any, source: str = "") -> list[R
         raise DataError(f"family is {plain.get('family')!r}, but the campaign's is {type(model).__name__}")
     digest = plain.get("digest")
     if not isinstance(digest, str) or not re.fullmatch("sha256:[0-9a-f]{64}", digest):
-        raise DataError("digest, that of the provider's data, must be sha256: and 64 hexadecimal digits")
+        raise DataError("digest, of the provider's data, must be sha256: and 64 hexadecimal digits")
     entries = plain.get("days") if campaign.daily else [plain]
     if not isinstance(entries, list) or not entries:
         raise DataError("days must be a list with an entry for each day")

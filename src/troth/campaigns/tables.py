@@ -37,7 +37,7 @@ class _HasStandardPrior(Protocol):
     """A regression that has a prior for columns on public scales."""
 
     def standard_prior(self, coefficients: int, given: Mapping[str, Any], /) -> dict[str, Any]:
-        """Return its parameters for a number of coefficients, beside those that are given."""
+        """Return its parameters for a number of coefficients, besides the given ones."""
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -196,7 +196,7 @@ def _scales(
         raise section.wrong("are for regressions only")
     for scaled in section.left:
         if scaled in levels:
-            raise section.fail(scaled, "has labels, under [model.levels], and these have no scale: remove one of them")
+            raise section.fail(scaled, "has labels under [model.levels], which have no scale: remove one of them")
         if scaled == columns[-1] and isinstance(model, HasSupport) and model.support.integer:
             raise section.fail(scaled, "is the target, and labels and counts have no scale: remove it")
     what = "must be [centre, scale] with a scale above 0"
@@ -214,7 +214,7 @@ def _check_columns(
     given: int,
 ) -> None:
     if model.explains_target and target is None:
-        raise section.fail("target", "is missing; name the column that the regression explains")
+        raise section.fail("target", "is missing; name the column that the regression predicts")
     if not model.explains_target and (target is not None or intercept):
         raise section.fail("target" if target is not None else "intercept", "is for regressions only")
     if target is not None and target in columns:
@@ -276,7 +276,7 @@ def _source(section: Section, key: str = "source") -> Source | None:
 
 
 def take_data(section: Section) -> dict[str, Any]:
-    """Read [data]: where reports are, and how their columns are called."""
+    """Read [data]: where reports are, and what their columns are called."""
     settings = {
         "source": _source(section),
         "public": _source(section, "public"),

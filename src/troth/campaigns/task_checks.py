@@ -55,7 +55,7 @@ def likelihood_of_guess(campaign: Campaign) -> Array | None:
 
 
 def known_tasks(campaign: Campaign, public: Any = None) -> TaskReports | None:
-    """Return what everybody knows about tasks: data that are given, or those that the campaign names or has."""
+    """Return the public data about tasks: given, or those that the campaign names or has."""
     if public is None and campaign.public_source is not None:
         public = beside(campaign, campaign.public_source)
     return campaign.guesses if public is None else read_public_tasks(campaign, public)
@@ -82,7 +82,7 @@ def audit_task_campaign(campaign: Campaign, data: Any, **options: Any) -> TaskAu
 
 
 def certify_task_campaign(campaign: Campaign, data: Any) -> Certificate:
-    """Say what is proved about the tasks of a campaign."""
+    """Return what is proved about the tasks of a campaign."""
     reports = read_task_reports(campaign, data)
     return certify_tasks(
         arrange(campaign, reports, known_tasks(campaign)),
@@ -92,7 +92,7 @@ def certify_task_campaign(campaign: Campaign, data: Any) -> Certificate:
 
 
 def promises_of(campaign: Campaign, reports: TaskReports, public: TaskReports | None) -> tuple[Claim, ...]:
-    """Say what the rule promises about tasks, by the first of them."""
+    """Return what the rule promises about tasks, judged by the first of them."""
     some = slice(0, int(np.searchsorted(reports.task, _FIRST)))
     first = replace(reports, **{name: getattr(reports, name)[some] for name in ("task", "provider", "summaries")})
     return promises(arrange(campaign, first, public), rule_on_tasks(campaign, reports.providers))

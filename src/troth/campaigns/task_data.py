@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def task_request(campaign: Campaign, provider: str | None = None) -> Request:
     """Return what is asked of a table of tasks; tasks are named where days would be."""
     if not isinstance(campaign.model, HasReduction):
-        raise DataError(f"{type(campaign.model).__name__} does not say how to reduce rows, so it cannot settle tasks")
+        raise DataError(f"{type(campaign.model).__name__} has no reduction of rows, so it cannot settle tasks")
     owner = campaign.provider if provider is None else provider or None
     return replace(campaign.request, provider=owner, day=campaign.task, features=False)
 
@@ -46,7 +46,7 @@ def read_task_reports(campaign: Campaign, data: Any) -> TaskReports:
 
 
 def read_public_tasks(campaign: Campaign, data: Any, what: str = PUBLIC, rows: int | None = None) -> TaskReports:
-    """Read what everybody knows about each task, such as the guess of a language model.
+    """Read the public data about each task, such as the guess of a language model.
 
     ``what`` it is opens messages; each task has one row, or with ``[limits] rows`` any number unless ``rows`` says.
     """
@@ -75,8 +75,8 @@ def refuse_past_tasks(campaign: Campaign, reports: TaskReports) -> None:
     )
     if both := same_tasks(reports.tasks, read_tasks(beside(campaign, campaign.history_source), request, None).tasks):
         raise DataError(
-            f"task {both[0]!r} is among the past tasks that the confusion matrices were learnt from, so that answers "
-            f"being paid would influence the matrices that pay them ({len(both):,} such tasks): remove them"
+            f"task {both[0]!r} is among the past tasks that the confusion matrices were learnt from ({len(both):,} "
+            "such tasks), so its answers would influence their own pay: remove these tasks"
         )
 
 

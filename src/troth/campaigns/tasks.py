@@ -47,14 +47,14 @@ if TYPE_CHECKING:
 
 
 FILE_NAME = "ledger.tasks.parquet"
-"""The file of shares, beside the ledger of a service."""
+"""The name of the file of shares in a service, next to the ledger."""
 
 MOST_REHEARSED = 2_000
 """The most tasks of a report that are tried out."""
 
 
 def arrange(campaign: Campaign, reports: TaskReports, public: TaskReports | None) -> Tasks:
-    """Give every provider its likelihood and its group, and every task what everybody knows about it.
+    """Give every provider its likelihood and its group, and every task its public data.
 
     The likelihood of the public guess is that of a provider called "public data" if the model has one, and
     otherwise the population's.
@@ -209,16 +209,16 @@ def write_tasks(
 
 def _check_receipts(reports: TaskReports, receipts: Sequence[Report]) -> None:
     """Raise unless what is settled is what everybody confirmed."""
-    said = {name: (len(own.names), own.digest) for name, own in split_tasks(reports)}
+    digests = {name: (len(own.names), own.digest) for name, own in split_tasks(reports)}
     confirmed = {receipt.provider: (receipt.rows, receipt.tasks) for receipt in receipts}
-    for name in sorted(said.keys() | confirmed.keys()):
-        if said.get(name) != confirmed.get(name):
-            raise DataError(f"provider {name!r}: the reports on tasks are not those that were confirmed")
+    for name in sorted(digests.keys() | confirmed.keys()):
+        if digests.get(name) != confirmed.get(name):
+            raise DataError(f"provider {name!r}: the reports on tasks differ from the confirmed ones")
     refuse_same_nonce(receipts)
 
 
 def has_tasks(ledger: Ledger) -> bool:
-    """Say whether a ledger is one of tasks."""
+    """Return whether a ledger is one of tasks."""
     return bool(ledger.of("tasks"))
 
 
@@ -244,7 +244,7 @@ def check_own_tasks(campaign: Campaign, provider: str, own: OwnTasks) -> None:
 
 
 def rehearse_tasks(campaign: Campaign, providers: Sequence[str], content: bytes | None = None) -> None:
-    """Settle one task that nobody says anything about, or the same reports of everybody: what cannot be paid fails.
+    """Settle one task with empty reports, or the same reports of everybody: what cannot be paid fails.
 
     Tasks are settled one by one, so of many reports those with the largest summaries are tried.
     """
@@ -271,7 +271,7 @@ def planned_tasks(campaign: Campaign, providers: Sequence[str]) -> Tasks:
 
 
 def check_worst_case(campaign: Campaign) -> None:
-    """Refuse terms under which everybody together could earn more than the budget."""
+    """Refuse terms under which all providers together could earn more than the budget."""
     if campaign.price is None or campaign.most_tasks is None:
         return
     most = campaign.price * campaign.most_tasks * len(campaign.providers)

@@ -80,12 +80,12 @@ class Campaign:
     levels
         The public list of labels of each column of a regression that holds labels.
     guessed
-        Whether the model says that its prior was read off the data that are paid.
+        Whether the prior was estimated from the data that are paid.
     history, history_source
         What is known of the past days that the model was learnt from, and where they are.
     task, price, most_tasks
-        The column of tasks, where each is a round and all are settled together, the most that a report on a task can
-        earn, and on how many tasks one provider may report.
+        The column of tasks, the price of a report on a task, and on how many tasks one provider may report. Each task
+        is a round; all are settled together.
     public_source, known, guesses
         Where the public data are, and their summaries by day (None is every day) or by task where these have been read
         already.
@@ -203,9 +203,7 @@ class Campaign:
     def request(self) -> Request:
         """What is asked of a table."""
         if not isinstance(self.model, HasReduction):
-            raise MissingCapabilityError(
-                f"{type(self.model).__name__} does not say how to reduce rows: it needs a reduction"
-            )
+            raise MissingCapabilityError(f"{type(self.model).__name__} has no reduction of rows: it needs one")
         return Request(
             self.model.reduction,
             self.columns,
@@ -221,14 +219,14 @@ class Campaign:
 
     @cached_property
     def public(self) -> Mapping[Day, Report]:
-        """What everybody knows, as one report under None, or as one for each day; read once, where it is a file."""
+        """The public data, as one report under None, or one for each day. A file is read once."""
         if self.known is None and self.public_source is not None and self.task is None:
             return self.read_public(beside(self, self.public_source))
         return self.known or {}
 
     @property
     def public_by_day(self) -> bool:
-        """Whether each day has public data of its own."""
+        """Whether each day has its own public data."""
         return self.task is None and self.public_source is not None and None not in self.public
 
     def read_public(self, data: Any) -> dict[Day, Report]:
@@ -245,7 +243,7 @@ class Campaign:
         if self.waits:
             raise DataError(
                 f"{PUBLIC}: they have the column {self.day!r}, but {self.rule.name} compares days, whose public data "
-                "must be the same: remove the column, or choose a rule that pays each day by itself"
+                "must be the same: remove the column, or choose a rule that pays days separately"
             )
         return replace(self, known={None: self.public[day]} if day in self.public else {}, public_source=None)
 
@@ -254,7 +252,7 @@ class Campaign:
         return self.provider_models.get(provider, self.model)
 
     def models_for(self, providers: Sequence[str]) -> Model | list[Model]:
-        """Return one model, or one per provider with statistics in one space, given what everybody knows."""
+        """Return one model, or one per provider with statistics in one space, given the public data."""
         models: Model | list[Model] = self.model
         if any(name in self.provider_models for name in providers):
             models = combine([self.model, *(self.model_of(name) for name in providers)])[1:]
@@ -320,7 +318,7 @@ class Campaign:
 
     @cached_property
     def terms(self) -> dict[str, Any]:
-        """What payments depend on but the reports: the file's tables without the location of the data."""
+        """What payments depend on besides the reports: the file's tables without the location of the data."""
         plain = plain_copy(self.plain)
         data = {key: plain.get("data", {}).get(key) for key in _TERMS_OF_DATA}
         if self.public_by_day or (self.task is not None and self.public_source is not None):
@@ -369,7 +367,7 @@ class Campaign:
             key = "tasks" if self.price is None else "price"
             raise given(key, "is for reports on tasks; name the column that holds them as [data] task")
         if self.known is not None:
-            message = "is for data about one thing; name a table with a line for each task as [data] public"
+            message = "is for campaigns without tasks; name a table with a line for each task as [data] public"
             raise sections["public"].fail("summary", message)
         if self.guesses is not None:
             try:
@@ -379,9 +377,9 @@ class Campaign:
         if self.day is not None:
             raise data.fail("day", "give day or task, not both; a day column can serve as task")
         if self.provider is None:
-            raise data.fail("provider", "is missing; name the column of those who worked on the tasks")
+            raise data.fail("provider", "is missing; name the column of workers")
         if self.weights:
-            raise sections["weights"].wrong("weights share a budget, and tasks have a price for each report")
+            raise sections["weights"].wrong("weights divide a budget, but tasks have a price for each report")
         if self.waits or not self.rule.individually_rational:
             raise sections["mechanism"].wrong(
                 f"{self.rule.name} cannot pay tasks, because each task is paid separately"
@@ -394,7 +392,7 @@ class Campaign:
         if self.guesses is not None and self.task is None:
             raise sections["public"].fail("tasks", "is for campaigns of tasks; name their column as [data] task")
         if (self.known is not None or self.guesses is not None) and self.public_source is not None:
-            raise sections["data"].fail("public", "is given beside [public]; keep one of them")
+            raise sections["data"].fail("public", "is given, and so is [public]; keep one of them")
         try:
             check_public(self.known or {}, self.model, self.columns)
         except DataError as error:

@@ -1,4 +1,4 @@
-"""Certificates: what is proved about a campaign, what is refuted, and what is not known."""
+"""Certificates: what is proved about a campaign, what is refuted, and what is undecided."""
 
 from troth.certificates.claims import Certificate, certify
 from troth.certificates.fit import Fit, check_fit

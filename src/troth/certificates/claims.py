@@ -72,7 +72,7 @@ def certify(
     least: Sequence[int] | None = None,
     drawn: Models | None = None,
 ) -> Certificate:
-    """Say what is proved about a campaign, what is refuted, and what is not known.
+    """Return what is proved about a campaign, what is refuted, and what is undecided.
 
     Everything holds for all numbers of rows that providers may report: more of a peer's data never hide a lie, so what
     is proved for the fewest rows of the peers holds for more. If the rule cannot pay the model, the only claim is
@@ -128,7 +128,7 @@ def certify(
 
 
 def weakest(certificates: Sequence[Certificate]) -> Certificate:
-    """Return what holds in each of several campaigns, such as days with other rows: of every claim the weakest."""
+    """Return the weakest form of every claim over several campaigns, such as days with other rows."""
     refused = next((each for each in certificates if each.claims[0].name == "payable"), None)
     if refused is not None or len(certificates) == 1:
         return refused or certificates[0]
@@ -143,7 +143,7 @@ def weakest(certificates: Sequence[Certificate]) -> Certificate:
 
 
 def _approximate(model: Models) -> list[Claim]:
-    """Say what is not exact about a model's evidence and draws, and what it assumes about θ."""
+    """Return what is not exact about a model's evidence and draws, and what it assumes about θ."""
     models, source = one_each(model), "the family's own declaration"
     counts = Counter(declared(one).approximation for one in models)
     assumptions = dict.fromkeys(declared(one).assumption for one in models)
@@ -271,7 +271,7 @@ def _part_left(paid: list[Any], low: float) -> float:
 
 
 def _price(rule: Rule, cases: list[Any], paid: list[Any], exactly: bool) -> list[Claim]:
-    """Say what a lie costs at least: in nats of log score, or in shares of the cap.
+    """Return what a lie costs at least: in nats of log score, or in shares of the cap.
 
     ``cases`` have the fewest rows of peers, and ``paid`` the most. More rows never lower a Kullback-Leibler divergence,
     but they may lower a loss where PMI = 0 is paid as the low end of a range: a linear price is then stated only if
@@ -283,7 +283,7 @@ def _price(rule: Rule, cases: list[Any], paid: list[Any], exactly: bool) -> list
     prices = [price for price in each if price is not None]
     if scale is None or len(prices) < len(cases):
         where = "under this range" if len(prices) == len(cases) else "here"
-        return [Claim("price of lying", "undecided", f"what lies cost {where} is measured by audit", "")]
+        return [Claim("price of lying", "undecided", f"the cost of lies {where} is measured by audit", "")]
     part = 1.0 if low == -inf else _part_left(paid, low)
     squared = part * min(price.quadratic for price in prices)
     verdict: Verdict = "proved" if squared > 0 else "undecided"

@@ -121,7 +121,7 @@ def check_fit(
     """
     if simulations < 2 / level:
         raise ParameterError(
-            f"{simulations} simulations can hardly raise an alarm at level {level:g}: take at least {2 / level:.0f}"
+            f"{simulations} simulations can hardly raise an alarm at level {level:g}: use at least {2 / level:.0f}"
         )
     rng = np.random.default_rng(20201206) if rng is None else rng
     t = np.asarray(statistics, dtype=np.float64)
@@ -142,13 +142,13 @@ def check_fit(
 
 
 def doubt_of(model: Models, statistics: Array) -> str:
-    """Return why a model is poor for reports, from what the first one that can tell says; nothing if it is good."""
+    """Return why a model is poor for reports, from the first model that can tell; empty if it is good."""
     first = next((one for one in one_each(model) if isinstance(one, DoubtsReports)), None)
     return first.doubt(statistics) if first is not None else ""
 
 
 def why_unchecked(model: Model, width: int) -> str:
-    """Say why the fit of a model cannot be checked, whatever is reported; nothing if it can draw an empty report.
+    """Return why the fit of a model cannot be checked on any reports; empty if it can draw an empty report.
 
     ``width`` is how many numbers its statistics have.
 

@@ -1,4 +1,4 @@
-"""Datasets that are too alike: copies across providers, from statistics and, if they are given, from rows."""
+"""Datasets that are too similar: copies across providers, from statistics and, if given, from rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NearDuplicates:
-    """Two providers, by their numbers in the round, whose data are too alike, and why.
+    """Two providers, by their numbers in the round, whose data are too similar, and why.
 
     ``chance`` is the probability that honest data of these two would be so alike, where it is known.
     """

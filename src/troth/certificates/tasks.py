@@ -28,12 +28,12 @@ _KINDS = 40  # of tasks, on which losses are computed
 
 
 def certify_tasks(tasks: Tasks, rule: Rule, *, guessed: bool = False) -> Certificate:
-    """Say what is proved about tasks with these likelihoods; ``guessed`` ones were read off the paid reports."""
+    """Return what is proved about tasks with these likelihoods, ``guessed`` from the paid reports or not."""
     truthful, empty = promises(tasks, rule)
     bounded = Claim(
         "bounded",
         "proved",
-        "each task pays between 0 and the price, whatever is answered",
+        "each task pays between 0 and the price, for any answers",
         "by construction",
         rests_on="nothing",
     )
@@ -42,7 +42,7 @@ def certify_tasks(tasks: Tasks, rule: Rule, *, guessed: bool = False) -> Certifi
 
 
 def promises(tasks: Tasks, rule: Rule) -> tuple[Claim, Claim]:
-    """Claim that the true answers are the best ones, and that an answer that says nothing earns the empty share."""
+    """Claim that true answers are best, and that an uninformative answer earns the empty share."""
     truthful = _truthful(tasks, rule)
     empty = _uninformed(tasks, rule, exactly=truthful.verdict == "proved" and not truthful.margin)
     likelihoods, draws = tasks.likelihoods, rule.needs_seed
@@ -53,10 +53,10 @@ def _truthful(tasks: Tasks, rule: Rule) -> Claim:
     """Claim for all tasks what holds on each: a mean over tasks gains no more than its largest term."""
     together = "tasks are independent under the model, and a payment is a sum over tasks"
     if rule.truthful_by:
-        text = f"no answers to all tasks together have a higher expected payment than the true ones: {together}"
+        text = f"no set of answers has a higher expected payment than the true answers: {together}"
         return Claim("truthful", "proved", f"{text}; the rule is truthful on each", rule.truthful_by, 0.0)
     if tasks.known is not None:
-        text = f"what is proved about {rule.name} depends on a range, and what is known about tasks changes it"
+        text = f"the proofs about {rule.name} depend on a range, and public data about tasks change it"
         return Claim("truthful", "undecided", text, "")
     most = int(tasks.likelihoods[0].reduction.rows(tasks.summaries).max(initial=1))
     models = [tasks.likelihoods[number] for number in tasks.likelihood_of]
@@ -69,16 +69,16 @@ def _uninformed(tasks: Tasks, rule: Rule, exactly: bool) -> Claim:
     if not rule.constant_empty_share:
         alone = float(rule.evaluate_empty(empty_round(tasks.likelihoods[0], 1))[0])
         text = (
-            f"what {rule.name} pays an answer that says nothing depends on how many others work on the task: without a "
-            f"peer {alone:.3g} of the price, so tasks that nobody else works on pay whoever makes them up"
+            f"what {rule.name} pays for an uninformative answer depends on how many others work on the task: without "
+            f"a peer it is {alone:.3g} of the price, so it pays to make up tasks that nobody else works on"
         )
         return Claim(name, "refuted", text, "definition", alone, witness="a task with one answer", rests_on="nothing")
     if not exactly:
         text = "a made-up answer may earn more than the empty share, by as much as a lie may gain"
         return Claim(name, "undecided", text, "")
     text = (
-        "an answer that says nothing about the task beyond what everybody knows earns at most the empty share on "
-        "average, and one without a peer exactly that"
+        "an answer that adds nothing to what is public about the task earns at most the empty share on average, and "
+        "an answer without a peer exactly that"
     )
     basis = "exchangeability" if rule.fixed_empty_share is not None else "truthfulness"
     return Claim(name, "proved", text, basis, rests_on="draws")
@@ -87,13 +87,13 @@ def _uninformed(tasks: Tasks, rule: Rule, exactly: bool) -> Claim:
 def _from_elsewhere(guessed: bool) -> Claim:
     if guessed:
         text = (
-            "the terms say that prior and noise were guessed from the reports that are paid ([model] guessed), so they "
-            "influence their own pay; write what was known before, and remove that line"
+            "the terms say that prior and noise were guessed from the reports that are paid ([model] guessed), so "
+            "they influence their own pay; write what you knew before, and remove that line"
         )
         return Claim("likelihoods from other tasks", "undecided", text, "by the terms")
     text = (
-        "the likelihoods are in the terms, which the ledger fixes before any report: no report that is paid enters "
-        "them, unless whoever wrote the terms had seen it"
+        "the likelihoods are in the terms, which the ledger fixes before any report: no paid report influences them, "
+        "unless the author of the terms had seen it"
     )
     return Claim("likelihoods from other tasks", "proved", text, "by construction", rests_on="nothing")
 
@@ -113,7 +113,7 @@ def _strict(tasks: Tasks, rule: Rule) -> Claim:
     if loss > 1e-9:
         text = f"on each of {tried}, every wrong label loses at least {loss:.3g} of the price"
         return claim(verdict="proved", text=text, margin=loss)
-    text = f"on one of {tried} a wrong label is free: two labels say the same to peers"
+    text = f"on one of {tried} a wrong label is free: two labels say the same about peers"
     return claim(verdict="refuted", text=text, margin=loss, witness=labels)
 
 

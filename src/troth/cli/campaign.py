@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def demo(
-    directory: Annotated[Path, typer.Option("--directory", "-d", help="Where its files go.")] = Path("troth-demo"),
+    directory: Annotated[Path, typer.Option("--directory", "-d", help="Where to write files.")] = Path("troth-demo"),
     as_json: AsJson = False,
 ) -> None:
     """Pay the bundled example: a dozen clinics, two of which lie."""
@@ -49,10 +49,9 @@ def demo(
         )
     empty_share = result.rounds[0].payments[0].empty_share
     typer.echo(
-        f"\nAn empty report would have been paid {empty_share:.0%} of the cap: the price of payments that are never "
-        "negative.\n"
+        f"\nAn empty report would have been paid {empty_share:.0%} of the cap, because payments are never negative.\n"
         "Proved: under the model no report has a higher expected payment than the truth.\n"
-        "Assumed: given the true rate, clinics are independent and patients alike; the prior is right.\n\n"
+        "Assumed: given the true rate, clinics are independent and all patients have this rate; the prior is right.\n\n"
         f"report   {page}\nledger   {ledger}"
     )
 
@@ -60,12 +59,13 @@ def demo(
 def init(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.", show_default=False)],
     family: Annotated[
-        str | None, typer.Option(help="The name of the model's family.", show_default="the first, or by the data")
+        str | None,
+        typer.Option(help="The name of the model's family.", show_default="the first, or guessed from --data"),
     ] = None,
     rule: Annotated[
         str | None, typer.Option(help="The name of the payment rule.", show_default="the default rule")
     ] = None,
-    daily: Annotated[bool, typer.Option("--daily", help="An example of five days.")] = False,
+    daily: Annotated[bool, typer.Option("--daily", help="Write an example of five days.")] = False,
     data: Annotated[Path | None, typer.Option(help="Your own file or folder, instead of an example.")] = None,
     provider: Annotated[
         str | None, typer.Option(help="The column that names the provider.", show_default="one file each")
@@ -73,10 +73,10 @@ def init(
     column: Annotated[
         list[str] | None,
         typer.Option(
-            help="The column that you pay for; with --target, those that explain it.", show_default="the others"
+            help="The column that you pay for; with --target, the columns that predict it.", show_default="the others"
         ),
     ] = None,
-    target: Annotated[str | None, typer.Option(help="The column that a regression explains.")] = None,
+    target: Annotated[str | None, typer.Option(help="The column that a regression predicts.")] = None,
     day: Annotated[str | None, typer.Option(help="The column of days, for a daily campaign.")] = None,
     task: Annotated[str | None, typer.Option(help="The column of tasks, which are settled together.")] = None,
     price: Annotated[
@@ -122,7 +122,7 @@ def _init_example(directory: Path, as_json: bool, **settings: Any) -> None:
     reveals = " and reveals the seed" if Campaign.load(path).draws else ""
     text = (
         f"wrote {path} and {path.parent / 'data'}, an example\n"
-        f"next: replace the files in {path.parent / 'data'} with yours, say in {path.name} what they hold, and run\n"
+        f"next: replace the files in {path.parent / 'data'} with yours, describe them in {path.name}, and run\n"
         f"      troth pay {path}\n"
         f"To try the example first, pay a copy: paying writes the ledger{reveals}."
     )
@@ -167,7 +167,7 @@ def _init_tasks(directory: Path, data: Path | None, as_json: bool, **settings: A
     if len(started) > 1:
         lines.append("each of these columns has its own campaign, with its own price or budget: pay them one by one")
     gold = ", with gold answers if you have any" if any(each.gold for each in started) else ""
-    lines.append("next: read it, above all [model], a guess: correct it by what you knew before anybody answered,")
+    lines.append("next: read it, above all [model], a guess: replace it with what you knew before anybody answered,")
     lines.append(f"or learn it from past tasks{gold}:")
     lines += [f"      troth fit {each.path} PAST.csv{' --gold GOLD.csv' if each.gold else ''}" for each in started]
     contradict = ", and whether labels contradict it" if any(each.labels for each in started) else ""
@@ -196,10 +196,10 @@ def pay(
         typer.Option(help="The ledger to begin or continue.", show_default="ledger.jsonl in the same folder"),
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(help="Where the page goes.", show_default="report.html next to the ledger")
+        Path | None, typer.Option(help="Where to write the page.", show_default="report.html next to the ledger")
     ] = None,
     csv: Annotated[Path | None, typer.Option(help="Write payments as CSV too.")] = None,
-    final: Annotated[bool, typer.Option("--final", help="No day follows the last one: pay it too.")] = False,
+    final: Annotated[bool, typer.Option("--final", help="Pay the last day too: no other follows.")] = False,
     no_report: Annotated[bool, typer.Option("--no-report", help="Write no page.")] = False,
     beacon: Annotated[str | None, typer.Option(help="The value of the public beacon that the terms name.")] = None,
     dry_run: Annotated[
@@ -255,7 +255,7 @@ def _write_beside(book: Path, result: Result, *, page: Path | None, csv: Path | 
 
 
 def _say_paid(result: Result, campaign: Path, book: Path, page: Path | None) -> None:
-    """Say what was written, and warn of what weakens it."""
+    """Print what was written, and warn of what weakens it."""
     from troth.campaigns.private_files import readable_by_others
     from troth.campaigns.seed import secret_path
 
@@ -276,7 +276,7 @@ def _say_paid(result: Result, campaign: Path, book: Path, page: Path | None) -> 
 
 
 def _say_unpaid(result: Result, campaign: Path, *, stopped: bool) -> None:
-    """Say that nothing was paid, and what to do if the model is why."""
+    """Print that nothing was paid, and what to do if the model is why."""
     typer.echo("nothing was paid, written or revealed" + ("" if stopped else ": this was a dry run"), err=True)
     if result.verdict.stops:
         say_unfit(result.verdict.remedy, f"troth pay {campaign} --anyway", stopped=stopped)
@@ -287,7 +287,7 @@ def statistics(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The provider's own rows.", show_default=False)],
     provider: Annotated[str | None, typer.Option(help="The provider's name.", show_default="the file's")] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where they go.", show_default="next to FILE")
+        Path | None, typer.Option("--output", "-o", help="Where to write them.", show_default="next to FILE")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -307,7 +307,7 @@ def statistics(
 
 
 def page_beside(ledger: Path) -> Path:
-    """Return where the page of a ledger goes: beside it, under its name unless it has the usual one."""
+    """Return the path of a ledger's page: next to it, under its name unless it has the usual one."""
     return ledger.with_name("report.html" if ledger.name == "ledger.jsonl" else f"{ledger.stem}.report.html")
 
 

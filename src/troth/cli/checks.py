@@ -21,7 +21,7 @@ def audit(
     simulations: Annotated[
         int | None,
         typer.Option(
-            help="How many simulations to run.", min=2, show_default="20,000, down to 2,000 if the model takes long"
+            help="How many simulations to run.", min=2, show_default="20,000, or as few as 2,000 for a slow model"
         ),
     ] = None,
     providers: Annotated[
@@ -77,7 +77,7 @@ def certify(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what is proved about a campaign, and what is not."""
+    """Show what is proved about a campaign, and what is not."""
     from troth.campaigns.check import certify_campaign, setting_of
     from troth.campaigns.terms import Campaign, beside
     from troth.results.page import ASSUMED

@@ -147,8 +147,8 @@ def create(
     if terms.public_source is not None:
         if terms.public_by_day:
             raise DataError(
-                f"[data] public: has the column {terms.day!r}, and a service takes public data that are the same on "
-                "every day: remove the column, or pay with troth pay"
+                f"[data] public: has the column {terms.day!r}, but a service needs the same public data on every day: "
+                "remove the column, or pay with troth pay"
             )
         del tables["data"]["public"]
         tables["public"] = terms.terms["public"] if terms.task is None else describe_public_tasks(terms)

@@ -23,7 +23,7 @@ from troth.core.formats import printable
 
 
 class Sections(TyperGroup):
-    """The help of a program with many commands: by whom they are for, each with its whole sentence."""
+    """The help of a program with many commands, grouped by audience, each with its whole sentence."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write a section for each group of commands."""
@@ -53,7 +53,7 @@ def command() -> Any:
 
 
 def main() -> None:
-    """Run the command line; failures that are understood become one message and exit code 1."""
+    """Run the command line; expected failures become one message and exit code 1."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")

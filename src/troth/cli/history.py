@@ -87,11 +87,11 @@ def fit(
         of_days = {"--types": types, "--spread": spread, "--ahead": ahead, "--recent": recent, "--plot": plot}
         for name, value in {**of_days, "--provider": provider, "--day": day, "--option": option or None}.items():
             if value is not None:
-                raise ParameterError(f"{name} is for past days, and {campaign} pays for tasks")
+                raise ParameterError(f"{name} is for past days, but {campaign} pays for tasks")
         _fit_tasks(terms, history, gold, family, target, as_json)
         return
     if gold is not None:
-        raise ParameterError(f"--gold is for tasks, and {campaign} pays for days")
+        raise ParameterError(f"--gold is for tasks, but {campaign} pays for days")
     options: dict[str, Any] = {"seed": seed, "types": types, "spread": spread, "ahead": ahead}
     options |= read_fit_options(terms, family, option or ())
     learned, used = _fit_days(terms, history, family, target, options, provider=provider, day=day, recent=recent)

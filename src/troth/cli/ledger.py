@@ -43,8 +43,8 @@ def verify(
     rounds = counted(len(result.rounds), "round")
     digits = "bit for bit" if alike else "to nine digits (other versions or another processor computed them)"
     text = (
-        f"{ledger}: valid. {rounds}, {payments:,} payments recomputed {digits}, "
-        f"{result.campaign.show(result.paid)} in all; chain of hashes{committed} checked"
+        f"{ledger}: valid. {rounds}, {payments:,} payments recomputed {digits}, {result.campaign.show(result.paid)} "
+        f"in total; chain of hashes{committed} checked"
     )
     show(plain, as_json, text, f"head {result.ledger.head}")
 
@@ -53,7 +53,7 @@ def report(
     ledger: LedgerFile,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Where the page goes.", show_default="report.html in the same folder"),
+        typer.Option("--output", "-o", help="Where to write the page.", show_default="report.html in the same folder"),
     ] = None,
     history: Annotated[Path | None, typer.Option(help="Past days; adds a backtest to the page.")] = None,
     provider: ProviderColumn = None,
@@ -79,10 +79,11 @@ def report(
 def explain(
     ledger: LedgerFile,
     provider: Annotated[
-        str | None, typer.Argument(metavar="PROVIDER", help="Whose payment.", show_default="the sums of all")
+        str | None,
+        typer.Argument(metavar="PROVIDER", help="The provider who was paid.", show_default="the sums of all"),
     ] = None,
     day: Annotated[
-        str | None, typer.Option(help="Of which day, in a daily campaign.", show_default="a summary of all")
+        str | None, typer.Option(help="The day, in a daily campaign.", show_default="a summary of all")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -97,7 +98,7 @@ def explain(
     some_names = ", ".join(map(repr, list(result.totals)[:12]))
     if provider is None:
         if day is not None:
-            raise DataError(f"--day {day}: say whose payment, one of {some_names}")
+            raise DataError(f"--day {day}: name a provider, one of {some_names}")
         sums = {name: result.campaign.text(total) for name, total in result.totals.items()}
         table = totals_table(result) if len(result.rounds) > 1 else shown_table(result)
         show(sums, as_json, result.headline(), *aligned(table))
@@ -127,7 +128,7 @@ def verify_receipt(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check a receipt offline: who signed it, that the round was paid by its report, and that the payment follows.
+    """Check a receipt offline: its signature, that its report is in the round, and that the payment follows.
 
     It ends with 1 if something is wrong, and with 3 if nothing is, but something is withheld that could be checked.
     """
@@ -140,7 +141,7 @@ def verify_receipt(
     believed = [] if key is not None else ["that this is the service's key: note it when you first submit"]
     try:
         check_signature(signed, RECEIPT, key)
-        by = f"signed by {signed['key']}" + ("" if key else ", the key that it names itself")
+        by = f"signed by {signed['key']}" + ("" if key else ", the key on the receipt")
         checked = Checked([by], believed, [])
         day = "" if signed["day"] is None else f", day {signed['day']}"
         about = (
@@ -159,15 +160,19 @@ def verify_receipt(
                 if compare_with_seen(shown["line"]["head"]):
                     checked.done.append("the head is the one that was seen on this machine")
                 else:
-                    checked.believed.append("that others see this head: none of this length was seen on this machine")
+                    checked.believed.append("that others see this head: this machine has seen none of this length")
         except TrothError:
             raise
         except _MALFORMED as error:
             raise DataError(f"{payments}: this is not what troth payments --json prints: {error!r}") from None
     valid = not checked.withheld
     lines = [f"{'valid' if valid else 'incomplete'}: {about}", *(f"  {line}" for line in checked.done)]
-    lines += ["not checked, because it is withheld:", *(f"  {line}" for line in checked.withheld)] if not valid else []
-    lines += ["to be believed:", *(f"  {line}" for line in checked.believed)] if checked.believed else []
+    lines += (
+        ["not checked, because the service withholds it:", *(f"  {line}" for line in checked.withheld)]
+        if not valid
+        else []
+    )
+    lines += ["you still have to trust:", *(f"  {line}" for line in checked.believed)] if checked.believed else []
     plain = {"valid": valid, "checked": checked.done, "withheld": checked.withheld, "believed": checked.believed}
     show({**plain, "receipt": signed}, as_json, *map(printable, lines))
     if not valid:

@@ -48,7 +48,7 @@ def print_result(result: Result) -> None:
 
 
 def say_unfit(remedy: str, again: str, *, stopped: bool) -> None:
-    """Say on standard error that the model does not fit, what to do, and the command that pays regardless."""
+    """Print on standard error that the model does not fit, what to do, and the command that pays regardless."""
     problem = "error: the model does not fit these reports"
     if not stopped:
         problem = f"warning: the model does not fit these reports, and payment would stop with exit code {STOPPED}"

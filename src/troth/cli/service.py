@@ -26,7 +26,7 @@ KeyFolderOption = Annotated[
     typer.Option(
         envvar="TROTH_KEYS",
         help="A folder for the signing key, secrets of rounds and signed heads: not in the database.",
-        show_default="beside the database",
+        show_default="next to the database",
     ),
 ]
 
@@ -93,7 +93,7 @@ def link(
 @service.command()
 def backup(
     target: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="Where the copy goes (SQLite).", show_default=False)
+        Path | None, typer.Argument(metavar="FILE", help="Where to write the copy (SQLite).", show_default=False)
     ] = None,
     database: Database = "troth.db",
 ) -> None:

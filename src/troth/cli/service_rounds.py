@@ -35,7 +35,7 @@ rounds = typer.Typer(help="Open, close, pay and publish rounds.", no_args_is_hel
 @rounds.command("open")
 def open_round(
     campaign: TheCampaign,
-    day: Annotated[str | None, typer.Option(help="In a daily campaign.", show_default="the next one")] = None,
+    day: Annotated[str | None, typer.Option(help="The day, in a daily campaign.", show_default="the next one")] = None,
     deadline: DeadlineTime = None,
     server: Server = None,
     as_json: AsJson = False,
@@ -52,10 +52,10 @@ def close_round(
     number: TheRound = None,
     final: Annotated[bool, typer.Option("--final", help="This is the last day: pay it too.")] = False,
     beacon: Annotated[
-        str | None, typer.Option(help="The value of the beacon that the terms name, for a round that is closed.")
+        str | None, typer.Option(help="The value of the beacon named in the terms, for a closed round.")
     ] = None,
     anyway: Annotated[
-        bool, typer.Option("--anyway", help="Pay even if the model does not fit, also a round that was stopped.")
+        bool, typer.Option("--anyway", help="Pay even if the model does not fit, and even a stopped round.")
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be paid; close, pay and reveal nothing.")
@@ -97,7 +97,7 @@ def finish(campaign: TheCampaign, server: Server = None, as_json: AsJson = False
 
 @rounds.command("publish")
 def publish(campaign: TheCampaign, number: TheRound = None, server: Server = None, as_json: AsJson = False) -> None:
-    """Show providers what they were paid, and why."""
+    """Show providers their payments, and why."""
     client, chosen = find_campaign(server, campaign)
     number = find_round(client, chosen, number, ("paid",), "no paid round is waiting to be published")
     published = client.publish_round(chosen["id"], number)
@@ -153,7 +153,7 @@ def why(
     campaign: TheCampaign,
     number: TheRound = None,
     provider: Annotated[
-        str | None, typer.Option(help="Whose payment, for the analyst.", show_default="everybody's")
+        str | None, typer.Option(help="For the analyst: the provider who was paid.", show_default="everybody's")
     ] = None,
     server: Server = None,
     as_json: AsJson = False,
@@ -178,7 +178,7 @@ def why(
 
 def export(
     campaign: TheCampaign,
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where the files go.", show_default=False)],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write the files.", show_default=False)],
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
@@ -220,7 +220,7 @@ def export(
 
 def payouts(
     campaign: TheCampaign,
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where batches go.", show_default=False)],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The folder for batches.", show_default=False)],
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:

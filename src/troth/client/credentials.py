@@ -51,7 +51,7 @@ def forget(server: str) -> None:
 
 
 def current(server: str | None = None) -> str:
-    """Return the service that is named, here or in the environment, or else that of the last sign-in."""
+    """Return the service named here or in the environment, or else the one of the last sign-in."""
     named = server or os.environ.get("TROTH_SERVER")
     if named:
         return address(named, insecure=True)

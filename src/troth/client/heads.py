@@ -1,4 +1,4 @@
-"""Heads of ledgers that were seen on this machine: a service that shows another history later is found out."""
+"""Heads of ledgers seen on this machine: they reveal a service that later shows another history."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def compare_with_seen(head: Mapping[str, Any]) -> bool:
     seen = [each for each in _seen_heads().values() if each["campaign"] == head["campaign"]]
     for each in seen:
         if (each["key"], each["epoch"]) != (head["key"], head["epoch"]):
-            raise StatementError("the head is of another key or epoch than the one that was seen on this machine")
+            raise StatementError("the head has another key or epoch than the one seen on this machine")
         if each["lines"] == head["lines"] and each["root"] != head["root"]:
             raise StatementError(
                 "the ledger's head differs from the one that this machine saw: the service shows two versions"
@@ -86,7 +86,7 @@ def watch_head(client: Client, campaign: Mapping[str, Any]) -> str | None:
         return None if seen is None else "the service no longer shows a head, but you have seen one"
     try:
         if head["campaign"] != campaign["id"]:
-            raise StatementError("the head is of another campaign")
+            raise StatementError("the head belongs to another campaign")
         check_head(seen, head)
     except StatementError as error:
         return str(error)

@@ -47,13 +47,13 @@ def prepare(
     if day is not None:
         plain["days"] = [entry for entry in plain["days"] if entry["day"] == day]
         if not plain["days"]:
-            raise DataError(f"{file.name}: has no rows of day {day}, which this round is about")
+            raise DataError(f"{file.name}: has no rows for day {day}, the day of this round")
     raw = (json.dumps(plain, indent=1, ensure_ascii=False) + "\n").encode()
     return Package(raw, f"{stem(file)}.statistics.json", sha256(raw).hexdigest())
 
 
 def check_receipt(package: Package, submission: dict[str, Any]) -> None:
-    """Refuse to go on if the service has read other bytes than those that are here."""
+    """Raise if the service has read other bytes than the ones here."""
     if submission.get("sha256") != package.sha256:
         raise DataError(
             f"{package.name}: the service has read different bytes (SHA-256 {submission.get('sha256')}, here "
@@ -62,7 +62,7 @@ def check_receipt(package: Package, submission: dict[str, Any]) -> None:
 
 
 def check_signed(submission: dict[str, Any], confirmed: dict[str, Any], nonce: str) -> dict[str, Any]:
-    """Return the signed receipt of what was sent, or refuse one that is of something else."""
+    """Return the signed receipt of what was sent, or refuse one for something else."""
     receipt: dict[str, Any] = confirmed.get("receipt") or {}
     check_signature(receipt, RECEIPT)
     names = ("campaign", "round", "provider", "sha256", "summary", "tasks")

@@ -86,7 +86,7 @@ class HasBaseMeasure(HasReduction, Protocol):
 
     @property
     def score_measure(self) -> str | None:
-        """What log scores leave out: only those that leave out the same are comparable, and none where it is None."""
+        """The terms that log scores leave out: scores are comparable only if these agree, and never if it is None."""
 
 
 @runtime_checkable
@@ -155,7 +155,7 @@ class ComparedDesign(NamedTuple):
 
 @runtime_checkable
 class ComparesDays(Model, Protocol):
-    """A model that says by what the peers of two days are compared beside rows (erratum E10): the features.
+    """A model that says what must agree on two days besides the number of rows (erratum E10): the features.
 
     It is less than `SamplesStatistics.design` where that holds what answers show, such as the spread of a provider's
     rows: on independent days that is a part of the data.
@@ -233,7 +233,7 @@ class DoubtsReports(Model, Protocol):
     """A model that is good for some data only, and can tell."""
 
     def doubt(self, statistics: Array, /) -> str:
-        """Say why the model is poor for reports ``(..., statistic)``, and what to do; nothing if it is good."""
+        """Return why the model is poor for reports ``(..., statistic)``, and what to do; empty if it is good."""
 
 
 @runtime_checkable
@@ -299,7 +299,7 @@ class HasLogPMI(Model, Protocol):
 
 @runtime_checkable
 class HasLineLogPMI(Model, Protocol):
-    """A model that prices one report with many peers of one design at once: what depends on the design is shared."""
+    """A model that scores one report with many peers of one design at once, sharing what depends on the design."""
 
     def line_log_pmi(self, own: Array, line: Array, /) -> Array:
         """Log PMI of reports ``(..., statistic)`` with every member of their lines ``(member, ..., statistic)``.
@@ -454,7 +454,7 @@ def explains_target(model: Any) -> bool:
 
 
 def design_of(model: Any, statistics: Array, rows: Any = None) -> Array:
-    """Return what was fixed of data before they were seen: by statistics or, where these do not say it, by rows.
+    """Return the design of data, fixed before they were seen: from statistics or, if these do not have it, from rows.
 
     Raises the error of ``model.design`` where there are no rows either, or the model cannot plan by them.
     """
@@ -505,7 +505,7 @@ def combine(models: Sequence[Model]) -> list[Model]:
 
 
 def check_is_model(models: Any) -> None:
-    """Refuse a class, a name or a number where a model is wanted.
+    """Raise an error for a class, a name or a number in place of a model.
 
     Examples
     --------

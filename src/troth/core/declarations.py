@@ -11,7 +11,7 @@ class Declarations:
     """The attributes that a model may have, with the value that is taken where it has none; families inherit them."""
 
     independent_rows: ClassVar[bool] = True
-    """Whether rows are i.i.d. given θ, so that data of several providers are like one dataset of all their rows."""
+    """Whether rows are i.i.d. given θ. Data of several providers are then like one dataset."""
 
     explains_target: ClassVar[bool] = False
     """Whether a row is a pair of features and target: data are ``(z, y)``, and the last column is the target."""
@@ -26,10 +26,10 @@ class Declarations:
     """Whether ``rows`` has to search for the number of rows that explains a statistic."""
 
     evidence_cost: ClassVar[int] = 1
-    """About how many closed forms one log evidence takes as long as: more than one where it is an integral."""
+    """The approximate cost of one log evidence, in closed forms; more than 1 if it is an integral."""
 
     state_word: ClassVar[str] = "state"
-    """What one of finitely many θ is called on the page."""
+    """The word for one of finitely many θ on the page."""
 
     approximation: ClassVar[str] = ""
     """What is not exact about the evidence and about draws of statistics, in words; empty if all is exact."""
@@ -41,7 +41,7 @@ class Declarations:
     """The limit in which draws of statistics have the distribution of data; empty if they always have."""
 
     limit_measured: ClassVar[str] = ""
-    """Where it was measured how good the model is outside these limits, in words; empty if nowhere."""
+    """Where the model's accuracy outside these limits was measured, in words; empty if nowhere."""
 
     assumption: ClassVar[str] = ""
     """What is assumed about θ beyond its prior, in words; empty if nothing is."""

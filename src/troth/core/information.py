@@ -94,7 +94,7 @@ def _check_sizes(model: Model, own: Array, peers: Array, both: Array | None) -> 
         expected = model.width if isinstance(model, Measured) else own.shape[-1]
         if t.shape[-1] != expected:
             raise DataError(
-                f"{name} has {t.shape[-1]} statistics on its last axis, where {type(model).__name__} has {expected}"
+                f"{name} has {t.shape[-1]} statistics on its last axis, but {type(model).__name__} has {expected}"
             )
     try:
         np.broadcast_shapes(*(t.shape for t in parts.values()))

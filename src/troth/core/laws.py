@@ -126,7 +126,7 @@ def check_model(
     simulated, several = isinstance(model, SamplesData), len(datasets) > 1
     simulation = Simulation(model, rng, draws)
     run("log evidence is a number for every dataset", True, lambda: _finite(model, statistics))
-    run("statistics are those of the summary", summarised, lambda: _from_summary(model, datasets))
+    run("statistics follow from the summary", summarised, lambda: _from_summary(model, datasets))
     run("summaries add over concatenated rows", summarised and several, lambda: _concatenation(model, datasets))
     run("summaries ignore the order of rows", summarised, lambda: _order(model, datasets, rng))
     run("rows are counted", isinstance(model, CountsRows), lambda: _rows(model, datasets))
@@ -142,7 +142,7 @@ def check_model(
     draws_statistics = simulated and isinstance(model, SamplesStatistics)
     run("fresh statistics keep their design", draws_statistics, lambda: _design(model, statistics, rng))
     exact = not declared(model).approximation
-    run("fresh statistics look like those of fresh data", draws_statistics and exact, lambda: _fresh(simulation))
+    run("fresh statistics look like statistics of fresh data", draws_statistics and exact, lambda: _fresh(simulation))
     if _MEAN_PMI in failures:
         failures.pop(_ADDITIVE, None)  # it needs a right PMI
     if failures:
@@ -184,7 +184,7 @@ def _rows(model: Any, datasets: Sequence[Any]) -> Failures:
     for i, data in enumerate(datasets):
         rows = float(model.rows(model.statistics(data)))
         if not np.isclose(rows, _count(data), rtol=1e-9):
-            yield f"dataset {i} has {_count(data)} rows, but its statistics are said to have {rows:g}"
+            yield f"dataset {i} has {_count(data)} rows, but rows() says {rows:g}"
 
 
 def _batch(model: Model, statistics: Array, rng: Generator) -> Failures:
@@ -298,11 +298,10 @@ def _density_ratio(simulation: Simulation, where: str, a: Array, b: Array) -> Fa
         if abs(difference) > margin:
             mean = np.exp(np.minimum(independent, 50)).mean()
             yield (
-                f"{where}, {len(a)} draws have a mean PMI of {mean:.4g}; PMI/(1 + {c:g}·PMI) "
-                f"of independent pairs averages {left.mean():.4f} where matched pairs say {right.mean():.4f} "
-                f"± {margin:.4f}; "
-                "log_evidence lacks a term or has a wrong sign; or statistics do not add over providers; "
-                f"first pair: {_short(a[0])} and {_short(b[0])}"
+                f"{where}, {len(a)} draws have a mean PMI of {mean:.4g}; PMI/(1 + {c:g}·PMI) of independent pairs "
+                f"averages {left.mean():.4f}, but matched pairs say {right.mean():.4f} ± {margin:.4f}; log_evidence "
+                "lacks a term or has a wrong sign, or statistics do not add over providers; first pair: "
+                f"{_short(a[0])} and {_short(b[0])}"
             )
             return
 

@@ -42,7 +42,7 @@ def posterior(models: Model, statistics: Array) -> Model: ...
 @overload
 def posterior(models: Sequence[Model], statistics: Array) -> list[Model]: ...
 def posterior(models: Model | Sequence[Model], statistics: Array) -> Model | list[Model]:
-    """Return the model, or each provider's, whose prior is the posterior given data that everybody knows.
+    """Return the model, or each provider's model, whose prior is the posterior given public data.
 
     Pay, audit and certify with what is returned, and take reports' statistics with it. A copy of the public data then
     earns no more in expectation than an empty report.
@@ -76,7 +76,7 @@ def _given(model: Model, known: Array) -> Model:
 
 
 class BesideKnown:
-    """A model beside known data z, for any model: Λ(t) becomes Λ(t + z), and θ is drawn given z."""
+    """Any model given known data z: Λ(t) becomes Λ(t + z), and θ is drawn given z."""
 
     def __init__(self, model: Any, known: Array) -> None:
         self.model, self.known = model, known

@@ -56,7 +56,7 @@ def unproved(model: Any) -> Sensitivity:
 
 
 def refuted_without_data(peers: Peers) -> Sensitivity | None:
-    """Return that every lie is free where no peer has any data, and None where some peer has."""
+    """Return that every lie is free if no peer has any data; otherwise None."""
     if any(rows for _, rows in peers):
         return None
     return Sensitivity("refuted", "peers without data cannot distinguish anything", 0.0, ("any report", "any other"))

@@ -62,7 +62,7 @@ def as_arrow(frame: Any, request: Request | None = None) -> Any:
 
 
 def is_frame(data: Any) -> bool:
-    """Say whether something can be read as a frame in memory."""
+    """Return whether something can be read as a frame in memory."""
     return isinstance(data, dict) or hasattr(data, "__arrow_c_stream__") or hasattr(data, "collect_schema")
 
 

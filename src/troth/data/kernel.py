@@ -350,7 +350,7 @@ class Adder:
 
 
 def _within(x: NDArray[Any], support: Support) -> bool:
-    """Say fast whether all values may occur; where the support has no bounds, the sums will show it."""
+    """Return fast whether all values may occur; where the support has no bounds, the sums will show it."""
     if np.isinf(support.low) and np.isinf(support.high) and not support.integer:
         return True
     low, high = x.min(), x.max()
@@ -375,7 +375,7 @@ def as_numbers(array: Any) -> NDArray[Any] | None:
 
 
 def holds_numbers(kind: Any) -> bool:
-    """Say whether a column of this type is one of numbers."""
+    """Return whether a column of this type is one of numbers."""
     if pa.types.is_dictionary(kind):
         return holds_numbers(kind.value_type)
     tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal, pa.types.is_null)
@@ -471,7 +471,7 @@ def _same(one: Any, two: Any) -> bool:
 
 
 def is_text(kind: Any) -> bool:
-    """Say whether a column of this type is one of text."""
+    """Return whether a column of this type is one of text."""
     if pa.types.is_dictionary(kind):
         return is_text(kind.value_type)
     return any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view))

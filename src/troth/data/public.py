@@ -14,7 +14,7 @@ from troth.data.read import is_paths, read_reports
 from troth.data.request import Report, Request, file_name
 
 PUBLIC = "public data"
-"""What they are called where a provider's name would stand."""
+"""What public data are called in place of a provider's name."""
 
 
 def read_public(data: Any, request: Request, model: Model, *, engine: str = "threads") -> list[Report]:

@@ -104,7 +104,7 @@ def as_ibis(data: Any) -> Any:
 
 
 def _untyped(table: Any) -> bool:
-    """Say whether an engine does not enforce the types of columns, so that values must be looked at here."""
+    """Return whether an engine does not enforce the types of columns, so that values must be looked at here."""
     try:
         return bool(table.get_backend().name == "sqlite")
     except Exception:  # a table of no backend

@@ -36,7 +36,7 @@ def read_reports(
     watch: Callable[[int, int], None] | None = None,
     provider: str | None = None,
 ) -> tuple[list[Report], list[Path]]:
-    """Reduce a table to reports sorted by day and name, and return files of statistics that it names beside them.
+    """Reduce a table to reports sorted by day and name; also return the files of statistics that it names.
 
     Parameters
     ----------
@@ -88,13 +88,13 @@ def read_reports(
 
 
 def is_pushed_down(data: Any) -> bool:
-    """Say whether the data are in an engine: an Ibis table or a Spark frame."""
+    """Return whether the data are in an engine: an Ibis table or a Spark frame."""
     module = type(data).__module__
     return module.startswith("pyspark.sql") or (module.startswith("ibis.") and hasattr(data, "aggregate"))
 
 
 def is_paths(data: Any) -> bool:
-    """Say whether data are named by a path, or several."""
+    """Return whether data are named by a path, or several."""
     paths = data if isinstance(data, list | tuple) else [data]
     return len(paths) > 0 and all(isinstance(path, str | Path) for path in paths)
 
@@ -134,7 +134,7 @@ def _merge(parts: Iterable[Part], request: Request) -> list[Report]:
     refuse(problems)
     for (name, day), count in dropped.items():
         if name and request.day is None and (name, day) not in totals.places:
-            raise DataError(f"provider {name!r}: none of its {count:,} rows has a value; remove them")
+            raise DataError(f"provider {name!r}: all of its {count:,} rows lack a value; remove them")
     return _named(totals, sources, request, dropped, samples)
 
 
@@ -214,7 +214,7 @@ def refuse_alike(names: dict[str, str]) -> None:
         other = seen.setdefault(name, raw)
         if other != raw:
             raise DataError(
-                f"providers {other!r} and {raw!r} are one name apart from spaces and how accents are stored; give each "
+                f"providers {other!r} and {raw!r} differ only in spaces or in how accents are stored; give each "
                 "provider one spelling"
             )
 

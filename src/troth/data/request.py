@@ -31,7 +31,7 @@ NO_VALUE = frozenset({"", "#n/a", "-", "--", ".", "<na>", "?", "n.a.", "n/a", "n
 """How a missing value is written, in lower case."""
 
 NO_NAME = frozenset({"", "#N/A", "-", "--", "?", "N/A", "n/a", "NA", "NaN", "nan"})
-"""How a missing name is written where rows without a name are dropped; Nan and Null are names. Otherwise NA is one."""
+"""Spellings of a missing name, if rows without a name are dropped; otherwise NA is a name. Nan and Null always are."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class Request:
     def refuse_nobody(self, provider: str | None) -> None:
         """Raise if neither a column nor a name says whose the rows of a table are."""
         if self.provider is None and provider is None:
-            raise DataError("the data: say which column holds the providers' names: provider=")
+            raise DataError("the data: name the column of providers with provider=")
 
 
 def level_names(columns: Sequence[str | None], levels: Mapping[str, Sequence[str]]) -> tuple[str | None, ...]:

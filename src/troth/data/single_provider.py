@@ -45,10 +45,10 @@ def read_own(
     if request.provider is not None and len(names) > 1:
         raise DataError(f"{place}: holds rows of {len(names)} providers ({listed(names, 5)}); send the rows of one")
     if request.provider is not None and name != names[0]:
-        raise DataError(f"{place}: the rows are of provider {shown(names[0])}, not {name!r}")
+        raise DataError(f"{place}: the rows belong to provider {shown(names[0])}, not {name!r}")
     other_days = [report.day for report in reports if report.day != day]
     if request.day is not None and day is not None and other_days:
-        raise DataError(f"{place}: has rows of day {other_days[0]}, but the report is of day {day}; send that day's")
+        raise DataError(f"{place}: has rows for day {other_days[0]}, but the report is for day {day}; send that day's")
     return [replace(report, provider=name, day=day if request.day is None else report.day) for report in reports]
 
 
@@ -82,7 +82,9 @@ def _refuse_others(table: TaskRows, column: str, provider: str) -> None:
         if canonical_name(spelled[code]) != canonical_name(provider):
             file, row = table.place(int(np.argmax(codes == code)))
             name = shown(spelled[code])
-            raise DataError(f"{file}: row {row:,} is of provider {name}, not {provider!r}; send only your own rows")
+            raise DataError(
+                f"{file}: row {row:,} belongs to provider {name}, not {provider!r}; send only your own rows"
+            )
 
 
 def _refuse_odd_names(table: TaskRows, spelled: list[str], codes: NDArray[np.intp]) -> None:

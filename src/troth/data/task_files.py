@@ -66,7 +66,7 @@ def read_table(content: bytes) -> Any:
     number = (table.schema.metadata or {}).get(_KEY, b"1").decode()
     known = {str(each): prefix for each, prefix in _PREFIXES.items()}
     if number not in known:
-        raise DataError(f"it has format {number!r}, and this version reads {' and '.join(known)}")
+        raise DataError(f"it has format {number!r}, but this version reads {' and '.join(known)}")
     old = known[number]
     names = [
         f"{_PREFIXES[FORMAT]}{name.removeprefix(old)}" if name.startswith(old) else name for name in table.column_names

@@ -58,7 +58,7 @@ def read_tasks(data: Any, request: Request, rows: int | None = 1) -> TaskReports
     ``rows`` is the most rows of a report, None for any number: a provider that has more on a task is an error.
     """
     if not isinstance(request.day, str):
-        raise DataError("say which column holds the tasks: task=")
+        raise DataError("name the column of tasks with task=")
     table = read_rows(requested_rows(data, request), request)
     tasks, task = in_order(*table.names(request.day, "task"), task_name)
     providers, provider = [""], np.zeros(len(task), dtype=np.intp)

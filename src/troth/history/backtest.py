@@ -173,8 +173,8 @@ def _refuse_without_peers(history: History, splits: Sequence[Split], groups: Seq
     if all(len(each) < 2 for each in present):
         apart = "" if groups is None else " of different groups"
         raise DataError(
-            f"nobody has a peer on any of the {len(paid)} days that would be replayed, so nothing can be tested: every "
-            f"report is paid the same without peers; give days on which at least two providers{apart} reported"
+            f"nobody has a peer on any of the {len(paid)} days that would be replayed, so nothing can be tested: "
+            f"without peers every report is paid the same; give days on which at least two providers{apart} reported"
         )
 
 
@@ -217,7 +217,7 @@ def _chosen_lies(lies: Any, history: History, model: Any) -> tuple[list[Any], tu
         if isinstance(lie, RowLie) and history.tables is not None and lie.suits_model(model):
             continue
         if not isinstance(lie, SummaryLie):
-            raise ParameterError(f"{lie!r} does not work on a summary: past days have no rows, so audit it instead")
+            raise ParameterError(f"{lie!r} needs rows, which past days do not have: try it in an audit instead")
         if not lie.suits_reduction(reduction):
             raise ParameterError(f"{lie.name!r} does not work on summaries of {type(reduction).__name__}")
     if not chosen:

@@ -118,7 +118,7 @@ class ModelComparison:
         ]
         if len({b.measure for b in backtests}) > 1:
             lines.append("log scores of models that leave out different terms are not comparable with each other")
-        lines += [f"{name} could not be tried: {why}" for name, why in self.failed.items()]
+        lines += [f"{name} could not be tested: {why}" for name, why in self.failed.items()]
         chosen = self.backtests[self.recommended]
         ageing = [*filter(None, [chosen.shelf_life]), *map(str, chosen.trends)]
         return "\n".join([*lines, self.verdict, *ageing, HONEST_PAST, INDEPENDENT_PAST])

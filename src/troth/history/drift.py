@@ -54,7 +54,7 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Age:
-    """What a fit has lost that is some days older than a fresh one, in nats a day, with its confidence interval.
+    """What a fit loses with age compared with a fresh one, in nats a day, with its confidence interval.
 
     The loss is the log score of the fresh fit minus that of the old one, on the same days.
     """
@@ -81,7 +81,7 @@ def ages_of(scores: Array, splits: Sequence[Split], false_alarm: float) -> tuple
 
 
 def shelf_life(ages: Sequence[Age], stretch: int, providers: int) -> str:
-    """Say how long a fit stays good: until it loses significantly more than 0.02 nats per report.
+    """Return how long a fit stays good: until it loses significantly more than 0.02 nats per report.
 
     Examples
     --------

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from troth.mechanisms.rule import Rule
 
 HONEST_PAST = (
-    "The past reports are taken as honest: what a lie gains is measured against them, and a lie that was told then "
-    "counts as the truth."
+    "Past reports are assumed honest: gains are measured against them, and a lie that was told then counts as the "
+    "truth."
 )
 INDEPENDENT_PAST = (
     "The history must be public or already paid for: it must not depend on the reports of the round it is used for, "
@@ -37,7 +37,7 @@ _UNSEEN_ALONE = 0.1  # or one that gains more for one provider
 
 @dataclass(frozen=True)
 class PastFinding(Finding):
-    """What one lie would have gained on past days, in units of the cap; without a provider, on average over them.
+    """What one lie would have gained on past days, in units of the cap; without a provider, on average over all.
 
     Intervals are over days, each at the stated level by itself. A provider's gain is shrunk towards the mean over
     providers, the more so the more alike they are. A gain that is detectable would have been called significant with
@@ -79,7 +79,7 @@ class Backtest:
     gains, scores
         Daily gains ``(day, provider, lie)``, NaN where there was no report, and log probabilities ``(day,)``.
     measure
-        What log scores leave out: only those that leave out the same are comparable, and none where it is None.
+        The terms that log scores leave out: scores are comparable only if these agree, and never if it is None.
     family
         The family of the model, as `troth.fit` takes it.
     recent, ahead
@@ -112,7 +112,7 @@ class Backtest:
     left_out: tuple[str, ...] = ()
 
     def worst(self, lie: str | None = None) -> PastFinding:
-        """Return the provider who gains most, by a lie or by any; who was never payable comes last."""
+        """Return the provider who gains most, by one lie or by any; those who were never payable come last."""
         findings = [f for f in self.findings if lie is None or f.lie == lie]
         return max(findings, key=lambda f: -np.inf if np.isnan(f.gain) else f.gain)
 
@@ -186,7 +186,7 @@ class Backtest:
         return f"Under {self.name} lies gain: {listing}{more}. {self.power}"
 
     def _most(self) -> str:
-        """Say what the best lie did, where none gains significantly."""
+        """Return what the best lie did, where none gains significantly."""
         known = ~np.isnan(self.gains).all(axis=0)
         if not known.any():
             return ""
@@ -243,12 +243,12 @@ class Backtest:
 
     @property
     def omissions(self) -> list[str]:
-        """Say which known lies were not replayed, and why."""
+        """Return which known lies were not replayed, and why."""
         if not self.left_out:
             return []
         return [
-            "not replayed, because the sums of past days do not tell what they would have been: "
-            f"{', '.join(self.left_out)}; troth audit simulates lies about rows"
+            f"not replayed, because they do not follow from the sums of past days: {', '.join(self.left_out)}; troth "
+            "audit simulates lies about rows"
         ]
 
     def _drift_table(self) -> list[str]:

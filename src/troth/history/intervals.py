@@ -1,4 +1,4 @@
-"""Confidence over days: means of daily differences whose neighbours may be alike, and many of them at once."""
+"""Confidence over days: means of daily differences, which may be correlated, and many of them at once."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class _Shrinkage:
         covariance = (own.error**2 - together.error**2 - self.chance[provider]) / 2
 
         def missing(gain: float) -> float:
-            """Return by how much the estimate falls short of what would be found, if the others gain nothing."""
+            """Return by how much the estimate falls short of the detectable gain, if the others gain nothing."""
             away = np.where(self.seen, -gain / (others + 1), 0.0)
             away[provider] = gain * others / (others + 1)
             chance = np.where(self.seen, self.chance, 0.0)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from troth.models.fitting.fitted import Fitted
 
 AHEAD = 30
-"""For how many days ahead a model that drifts is learnt by default."""
+"""The default number of days ahead for which a drifting model is learnt."""
 
 _HARMLESS = ("seed", "watch")
 """Options that are ignored by a fit that draws nothing, or is quick."""
@@ -46,21 +46,19 @@ def fit(history: History, family: str | type[Family] | None = None, **options: A
     """
     chosen = named_family(family) if isinstance(family, str) else family or default_family(history.reduction)
     if chosen is None:
-        raise ParameterError(
-            "no bundled family fits each provider's own effect to such a history; choose one with --family"
-        )
+        raise ParameterError("no bundled family fits provider effects to such a history; choose a family with --family")
     known = chosen.fit_options(history.reduction)
     parameters = [field.name for field in dataclasses.fields(chosen) if field.init]
     given = {name: value for name, value in options.items() if value is not None}
     accepted = {*known, *parameters}
     for name in given:
         if name not in accepted and name not in _HARMLESS:
-            raise ParameterError(f"{name} is not an option of a fit of {chosen.__name__} to these days")
+            raise ParameterError(f"{name} is not an option for fitting {chosen.__name__} to these days")
     return chosen.fit(history, **{name: value for name, value in given.items() if name in accepted})
 
 
 def default_family(reduction: Reduction) -> type[Family] | None:
-    """Return the first family that suits these summaries and learns each provider by itself, if any."""
+    """Return the first family that suits these summaries and learns each provider separately, if any."""
     suitable = (family for family in FAMILIES.values() if family.suits_reduction(reduction))
     return next((family for family in suitable if family.provider_effects), None)
 

@@ -1,4 +1,4 @@
-"""A stretch of days, paid under a model that was fitted to others: honest reports, and lies of one provider each."""
+"""A stretch of days, paid under a model fitted to other days: honest reports, and lies of one provider each."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ class Replay:
 
     @property
     def payable(self) -> Mask:
-        """Where anything is to be earned: of a rule that waits for the next day, not on the last one."""
+        """Where a report can be paid. A rule that waits for the next day cannot pay the last one."""
         paid = self.present.copy()
         if self.rule.days > 1:
             paid[-1] = False
         return paid
 
     def honest(self) -> Array:
-        """Return what was earned by what was reported, NaN where nothing was to be earned."""
+        """Return what the actual reports earned, NaN where a report cannot be paid."""
         share, paid = self._shares(self.reported), self.payable
         if np.isnan(share[paid]).any():
             day, provider = (int(i) for i in np.argwhere(np.isnan(share) & paid)[0])

@@ -56,7 +56,7 @@ class Bonded(Rule):
 
     @property
     def term_labels(self) -> Mapping[str, str]:  # type: ignore[override]
-        """What the numbers of a breakdown are called: those of the rule behind it, and both sides of the bond."""
+        """The names of the numbers of a breakdown: of the rule behind it, and of both sides of the bond."""
         return {**self.rule.term_labels, _BEFORE: "share before the bond", _EMPTY: "empty share before the bond"}
 
     @property
@@ -139,8 +139,8 @@ class Bonded(Rule):
         return replace(claim, text=f"{claim.text}, which the bond stretches to {margin:.3g}", margin=margin)
 
     def more_claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:
-        """Those of the rule behind it, whose shares are before the bond."""
-        before = "shares before the bond, which subtracts that of an empty report"
+        """Return the claims of the rule behind it, whose shares are before the bond."""
+        before = "shares before the bond subtracts the empty share"
         claims = self.rule.more_claims(model, rows, values)
         return [replace(claim, text=f"{claim.text} ({before})") for claim in claims]
 

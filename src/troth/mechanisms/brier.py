@@ -27,7 +27,7 @@ _FORMS = {"unordered": "unordered", "paper": "the paper's"}
 
 @contextmanager
 def _naming_other_rules() -> Iterator[None]:
-    """Say what the rule needs, and which rules need less, where a model cannot predict the peers."""
+    """Name what the rule needs, and rules that need less, if a model cannot predict the peers."""
     try:
         yield
     except MissingCapabilityError as error:

@@ -90,7 +90,7 @@ def few_left(this_round: Round, reported: Mask, stay: Mask) -> Mask:
 
 
 def who_stays(this_round: Round, same: Mask, compared: range) -> Mask:
-    """Return whose design is the same on all days compared, where ``same`` says on which it is that of the next."""
+    """Return who keeps one design on all days compared; ``same`` marks days whose design is also the next day's."""
     same_here = same[..., compared[0] : compared[-1], :]
     stay = np.asarray(same_here.all(axis=-2))
     present = (this_round.count_rows()[..., compared[0] : compared[-1] + 1, :] > 0).all(axis=-2)
@@ -106,7 +106,7 @@ def who_stays(this_round: Round, same: Mask, compared: range) -> Mask:
 
 
 def only_peers(this_round: Round, stay: Mask) -> Round:
-    """Leave out of everybody's peers who does not stay; it is scored like everybody."""
+    """Remove those who do not stay from everybody's peers; they are scored like everybody."""
     if stay.all():
         return this_round
     rows = None if this_round.rows is None else np.where(stay, this_round.count_rows(), 0.0)
@@ -115,7 +115,7 @@ def only_peers(this_round: Round, stay: Mask) -> Round:
 
 
 def daily_designs(this_round: Round) -> ComparedDesign:
-    """Return rows and, where there are features, what models compare these by: ``(..., day, provider, number)``.
+    """Return rows and, if there are features, what models compare of them: ``(..., day, provider, number)``.
 
     Audits and backtests bring reports that would be refused, and features that are drawn anew each day, which is as if
     they were exchangeable: there rows alone are compared.
@@ -144,7 +144,7 @@ def _features(model: Model, this_round: Round, members: list[int]) -> ComparedDe
         return ComparedDesign(design, np.zeros_like(design))
     if with_features:
         raise MissingCapabilityError(
-            f"{type(model).__name__} does not say by what features days are compared (erratum E10): give it a method "
+            f"{type(model).__name__} does not say which features must agree between days (erratum E10): add a method "
             "compared_design, or declare exchangeable=True if providers cannot predict how features vary"
         )
     return _NO_FEATURES

@@ -58,19 +58,19 @@ class RuleDescription:
     """Whether a day with one report is paid, as for an empty one: days are compared, and others need that report."""
 
     needs_seed: bool = False
-    """Whether it draws random numbers, so that a campaign must commit to a seed."""
+    """Whether the rule draws random numbers. A campaign must then commit to a seed."""
 
     needs_rows: str = ""
-    """Why it must know the most rows that a report may have; empty if it need not."""
+    """Why the rule needs a limit on the rows of a report; empty if it needs none."""
 
     needs_finite_data: bool = False
-    """Whether it can pay only if there are finitely many possible datasets."""
+    """Whether the rule can pay only if there are finitely many possible datasets."""
 
     peer_draws: int = 1
     """How many times peers are drawn in a round, at most."""
 
     constant_empty_share: bool = False
-    """Whether the empty share is the same whatever peers report, so that bonds may be scaled by it."""
+    """Whether the empty share does not depend on peers' reports. Bonds may then be scaled by it."""
 
     @property
     def empty_share_holds(self) -> str:
@@ -78,19 +78,19 @@ class RuleDescription:
         return "whatever peers report" if self.constant_empty_share else ""
 
     fixed_empty_share: float | None = None
-    """The empty share, where it follows from the options alone."""
+    """The empty share, if the options alone determine it."""
 
     pools_peers: bool = False
-    """Whether a payment depends on peers through their pooled data alone, so that an audit may pool them."""
+    """Whether a payment depends only on the peers' pooled data. An audit may then pool them."""
 
     panels: int = 1
-    """Into how many panels peers are split, each of which pays a part of a share."""
+    """The number of panels into which peers are split. Each pays a part of a share."""
 
     truthful_by: ClassVar[str] = ""
     """The theorem by which no lie gains, in every campaign; empty if there is none."""
 
     truthful_if: ClassVar[str] = ""
-    """What that assumes beside the model."""
+    """What the theorem assumes besides the model."""
 
     symmetric: bool = False
     """Whether permuting providers permutes payments, to the bit."""
@@ -119,8 +119,8 @@ class RuleDescription:
     score_meaning: str = ""
     """How a score is made, in sentences."""
 
-    task_meaning: str = "A share is higher the better your answer goes with those of your peers."
-    """What a share of one of many tasks is, to whoever earned it."""
+    task_meaning: str = "The better your answer fits your peers' answers, the higher your share."
+    """What the share of a task means, for the worker who earned it."""
 
     def __post_init__(self) -> None:
         for name, option in self.options().items():
@@ -128,7 +128,7 @@ class RuleDescription:
                 raise self.wrong(name, problem)
 
     def wrong(self, option: str, problem: str) -> ParameterError:
-        """Return an error about an option: by itself, or together with the others."""
+        """Return an error about an option: alone, or together with the others."""
         return ParameterError(f"{type(self).__name__}: {option} {problem}", parameter=option, problem=problem)
 
     @property
@@ -149,7 +149,7 @@ class RuleDescription:
 
     @classmethod
     def settings(cls) -> dict[str, Option]:
-        """Return the keys of a ``[mechanism]`` table that say the options."""
+        """Return the keys of a ``[mechanism]`` table that set the options."""
         return {setting.key: setting for option in cls.options().values() for setting in option.settings}
 
     @classmethod
@@ -191,14 +191,14 @@ class RuleDescription:
         return score, step_on_scale(figures)
 
     def share_shown(self, figures: Figures, /) -> Span | None:
-        """Return what a share can be, given `disclosed` figures; None if they do not tell.
+        """Return what a share can be, given `disclosed` figures; None if they do not determine it.
 
         A provider compares it with its payment. A note says that the share was not made of the figures.
         """
         return None if figures.note else share_on_scale(figures)
 
     def task_reason(self, share: float, empty: float, peers: int, /) -> str:
-        """Say in words why a report on one of many tasks has its share, and not what peers reported."""
+        """Explain why a report on a task has its share, without revealing what peers reported."""
         if not peers:
             return "nobody else worked on it, so it earns the empty share"
         if abs(share - empty) < _ABOUT:
@@ -206,7 +206,7 @@ class RuleDescription:
         return f"your answer {'fits' if share > empty else 'does not fit'} your peers' answers"
 
     def claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:
-        """Return what is proved about the rule itself in a campaign, what is refuted, and what is not known."""
+        """Return what is proved about the rule itself in a campaign, what is refuted, and what is undecided."""
         more = self.more_claims(model, rows, values)
         return [self.truthful(model, rows, values), *more, *self.feasible(), self.symmetry(model)]
 
@@ -222,14 +222,14 @@ class RuleDescription:
         return Claim("truthful", "undecided", text, "")
 
     def feasible(self) -> list[Claim]:
-        """Claim that payments are never negative, and never exceed the budget in all."""
+        """Claim that payments are never negative, and that their sum never exceeds the budget."""
         if not self.individually_rational:
             text = f"{self.name} does not promise shares between 0 and 1"
             return [Claim(name, "undecided", text, "") for name in ("individually rational", "budget feasible")]
         why = "shares lie in [0, 1], or the round stops"
         promises = {
-            "individually rational": "no payment is negative, whatever is reported",
-            "budget feasible": "payments never exceed the budget in all",
+            "individually rational": "no payment is negative, for any reports",
+            "budget feasible": "the sum of payments never exceeds the budget",
         }
         return [Claim(name, "proved", text, why, rests_on="nothing") for name, text in promises.items()]
 

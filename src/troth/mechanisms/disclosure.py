@@ -51,7 +51,7 @@ def around(shown: float) -> Span:
 
 
 def disclosed(rule: RuleDescription, figures: F) -> F:
-    """Return figures as their provider sees them: rounded, because more digits tell of others' data.
+    """Return figures as their provider sees them: rounded, because more digits reveal others' data.
 
     From a score with all its digits the peers' data together can often be computed. Places in a line are whole numbers
     and stay what they are; log PMI is shown only if the share is made of it.

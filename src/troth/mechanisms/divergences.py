@@ -163,7 +163,7 @@ class Power(Divergence):
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.k) and self.k > 1):
-            raise ParameterError(f"Power: k must be above 1, where the score is bounded, not {self.k!r}")
+            raise ParameterError(f"Power: k must be above 1 for a bounded score, not {self.k!r}")
 
     @property
     def low(self) -> float:  # type: ignore[override]

@@ -119,7 +119,7 @@ def design_ranks(designs: Array) -> Indexes:
 
 
 def _equal_where_tied(designs: Array, order: Indexes, differs: Mask) -> bool:
-    """Say whether neighbours in order that do not differ so far are equal in all columns."""
+    """Return whether neighbours in order that do not differ so far are equal in all columns."""
     tied = np.nonzero(~differs[..., 1:])
     one, two = (designs[(*tied[:-1], order[..., 1:][tied] if step else order[..., :-1][tied])] for step in (0, 1))
     return bool((one == two).all())

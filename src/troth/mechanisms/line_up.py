@@ -193,7 +193,7 @@ class LineUp(Rule):
 
     @property
     def empty_share_holds(self) -> str:
-        return "on average over lots, whatever peers report" if self.ties == "lot" else "whatever peers report"
+        return "on average over random ties, whatever peers report" if self.ties == "lot" else "whatever peers report"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -205,7 +205,7 @@ class LineUp(Rule):
             raise self.wrong("decoys", 'must be a number if later days are decoys; choose source "model" for "all"')
 
     def refuses(self, model: Model) -> tuple[str, str] | None:
-        """Refuse a line of all that peers could report where that is infinitely much."""
+        """Refuse a line of all possible peers if these are infinitely many."""
         if self.decoys < inf or not isinstance(model, HasSupport):
             return None
         if model.support.finite and not explains_target(model):
@@ -303,7 +303,7 @@ class LineUp(Rule):
 
     @classmethod
     def task_defaults(cls, model: Model, rows: int = 1) -> dict[str, Any]:
-        """Labels have a line of all that peers could answer, with a part of a strict score; others draw decoys."""
+        """Use a line of all possible answers with a part of a strict score for labels; draw decoys for others."""
         labels = counted_labels(model.reduction) if isinstance(model, HasReduction) else None
         if labels is None:
             return {"decoys": 49}
@@ -311,7 +311,7 @@ class LineUp(Rule):
 
     @classmethod
     def first_defaults(cls, reports: int) -> dict[str, Any]:
-        """Few reports have a longer line, so that payments vary with the seed by about 1% of the cap, not 2%."""
+        """Return more decoys for few reports, so that payments vary with the seed by about 1% of the cap, not 2%."""
         return {"decoys": 4999} if reports <= _FEW_REPORTS else {}
 
     def evaluate_tasks(self, tasks: Tasks, rng: Generator | None = None, /) -> TaskShares:
@@ -331,7 +331,7 @@ class LineUp(Rule):
         )
 
     def contradicted(self, this_round: Round, /) -> Any:
-        """Return nobody where there are panels: each sees to its own members, as if its line were all ties."""
+        """Return nobody if there are panels: a panel whose members contradict each other counts as a tie."""
         everybody = super().contradicted(this_round)
         return everybody if self.panels == 1 else np.zeros_like(everybody)
 
@@ -442,17 +442,17 @@ class LineUp(Rule):
         return share_at_place(self, figures.terms)
 
     def more_claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:
-        """Say what holds for every attitude to risk, and for reports that say nothing, without any model."""
+        """Claim what holds for every attitude to risk, and for uninformed reports, without any model."""
         return [*self._any_risk(), self._uninformed()]
 
     def _any_risk(self) -> list[Claim]:
-        """Say it of a round's payment, and under later days of a day's: days share decoys, so that a lie may hedge."""
+        """Claim it for a round's payment or, if days share decoys, for a day's, because a lie may then hedge."""
         name, by_itself = "truthful for every attitude to risk", self._any_risk_of_one_line()
         if self.source == "model" or by_itself.verdict != "proved":
             return [by_itself]
         text = (
-            "of the total over days nothing is proved: the peers of one day are decoys of another, so a lie can make "
-            "the total steadier, and a provider who fears risk may prefer it; in expectation no lie gains"
+            "nothing is proved about the total over days: the peers of one day are decoys of another, so a lie can "
+            "make the total steadier, and a risk-averse provider may prefer it; in expectation no lie gains"
         )
         return [Claim(name, "undecided", text, ""), replace(by_itself, name=f"{name}, each day by itself")]
 
@@ -471,7 +471,7 @@ class LineUp(Rule):
             what = f"the strict part, {self.strict:g} of a share," if self.strict else "the mean over panels"
             return Claim(name, "undecided", f"{best} in every line; {what} is truthful in expectation", basis)
         more = "more money to less" if self.source == "model" else "more money on a day to less"
-        return Claim(name, "proved", f"{best}, so whoever prefers {more} tells the truth", basis, 0.0)
+        return Claim(name, "proved", f"{best}, so truth is best for all who prefer {more}", basis, 0.0)
 
     def _uninformed(self) -> Claim:
         amount = "exactly"
@@ -482,9 +482,9 @@ class LineUp(Rule):
         if self.strict:
             amount, fewer = "at most", " (more on days with fewer decoys)" if self.source == "days" else ""
             text = (
-                f"empty reports earn {self.line_empty_share:.4g} of the cap{fewer}, and made-up or stale ones at most "
-                "that in expectation, if the real peers and the decoys are exchangeable given the report: its place "
-                "earns as much, and its strict score at most as much, as those of an empty one; log PMI may be wrong"
+                f"empty reports earn {self.line_empty_share:.4g} of the cap{fewer}, and made-up or stale reports at "
+                "most that in expectation, if the real peers and the decoys are exchangeable given the report; "
+                "nothing else is assumed, and log PMI may be wrong"
             )
         name = f"uninformed reports earn {amount} the empty share"
         return Claim(name, "proved", text, "exchangeability", 0.0, rests_on="draws")

@@ -138,7 +138,7 @@ class MultiDay(Rule):
 
     @property
     def term_labels(self) -> Mapping[str, str]:  # type: ignore[override]
-        """What the numbers of a breakdown are called: those of both days, and of the last day's rule."""
+        """The names of the numbers of a breakdown: of both days, and of the last day's rule."""
         return {
             **self.last_rule.term_labels,
             "next_day_log_pmi": "log PMI with the next day's peers",
@@ -210,7 +210,7 @@ class MultiDay(Rule):
     def truthful(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> Claim:
         """Every day is truthful against the next, and the last by its own rule."""
         designs = (
-            "nobody can predict peers' designs, as is declared"
+            "peers' designs are declared unpredictable"
             if self.exchangeable
             else "peers are those with the same design, rows and features, on both days"
         )

@@ -51,7 +51,7 @@ class Option:
 
     @property
     def settings(self) -> tuple[Option, ...]:
-        """The keys that say it."""
+        """The keys that set it."""
         return (self,)
 
     def problem(self, value: Any) -> str:
@@ -59,14 +59,14 @@ class Option:
         return ""
 
     def read(self, section: Section) -> Any:
-        """Take the value out of a table, or say what is wrong with it."""
+        """Take the value out of a table, or raise what is wrong with it."""
         value = section.take(self.key, self.default)
         if problem := self.problem(value):
             raise section.fail(self.key, problem)
         return value
 
     def write(self, value: Any) -> dict[str, Any] | None:
-        """Return the settings that say a value, or None if none can."""
+        """Return the settings for a value, or None if there are none."""
         return {self.key: value}
 
     def parse(self, text: str) -> Any:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def explain_place(rule: LineUp, figures: Figures) -> tuple[Step, ...]:
-    """Tell where the real peers stand in the line, and what that place pays."""
+    """Explain where the real peers stand in the line, and what that place pays."""
     line, place = _line_step(rule, figures), "From the place to a share"
     if line is None:
         return (Step(place, symbol="share", value=f"{figures.share:.4%}", meaning=figures.note),)

@@ -30,9 +30,9 @@ def register(rule: type[Rule]) -> type[Rule]:
     check_entry(RULES, rule, AnyRule)
     name = rule.__name__
     if rule.breakdown is AnyRule.breakdown:
-        raise ParameterError(f"{name}: say what share of its cap each provider earns, as breakdown")
+        raise ParameterError(f"{name}: add a method breakdown: each provider's share of its cap")
     if not (rule.purpose or rule.not_offered):
-        raise ParameterError(f"{name}: say in a few words what it is for, as purpose")
+        raise ParameterError(f"{name}: add a purpose, a few words on what it is for")
     fields: tuple[Any, ...] = dataclasses.fields(rule) if dataclasses.is_dataclass(rule) else ()
     for field in fields:
         if field.init and field.name not in rule.options():

@@ -112,7 +112,7 @@ class Round:
         return np.where(self.peers_contradict, 0.0, log_pmi(self.evidence, self.own, self.peers))
 
     def with_own(self, own: Array) -> Round:
-        """Return the same round in which each provider is scored for another report, its peers' unchanged."""
+        """Return the same round with each provider scored for another report, its peers' unchanged."""
         other = dataclasses.replace(self)
         object.__setattr__(other, "own", own)
         return other
@@ -132,7 +132,7 @@ class Round:
         return everyone
 
     def count_rows(self) -> Array:
-        """Rows behind every report, as given or as the models read them off."""
+        """Rows behind every report, as given or as counted by the models."""
         if self.rows is not None:
             return np.broadcast_to(np.asarray(self.rows, dtype=np.float64), np.shape(self.statistics)[:-1])
         if isinstance(self.model, Model):
@@ -158,5 +158,5 @@ def empty_round(model: Models, providers: int, days: int = 1, **reports: Any) ->
 
 def _rows(model: Model, statistics: Array) -> Array:
     if not isinstance(model, CountsRows):
-        raise MissingCapabilityError(f"{type(model).__name__} does not say numbers of rows: pass rows=")
+        raise MissingCapabilityError(f"{type(model).__name__} does not count rows: pass rows=")
     return model.rows(statistics)

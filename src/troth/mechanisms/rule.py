@@ -51,7 +51,7 @@ def delegates(attribute: str, *names: str, **renamed: str) -> Callable[[type[R]]
 
 
 class Rule(RuleDescription):
-    """A payment rule: subclasses say in ``breakdown`` what share of its cap each provider earns."""
+    """A payment rule: subclasses return in ``breakdown`` what share of its cap each provider earns."""
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
         """Return everybody's share of the cap and how it came about: the one method that a rule must have."""
@@ -68,7 +68,7 @@ class Rule(RuleDescription):
         rows: Any = None,
         rng: Generator | None = None,
     ) -> Array:
-        """Pay everybody: amounts of shape ``(..., provider)``, never above the budget in all.
+        """Pay everybody: amounts of shape ``(..., provider)``, whose sum never exceeds the budget.
 
         Parameters
         ----------
@@ -103,7 +103,7 @@ class Rule(RuleDescription):
         return self.evaluate(Round(model, statistics, **reports))
 
     def evaluate(self, this_round: Round, /) -> Breakdown:
-        """Return the breakdown of a round, with what every rule sees to: limits, contradictions and bounds.
+        """Return the breakdown of a round, with the checks of every rule: limits, contradictions and bounds.
 
         If the round cannot be paid, the error names the report without which it can.
         """
@@ -147,7 +147,7 @@ class Rule(RuleDescription):
         return {}
 
     def evaluate_tasks(self, tasks: Tasks, rng: Generator | None = None, /) -> TaskShares:
-        """Return everybody's share of every task; each task is a round of its own."""
+        """Return everybody's share of every task; each task is a separate round."""
         return share_by_stacks(self, tasks, rng)
 
     def cap(self, providers: int, *, budget: Amount, weights: Shares | None = None) -> Array:

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from troth.mechanisms.rule import Rule
 
 BONDED = Flag("bonded", False, label="Bonded: hold back the empty share; payments can be negative")
-"""What any rule can be besides its own options."""
+"""A setting of every rule, besides its own options."""
 
 
 def settings_of(rule: str) -> dict[str, Option]:
-    """Return everything that a ``[mechanism]`` table can say about a rule: its own options, and those of any rule.
+    """Return all settings of a rule in a ``[mechanism]`` table: its own options, and those of any rule.
 
     Examples
     --------
@@ -29,7 +29,7 @@ def settings_of(rule: str) -> dict[str, Option]:
 
 
 def read_rule(section: Section, tasks_of: Model | None = None) -> Rule:
-    """Make the rule that a table of settings says; for tasks under a model, options have other defaults.
+    """Make the rule that a table of settings describes; for tasks under a model, options have other defaults.
 
     Examples
     --------

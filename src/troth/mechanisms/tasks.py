@@ -67,7 +67,7 @@ class Tasks:
         return self.summaries if self.own is None else self.own
 
     def with_own(self, own: Array) -> Tasks:
-        """Return the same tasks in which everybody is scored for another report, its peers' unchanged."""
+        """Return the same tasks with everybody scored for another report, its peers' unchanged."""
         return replace(self, own=own)
 
     def statistics(self, summaries: Array) -> Array:
@@ -122,7 +122,7 @@ class TaskShares:
 
 
 def share_by_stacks(rule: Rule, tasks: Tasks, rng: Generator | None) -> TaskShares:
-    """Evaluate tasks that are alike in one call of a rule for one round, whatever the model and the rule are."""
+    """Evaluate similar tasks in one call of a rule for one round, for any model and rule."""
     share, log_pmi, empty = np.zeros((3, len(tasks)))
     statistics = tasks.statistics(tasks.summaries)
     own = None if tasks.own is None else tasks.statistics(tasks.own)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _MOST_OUTCOMES = 1 << 22
 _CHOOSE = "choose a number of decoys, such as 999"
-_TOO_MANY = f"peers could report too many things to try them all: {_CHOOSE}"
+_TOO_MANY = f"peers have too many possible reports to try them all: {_CHOOSE}"
 
 
 class WholeLines(Lines):
@@ -142,5 +142,5 @@ def _count(model: Model, rows: int) -> int:
 
 
 def endless(model: object) -> str:
-    """Say that not all that peers could report can be tried, and what to do."""
+    """Return the error that peers have infinitely many possible reports, and what to do."""
     return f"{type(model).__name__} has infinitely many possible reports: {_CHOOSE}"

@@ -55,7 +55,7 @@ def register(family: type[F]) -> type[F]:
     check_entry(FAMILIES, family, Family)
     name, parameters = family.__name__, {each.name: each for each in declared_parameters(family)}
     if not family.description:
-        raise ParameterError(f"{name}: say in a few words what data it is for, as description")
+        raise ParameterError(f"{name}: add a description, a few words on what data it is for")
     for field in dataclasses.fields(family):
         if field.init and field.name not in parameters:
             raise ParameterError(

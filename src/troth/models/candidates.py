@@ -162,8 +162,7 @@ class Candidates(CandidateStates):
         """
         if (different := len({id(each) for each in estimators})) < 2:
             raise ParameterError(
-                f"give at least two different estimators, not {different}: data are paid for what they say about "
-                "which of them is right"
+                f"give at least two different estimators, not {different}: data are paid for telling them apart"
             )
         for k, each in enumerate(estimators):
             if not hasattr(each, "classes_"):

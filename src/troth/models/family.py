@@ -29,7 +29,7 @@ Matrix: TypeAlias = Sequence[Sequence[float]] | Array
 
 LARGEST_STATISTIC = 1e290
 LARGEST_DRAW = 1e280
-"""Draws of heavy-tailed priors stop here, so that sums of them are still statistics."""
+"""The largest draw of a heavy-tailed prior, so that sums of draws are valid statistics."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Family(Declarations):
     """The campaign that shows it; the hyper-parameters say their example values themselves."""
 
     theta: ClassVar[tuple[str, ...]] = ()
-    """What the entries of θ are, in words, such as ``"rate of {column}"``."""
+    """What the entries of θ are called, such as ``"rate of {column}"``."""
 
     own_likelihoods: ClassVar[bool] = False
     """Whether providers that share the prior may differ in the parameters of the likelihood."""
@@ -135,7 +135,7 @@ class Family(Declarations):
         return np.asarray(statistics, dtype=np.float64)[..., self.rows_entry]
 
     possible_statistics: ClassVar[str] = ""
-    """What holds of all statistics of data, in words; empty where nothing is known beside limits of their size."""
+    """A condition that all statistics of data satisfy, in words; empty if none is known besides their size."""
 
     def possible(self, statistics: Array, /) -> Mask:
         """Return for each statistic whether some data can have it, up to rounding: unknown, unless the family says."""
@@ -179,7 +179,7 @@ class Family(Declarations):
         """Return the peers, whose statistics must add to those of this model."""
         for other, _ in peers:
             if other != self and not (isinstance(other, type(self)) and other.space == self.space):
-                raise UnboundedRangeError(f"no range is known for {self!r} beside {other!r}")
+                raise UnboundedRangeError(f"no range is known for {self!r} with {other!r}")
         return peers
 
     def _declared(self, values: tuple[float, float] | None) -> tuple[float, float]:
@@ -227,7 +227,7 @@ class Family(Declarations):
         return dataclasses.replace(self, **parameters)
 
     one_row_suffices: ClassVar[str] = ""
-    """Why one peer row distinguishes any two posteriors, in words, with the proof beside it; empty if none is known."""
+    """Why one peer row distinguishes any two posteriors, with a proof; empty if unknown."""
 
     def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:
         """Decide whether a provider with up to ``rows`` rows has a free lie: undecided, unless the family proves it."""
@@ -252,7 +252,7 @@ class Family(Declarations):
     """Parameters that no history determines: a fit must be given them."""
 
     provider_effects: ClassVar[str] = ""
-    """What a fit learns of each provider, such as ``"offsets"``; empty where all share one model."""
+    """What a fit learns about each provider, such as ``"offsets"``; empty if all share one model."""
 
     @classmethod
     def suits_reduction(cls, reduction: Reduction, /) -> bool:
@@ -306,11 +306,11 @@ class Family(Declarations):
         return fit_prior(cls, history, options)
 
     uses_gold: ClassVar[bool] = False
-    """Whether `fit_tasks` learns more where the true labels of some past tasks are known."""
+    """Whether `fit_tasks` can use the true labels of some past tasks."""
 
     @classmethod
     def fit_tasks(cls, past: PastTasks, **given: Any) -> Fitted:
-        """Fit the prior to past tasks, whose θ are independent; given θ workers are alike, so their rows are pooled."""
+        """Fit the prior to past tasks with independent θ. Workers share one likelihood, so their rows are pooled."""
         if cls.provider_effects or not cls.independent_rows:
             raise ParameterError(
                 f"{cls.__name__} cannot be learnt from past tasks: each task has too few rows per worker to tell "
@@ -324,7 +324,7 @@ class CompleteEvidence(Family):
     """A family whose Λ leaves out nothing that depends on a parameter which is fitted."""
 
     def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
-        """Return zeros: what Λ leaves out, if anything, is said by `score_measure`."""
+        """Return zeros: `score_measure` names any terms that Λ leaves out."""
         return np.zeros(np.shape(summaries)[:-1])
 
 

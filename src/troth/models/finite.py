@@ -179,7 +179,7 @@ class Finite(FittedStates):
                     f"row {row}: symbol {symbol} cannot occur together with the rows before it in any state"
                 )
 
-    possible_statistics: ClassVar[str] = "log-likelihoods are sums of those of symbols"
+    possible_statistics: ClassVar[str] = "log-likelihoods are sums of the symbols' log-likelihoods"
 
     def possible(self, statistics: Array, /) -> Mask:
         """Return where log-likelihoods can be sums of those of symbols.

@@ -39,7 +39,7 @@ class Column:
     def numbers(self) -> Array:
         """The values as numbers."""
         if self.has_text:
-            raise DataError(f"column {self.name!r} has text, where numbers are needed")
+            raise DataError(f"column {self.name!r} has text, but numbers are needed")
         return np.asarray(self.values, dtype=np.float64)
 
     @cached_property
@@ -106,7 +106,7 @@ class GuessesFromColumn(Protocol):
     """A family that can be guessed from a column of data; the first in the registry that suits is taken."""
 
     def suits(self, column: Column, /) -> bool:
-        """Tell whether a column looks like data of this family."""
+        """Return whether a column looks like data of this family."""
 
     def first_guess(self, column: Column, /) -> FirstGuess:
         """Return hyper-parameters for a column that is said to be data of this family."""
@@ -117,7 +117,7 @@ class GuessesFromColumns(Protocol):
     """A family that can be guessed from a column and others that explain it; the first that suits is taken."""
 
     def suits_target(self, target: Column, /) -> bool:
-        """Tell whether a column looks like answers of this family."""
+        """Return whether a column looks like answers of this family."""
 
     def first_guess_of(self, columns: Sequence[Column], target: Column, /) -> FirstGuess:
         """Return hyper-parameters, and public scales of the columns."""
@@ -176,7 +176,7 @@ def is_whole(column: Column) -> bool:
 
 
 def unlike_counts(column: Column) -> str:
-    """Say why whole numbers are not those of counts; nothing if they may be.
+    """Return why whole numbers are not counts; empty if they may be.
 
     Examples
     --------
@@ -230,8 +230,8 @@ def standardised(columns: Sequence[Column]) -> tuple[Array, dict[str, tuple[floa
         if column.has_text:
             if (count := len(set(column.values))) > _MOST_LABELS:
                 raise DataError(
-                    f"column {column.name!r} has {count} different labels, and each would have a coefficient of its "
-                    "own: leave the column out (name the others with --column), or merge labels"
+                    f"column {column.name!r} has {count} different labels, and each would need its own coefficient: "
+                    "leave the column out (name the others with --column), or merge labels"
                 )
             texts = np.array([str(value).strip() for value in column.values])
             counts = {label: int((texts == label).sum()) for label in column.labels or ()}

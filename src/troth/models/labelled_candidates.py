@@ -39,8 +39,8 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
         predictors, size = self._answer.predictors, self._points.shape[1]
         if size % predictors:
             raise ParameterError(
-                f"{type(self).__name__}: a row of coefficients must have as many entries for each of {predictors} "
-                f"classes, not {size} in all",
+                f"{type(self).__name__}: a row of coefficients must have equally many entries for each of "
+                f"{predictors} classes, not {size} in total",
                 parameter="coefficients",
             )
         if self.reduction.width > LARGEST_TABLE:

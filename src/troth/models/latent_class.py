@@ -98,7 +98,7 @@ class LatentClass(ReducesRows, FiniteStates):
         default=None, metadata=parameter("standard deviation of a value, of real outcomes alone", positive, known=True)
     )
     centre: float = field(
-        default=0.0, metadata=parameter("what real values are counted from; providers share it", number, known=True)
+        default=0.0, metadata=parameter("origin of real values, shared by all providers", number, known=True)
     )
 
     description: ClassVar[str] = "a few possible types of days"
@@ -178,7 +178,7 @@ class LatentClass(ReducesRows, FiniteStates):
         absolute = log_likelihood(*given)
         return np.where(many, log_likelihood_ratios(*given), absolute) if many.any() else absolute
 
-    possible_statistics: ClassVar[str] = "log-likelihoods, or what they are below the greatest, are not above 0"
+    possible_statistics: ClassVar[str] = "log-likelihoods, absolute or relative to the largest, are at most 0"
 
     def possible(self, statistics: Array, /) -> Mask:
         """Return where no log-likelihood exceeds 0."""

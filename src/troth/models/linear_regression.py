@@ -168,7 +168,7 @@ class LinearRegressionUnknownNoise(Regression):
 
     description: ClassVar[str] = "a number explained by others, unknown noise"
     example: ClassVar[Example] = Example(
-        "what a dose and age do to a response whose scatter is unknown",
+        "the effect of dose and age on a response with unknown noise",
         ("dose", "age"),
         "clinic",
         target="response",

@@ -223,7 +223,7 @@ class MultivariateNormalUnknownCovariance(NormalVectors):
     array([ 2.,  4.,  6., 10., 14., 14., 20.])
     """
 
-    strength: float = field(metadata=parameter("number of rows that the prior mean is worth", positive, 0.5))
+    strength: float = field(metadata=parameter("weight of the prior mean, in rows", positive, 0.5))
     dof: float = field(metadata=parameter("prior degrees of freedom of the covariance", number, 6.0))
     scale: Matrix = field(
         metadata=parameter("prior scale of the covariance", positive_definite, [[27.0, 3.0], [3.0, 3.0]])

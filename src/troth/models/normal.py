@@ -210,7 +210,7 @@ class NormalUnknownVariance(ReducesRows):
     """
 
     mean: float = field(metadata=parameter("prior mean", number, 10.0))
-    strength: float = field(metadata=parameter("number of rows that the prior mean is worth", positive, 0.5))
+    strength: float = field(metadata=parameter("weight of the prior mean, in rows", positive, 0.5))
     shape: float = field(metadata=parameter("prior shape of the variance", positive, 3.0))
     scale: float = field(metadata=parameter("prior scale of the variance", positive, 4.0))
 

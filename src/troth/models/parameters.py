@@ -101,8 +101,8 @@ class Positive(Number):
             raise ValueError(f"{name} must be {'0 or above' if self.zero else 'above 0'}, not {x!r}")
         if not 1 / LARGEST_PARAMETER <= x <= LARGEST_PARAMETER:
             raise ValueError(
-                f"{name} must lie between {1 / LARGEST_PARAMETER:g} and {LARGEST_PARAMETER:g}, where arithmetic "
-                f"neither overflows nor vanishes, not {x!r}"
+                f"{name} must lie between {1 / LARGEST_PARAMETER:g} and {LARGEST_PARAMETER:g} to avoid overflow and "
+                f"underflow, not {x!r}"
             )
         return x
 
@@ -162,7 +162,7 @@ class Numbers(Kind):
         if array.size < self.fewest:
             raise ValueError(f"{name} must have at least {self.fewest} entries, not {array.size}")
         if self.beside and array.ndim == 1 and len(array) != (size := len(getattr(owner, self.beside))):
-            raise ValueError(f"{name} must have {size} entries, as {self.beside} has, not {len(array)}")
+            raise ValueError(f"{name} must have {size} entries, like {self.beside}, not {len(array)}")
         return array
 
     def parse(self, text: str) -> list[Any]:

@@ -163,8 +163,8 @@ def trained_coefficients(estimators: Sequence[Any]) -> tuple[Array, int]:
     for k, each in enumerate(estimators):
         if not hasattr(each, "coef_"):
             raise ParameterError(
-                f"estimator {k} ({type(each).__name__}) has no coef_: train a linear one. Where a pipeline "
-                "standardises columns, give the campaign [model.scales] and train on these"
+                f"estimator {k} ({type(each).__name__}) has no coef_: train a linear one. If a pipeline standardises "
+                "columns, give the campaign [model.scales] and train on these"
             )
     classes = [[str(label) for label in getattr(each, "classes_", ())] for each in estimators]
     if any(each != classes[0] for each in classes):
@@ -266,7 +266,8 @@ class LinearCandidates(RegressionCandidates):
         return np.concatenate([t, n, gram.reshape(*t.shape[:-1], -1)], axis=-1)
 
     possible_statistics: ClassVar[str] = (
-        "no log-likelihood exceeds that of a perfect fit, and the products of features have no negative eigenvalue"
+        "no log-likelihood exceeds the value for a perfect fit, and the products of features have no negative "
+        "eigenvalue"
     )
 
     def possible(self, statistics: Array, /) -> Mask:

@@ -210,8 +210,8 @@ class VaryingExpandedRegression(ExpandedRegression, VaryingCoefficients):
         default=None,
         kw_only=True,
         metadata=parameter(
-            "how far providers differ in each coefficient compared with the others: 0.1 is a tenth as far as 1, in "
-            "standard deviations of the prior; if empty, equally far in all",
+            "how much providers differ in each coefficient compared with the others: 0.1 is a tenth as much as 1, in "
+            "standard deviations of the prior; if empty, equally in all",
             Numbers(above_zero=True, beside="mean"),
         ),
     )

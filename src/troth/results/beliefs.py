@@ -1,4 +1,4 @@
-"""Prior and posterior of what is to be learned: plain data, ready to be drawn."""
+"""Prior and posterior of θ: plain data, ready to be drawn."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def steps(campaign: Campaign, payment: Payment, data: str = "") -> list[tuple[st
     rows.append(("share of the cap", f"{p.share:.4%}", reason))
     rows.append(("cap", campaign.show(p.cap), "the most that this provider could earn"))
     if p.deposit:
-        rows.append(("deposit", campaign.show(p.deposit), "put down beforehand; a negative payment is taken from it"))
+        rows.append(("deposit", campaign.show(p.deposit), "paid in advance; a negative payment is taken from it"))
     rows.append(("payment", campaign.show(p.payment), "share × cap, rounded down to the smallest coin"))
     holds = f", {rule.empty_share_holds}" if rule.empty_share_holds else ""
     rows.append(("for an empty report", f"{p.empty_share:.2%}", f"of the cap{holds}"))
@@ -68,7 +68,7 @@ def steps(campaign: Campaign, payment: Payment, data: str = "") -> list[tuple[st
     if campaign.public:
         known = campaign.public.get(None)
         size = "of the day" if known is None else counted(known.rows, "row")
-        rows.append(("public data", size, "everybody knows these: a report is worth what it says beyond them"))
+        rows.append(("public data", size, "known to everybody: a report is paid for what it adds"))
     if p.note and all(p.note not in row for row in rows):
         rows.append(("note", p.note, ""))
     return rows
@@ -78,7 +78,7 @@ def _task_steps(campaign: Campaign, payment: Payment) -> list[tuple[str, str, st
     """Return the steps from shares of many tasks to money."""
     alone = int(payment.terms["without_peers"])
     always = ", whatever peers answer" if campaign.rule.constant_empty_share else ""
-    rows = [("tasks", f"{payment.rows:,}", "each is a round of whoever worked on it")]
+    rows = [("tasks", f"{payment.rows:,}", "each is a round among its workers")]
     if alone:
         rows.append(("without a peer", counted(alone, "task"), "nobody else worked on them: the empty share"))
     return [
@@ -86,12 +86,12 @@ def _task_steps(campaign: Campaign, payment: Payment) -> list[tuple[str, str, st
         ("sum of shares", f"{payment.terms['shares']:,.2f}", "one for each task, from 0 to 1"),
         ("at most", campaign.show(payment.cap), "for a share of 1 on every task"),
         ("payment", campaign.show(payment.payment), "sum of shares × price, rounded down once"),
-        ("empty share", f"{payment.empty_share:.2%}", f"of the price, for an answer that says nothing{always}"),
+        ("empty share", f"{payment.empty_share:.2%}", f"of the price, for an uninformative answer{always}"),
     ]
 
 
 def data_in_words(result: Result, day: Day, provider: str, peers: bool = True) -> str:
-    """Say what a provider's data and its peers' are on average, as in "Your rate is 57%; your peers' is 41%".
+    """Compare a provider's data with its peers' on average, as in "Your rate is 57%; your peers' is 41%".
 
     Without ``peers`` only its own are said. One peer's data are not given away.
     """
@@ -111,14 +111,14 @@ def data_in_words(result: Result, day: Day, provider: str, peers: bool = True) -
 
 
 def _averages(campaign: Campaign, whose: str, summary: Array) -> str:
-    """Say what rows are on average: a rate, shares, means, or which coefficients fit them."""
+    """Return what rows are on average: a rate, shares, means, or which coefficients fit them."""
     reduction = campaign.model.reduction if isinstance(campaign.model, HasReduction) else None
     if isinstance(reduction, FitsCoefficients) and explains_target(campaign.model):
         fitted = _equation(campaign, reduction, summary)
         if fitted:
-            return f"by {whose} rows, {fitted}"
+            return f"from {whose} rows, {fitted}"
         if reduction.predicts and reduction.rows(summary) > 0:
-            return f"{whose} rows alone do not tell all coefficients"
+            return f"{whose} rows alone do not determine all coefficients"
     if not isinstance(reduction, SaysSummary):
         return ""
     words = reduction.in_words(summary, campaign.categories)
@@ -177,13 +177,13 @@ def explain(campaign: Campaign, payment: Payment, data: str = "") -> str:
 
 
 def explain_days(campaign: Campaign, payments: Sequence[tuple[Day, Payment]]) -> str:
-    """Say what a provider was paid on several days: in all, on the best and the worst day, and on the last ones."""
+    """Explain what a provider was paid: in total, on the best and the worst day, and on the last days."""
     total = sum(payment.payment for _, payment in payments)
     mean = sum(payment.share for _, payment in payments) / len(payments)
     name, cap = printable(payments[0][1].provider), sum(payment.cap for _, payment in payments)
     lines = [
-        f"{name}: {campaign.show(total)} on {counted(len(payments), 'day')}, of {campaign.show(cap)} at most; a mean "
-        f"share of {share(mean)}, where an empty report has {share(payments[-1][1].empty_share)}"
+        f"{name}: {campaign.show(total)} for {counted(len(payments), 'day')}, out of at most {campaign.show(cap)}; "
+        f"mean share {share(mean)}, empty share {share(payments[-1][1].empty_share)}"
     ]
     ordered = sorted(payments, key=lambda paid: paid[1].share)
     chosen = {"best": ordered[-1:], "worst": ordered[:1], "last": payments[-_LAST_DAYS:]}
@@ -197,7 +197,7 @@ def explain_days(campaign: Campaign, payments: Sequence[tuple[Day, Payment]]) ->
 
 
 def odds_in_words(log_pmi: float) -> str:
-    """Say in words what log PMI says."""
+    """Return the meaning of log PMI in words."""
     if isinf(log_pmi):
         return "these data and the peers' cannot occur together"
     if abs(log_pmi) < 0.005:

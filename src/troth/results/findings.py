@@ -1,4 +1,4 @@
-"""What a buyer should know beside the payments: posterior, proofs, lies, fit, near duplicates. None stops payment."""
+"""What a buyer should know besides the payments: posterior, proofs, lies, fit, near duplicates. None stops payment."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FAILURES = (TrothError, ArithmeticError, ValueError, TypeError, LookupError, Mem
 
 @dataclass(frozen=True)
 class NearDuplicates:
-    """Two providers whose reports of a day are near duplicates, and why they are taken for that."""
+    """Two providers whose reports of a day are near duplicates, and the reason."""
 
     day: Day
     one: str
@@ -146,7 +146,7 @@ def check_campaign_fit(campaign: Campaign, reports: list[Report]) -> tuple[Fit, 
 
 
 def rows_left_out(reports: Sequence[Report]) -> list[str]:
-    """Say how many rows have no value, whose they are, and how many have no provider, in sentences."""
+    """Return how many rows have no value, whose they are, and how many have no provider, in sentences."""
     dropped: Counter[str] = Counter()
     for report in reports:
         dropped[report.provider] += report.dropped

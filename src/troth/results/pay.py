@@ -77,13 +77,13 @@ def pay(
         A decimal string such as ``"1000.00"``: for the campaign, or for each day of a table with days unless
         ``terms`` say how many days share it.
     task, price
-        The column of tasks, where each is a round and all are settled together, and the most that a report on a task
-        can earn, such as ``"0.05"``; without a price the reports share the budget evenly, made-up ones too.
+        The column of tasks, and the most that a report on a task can earn, such as ``"0.05"``. Each task is a round;
+        all are settled together. Without a price the reports share the budget evenly, made-up ones too.
     columns
         What the model reads: by default all other columns; a regression explains the last of them.
     public
-        Rows that everybody knows, as a table of any kind with the same columns: they belong to everybody's prior, and
-        a copy of them earns no more than an empty report. With the column of days, each day has its own; a column of
+        Public data, as a table of any kind with the same columns. They belong to everybody's prior, so a copy of them
+        earns no more than an empty report. With the column of days, each day has its own public data; a column of
         providers is not read.
     terms
         Anything else that a campaign file may say, as its tables: ``{"campaign": {"currency": "EUR"}, "limits":
@@ -117,7 +117,7 @@ def pay(
       Ash          4   0.2019        83.24%        83.24
       Birch        4   0.2019        83.24%        83.24
       Elm          4  −0.7143        68.47%        68.47
-      its verdict says whether the model fits, and who would have been better off sending nothing or less
+      see .verdict: does the model fit, and who would have been better off sending nothing or less?
     """
     approve = None if anyway else _refuse_unfit
     options: dict[str, Any] = {"ledger": ledger, "secret": _secret(seed), "beacon": beacon, "approve": approve}
@@ -147,8 +147,8 @@ def pay(
         return pay_task_campaign(campaign, data, public, **options)
     ended, reports = final if final is not None else ledger is None, _read(campaign, data, watch)
     if rule is None and not (terms or {}).get("mechanism"):
-        begun = {} if ledger is None else _begun_terms(Path(ledger))
-        campaign = with_first_defaults(campaign, len(reports), begun.get("mechanism"))
+        ledger_terms = {} if ledger is None else _begun_terms(Path(ledger))
+        campaign = with_first_defaults(campaign, len(reports), ledger_terms.get("mechanism"))
     return _pay(campaign, reports, final=ended, watch=watch, **options)
 
 
@@ -231,14 +231,14 @@ def verify(
     book = ledger if isinstance(ledger, Ledger) else read_ledger(ledger)
     place = "ledger" if isinstance(ledger, Ledger) else Path(ledger).name
     if head is not None and head != book.head:
-        raise LedgerError(f"{place}: the head is {book.head}, not {head}: this is not the ledger that was noted")
+        raise LedgerError(f"{place}: the head is {book.head}, not {head}: this is another ledger")
     terms = book.entries[0].get("terms") if book.entries else None
     if not isinstance(terms, dict) or not isinstance(terms.get("model"), dict):
         raise LedgerError(f"{place}, line 1: there are no terms: this is not a campaign's ledger")
     if has_tasks(book):
         shares = file if isinstance(ledger, Ledger) else recorded_file(ledger, book)
         if shares is None:
-            raise LedgerError("a ledger of tasks has a file of shares beside it: give its path, or file=")
+            raise LedgerError("a ledger of tasks needs its file of shares: give the ledger's path, or file=")
         campaign = campaign_of(book, place)
         check_tasks(campaign, book, shares, place)
         return TaskResult(campaign, book, shares)
@@ -331,11 +331,11 @@ def _paid_before(
         raise LedgerError(f"{path}: the ledger is not one of tasks")
     paid_under = campaign_of(book, path.name)
     if paid_under.digest != campaign.digest:
-        raise LedgerError(f"{path}: the ledger is of other terms; settle further tasks with a separate ledger")
+        raise LedgerError(f"{path}: the ledger has other terms; settle further tasks with a separate ledger")
     if book.of("round")[0]["root"] != reports_digest(reports, public):
         raise DataError(
-            f"{path}: these tasks are not those that were paid: restore the data; or, for further tasks, leave out "
-            "those that were paid and name a ledger for the others (--ledger)"
+            f"{path}: these tasks differ from those that were paid: restore the data; or, for further tasks, leave "
+            "out the paid ones and name another ledger (--ledger)"
         )
     return TaskResult(paid_under, book, recorded_file(path, book))
 

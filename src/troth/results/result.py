@@ -93,12 +93,12 @@ class Result:
 
     @property
     def paid(self) -> int:
-        """What was paid in all, in minor units."""
+        """The total that was paid, in minor units."""
         return sum(self.totals.values())
 
     @property
     def would_pay(self) -> int:
-        """What a dry run would have paid, in minor units; 0 of any other."""
+        """What a dry run would have paid, in minor units; 0 for any other run."""
         now = self.paid_now if self.dry else ()
         return sum(payment.payment for paid in self.rounds if paid.day in now for payment in paid.payments)
 
@@ -108,7 +108,7 @@ class Result:
         show, before = self.campaign.show, self.paid - self.would_pay
         if not self.dry:
             return f"paid {show(self.paid)}"
-        return f"would pay {show(self.would_pay)}" + (f" beside {show(before)} paid before" if before else "")
+        return f"would pay {show(self.would_pay)}" + (f" in addition to {show(before)} paid before" if before else "")
 
     @property
     def rule(self) -> str:
@@ -126,7 +126,7 @@ class Result:
 
     @cached_property
     def totals(self) -> dict[str, int]:
-        """What each provider was paid in all, in minor units, by name."""
+        """The total that each provider was paid, in minor units, by name."""
         return {name: sum(payment.payment for _, payment in each) for name, each in self.by_provider.items()}
 
     @cached_property
@@ -149,7 +149,7 @@ class Result:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What whoever pays should know about the data, in sentences."""
+        """What you should know about the data before paying, in sentences."""
         from troth.results.findings import rows_left_out
 
         doubt = ""
@@ -294,7 +294,7 @@ class Result:
         return write_whole(path, self.to_csv().encode())
 
     def headline(self) -> str:
-        """Say in a line what was paid."""
+        """Return what was paid, in one line."""
         campaign = self.campaign
         per = " a day" if campaign.per_day else ""
         return (
@@ -305,7 +305,7 @@ class Result:
     def __str__(self) -> str:
         from troth.results.tables import text_lines
 
-        hint = "its verdict says whether the model fits, and who would have been better off sending nothing or less"
+        hint = "see .verdict: does the model fit, and who would have been better off sending nothing or less?"
         return "\n".join([*text_lines(self), f"  {hint}"])
 
     def __repr__(self) -> str:

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from troth.results.tasks import TaskResult
 
 _ASSUMED = (
-    "given the truth about a task, workers answer independently: copies and shared instructions to err break this",
+    "given the truth about a task, workers answer independently: copies and shared errors break this",
     "the prior and everybody's likelihood are right; a population's likelihood is right on average over workers",
-    "nobody sees the others' answers to a task before it answers; related workers are declared as groups",
+    "nobody sees the others' answers to a task before answering; related workers are declared as groups",
 )
-_FROM_ELSEWHERE = "the likelihoods come from other tasks: nothing that is paid here entered them"
+_FROM_ELSEWHERE = "the likelihoods come from other tasks: nothing that is paid here influenced them"
 _GUESSED = "the prior does no harm although it was guessed from the answers that are paid here"
 _MOST_ROWS, _WORST, _BUSIEST = 5000, 20, 12
 

@@ -64,12 +64,12 @@ class TaskResult(Result):
 
     @cached_property
     def recorded(self) -> Recorded:
-        """The reports and what everybody knew, and the share of each report, as the file has them."""
+        """The reports, the public data and the share of each report, as the file has them."""
         return read_file(self.file, self.campaign)
 
     @property
     def labels(self) -> list[str]:
-        """What the labels are called that workers gave; empty if answers are values."""
+        """The names of the labels that workers gave; empty if answers are values."""
         known = counted_labels(self.campaign.request.reduction)
         return [] if known is None else self.campaign.label_names(known)
 
@@ -90,7 +90,7 @@ class TaskResult(Result):
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What whoever pays should know about the data: guesses that are not used, rows left out, lonely answers."""
+        """What you should know about the data before paying: unused guesses, rows left out, lonely answers."""
         reports, public = self.recorded.reports, self.recorded.public
         notes = []
         if self.campaign.guessed:
@@ -101,20 +101,20 @@ class TaskResult(Result):
         if public is not None:
             extra = len(set(public.tasks) - set(reports.tasks))
             if extra == len(public.tasks):
-                notes.append(f"none of the {extra:,} public guesses is for a task that is paid: compare the names")
+                notes.append(f"none of the {extra:,} public guesses matches a paid task: compare the names")
             elif extra:
                 notes.append(f"{extra:,} of {len(public.tasks):,} public guesses are for tasks that nobody worked on")
             if PUBLIC not in self.campaign.provider_models:
                 notes.append(
                     "the terms give no likelihood for the public guess, so it counts as an unknown worker: "
-                    f'say how good it is as [model.providers."{PUBLIC}"]'
+                    f'state its accuracy as [model.providers."{PUBLIC}"]'
                 )
         if self.payments and not self.paid:
             notes.append("at this price every payment is rounded down to nothing: raise it, or pay more tasks together")
         if odd := [payment.provider for payment in self.payments if in_csv(payment.provider) != payment.provider]:
             notes.append(
-                f"a spreadsheet would take {counted(len(odd), 'name')} such as {odd[0]!r} for a formula, so a CSV has "
-                "an apostrophe before it: remove that for a platform on which somebody really has this name"
+                f"a spreadsheet would take {counted(len(odd), 'name')} such as {odd[0]!r} for a formula, so the CSV "
+                "has an apostrophe before it: remove it for a platform on which this is somebody's name"
             )
         if alike := names_alike(reports.tasks):
             pairs = f"{counted(len(alike), 'pair')} of tasks differ" if len(alike) > 1 else "two tasks differ"
@@ -129,9 +129,7 @@ class TaskResult(Result):
                 "everybody's pay: name a [campaign] price if workers could make items up"
             )
         if 2 * alone > len(reports):
-            notes.append(
-                f"{alone:,} of {len(reports):,} answers have no peer and earn the empty share, whatever they say"
-            )
+            notes.append(f"{alone:,} of {len(reports):,} answers have no peer, so they earn the empty share")
         return tuple(notes)
 
     @cached_property
@@ -177,7 +175,7 @@ class TaskResult(Result):
         return csv_text(rows)
 
     def headline(self) -> str:
-        """Say in a line what was paid."""
+        """Return what was paid, in one line."""
         campaign, entry = self.campaign, self.ledger.of("tasks")[0]
         return (
             f"{printable(campaign.name)}: {self.rule}, {counted(entry['tasks'], 'task')}, "
@@ -235,7 +233,7 @@ class TaskResult(Result):
         return np.flatnonzero(reports.provider == reports.providers.index(provider))
 
     def answer(self, summary: Array) -> str:
-        """Say what a report on a task was."""
+        """Return the answer in a report on a task, in words."""
         reduction = self.campaign.request.reduction
         if names := self.labels:
             single = summary.sum() <= 1

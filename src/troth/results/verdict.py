@@ -35,7 +35,7 @@ _MEANING = {
     "fits": "the reports are plausible under the model; {truthful}",
     "doubtful": "under the right model one round in 25 is called doubtful: see the page before you rely on it",
     "does not fit": "under a model that does not fit, lying may pay",
-    "not checked": "without a check it is not known whether telling the truth pays best",
+    "not checked": "without a check nobody knows whether telling the truth pays best",
 }
 
 
@@ -94,7 +94,7 @@ class Verdict:
 
     @property
     def doubt(self) -> str:
-        """Why the model is poor for these reports, whether they fit it or not; nothing where that is not known."""
+        """Why the model is poor for these reports, whether they fit it or not; empty if no reason is known."""
         return "" if self.fit is None else self.fit.doubt
 
     @property
@@ -112,8 +112,8 @@ class Verdict:
     def _truthful(self) -> str:
         if self.limit:
             return (
-                f"if it is right, telling the truth pays best in the limit of {self.limit}; how far these data are "
-                "from that is not proved: measure lies with troth audit"
+                f"if it is right, telling the truth pays best in the limit of {self.limit}; how far these data "
+                "are from that is not proved: measure lies with troth audit"
             )
         if self.most_gained is None:
             return "this rule is not proved truthful here: measure lies with troth audit"
@@ -136,9 +136,9 @@ class Verdict:
     @property
     def remedy(self) -> str:
         """What to do if the model does not fit."""
-        look = "look at the reports, some of which may be wrong"
+        look = "check the reports: some may be wrong"
         if self.odd:
-            look = f"without the data of {' and '.join(self.odd)} it fits, so look at these first"
+            look = f"without the data of {' and '.join(self.odd)} it fits, so check these first"
         return f"{look}; {self.advice}or learn the model from past days with troth fit"
 
     @property
@@ -179,7 +179,7 @@ class Verdict:
 
     @property
     def on_last_day(self) -> str:
-        """On which day alone less was tried; nothing without days."""
+        """The only day on which less was tried; empty without days."""
         return f", on day {self.last_day} alone" if self.days > 1 else ""
 
 
@@ -217,16 +217,17 @@ class TaskVerdict(Verdict):
 
     @property
     def remedy(self) -> str:
-        """What to do if the labels are not those that the model expects, or another label would have earned more."""
+        """What to do if the model does not expect these labels, or another label would have earned more."""
         if self.fit is not None and self.fit.contradicts_prior:
             return (
-                f"{self.fit.contradiction}; say in [model] prior how often each class occurs, and in its "
-                "likelihood how workers answer, as you expected it before anybody answered, or learn both from other "
-                "tasks with troth fit. A prior read off these labels would let them decide what pays"
+                f"{self.fit.contradiction}. Set [model] prior and likelihood to what you expected before anybody "
+                "answered, or learn both from other tasks with troth fit. Do not estimate them from these labels, "
+                "which would then decide their own pay"
             )
         return (
-            "see on the page which labels and workers agree; correct the prior and the confusion matrices by what "
-            "you knew before these answers, or learn them from past tasks with troth fit, and with gold answers"
+            "see on the page which labels and workers agree; correct the prior and the confusion matrices with what "
+            "you knew before these answers, or learn them from past tasks with troth fit, and gold answers if you "
+            "have any"
         )
 
     @property
@@ -254,7 +255,7 @@ class TaskVerdict(Verdict):
         if self.below == 0:
             return "nobody"
         if not self.below_empty:
-            return f"{self.below} of {self.providers}, none of them by two standard errors on 10 tasks or more"
+            return f"{self.below} of {self.providers}, none by two standard errors on 10 or more tasks"
         by_chance = self.below - len(self.below_empty)
         more = f"; and {by_chance} perhaps by chance" if by_chance else ""
         return f"clearly {listed(self.below_empty, self.providers)}{more}"
@@ -262,10 +263,10 @@ class TaskVerdict(Verdict):
 
 @lru_cache(maxsize=64)
 def unchecked_before(campaign: Campaign) -> str:
-    """Say why the model of a campaign cannot be checked, whatever is reported; nothing if that is not known before."""
+    """Return why the model of a campaign cannot be checked on any reports; empty if that is not known before."""
     reduction = campaign.request.reduction
     if campaign.task is not None:
-        values = "answers are checked for one label per task, and these are values"
+        values = "only labels are checked, one per task, and these answers are values"
         return values if counted_labels(reduction) is None else ""
     for model in (campaign.model, *campaign.provider_models.values()):
         try:
@@ -319,7 +320,7 @@ def judge(result: Result) -> Verdict:
 
 
 def _advice(campaign: Campaign) -> str:
-    """Say what helps if the model does not fit: providers that may differ, or values that are not extreme."""
+    """Return what helps if the model does not fit: providers that may differ, or values that are not extreme."""
     if all(declared(model).independent_rows for model in (campaign.model, *campaign.provider_models.values())):
         return "choose a family whose providers may differ, as troth init does; "
     if not isinstance(campaign.model, HasReduction) or counted_labels(campaign.model.reduction) is not None:
@@ -338,7 +339,7 @@ def _truthful_claim(result: Result) -> Claim | None:
 def _why_untried(result: Result) -> str:
     if isinstance(result.campaign.model, HasReduction):
         return "not tried: half of the rows, or a tenth, is too little to be a report"
-    return "not tried: what fewer rows would have been paid does not follow from the sums of this model"
+    return "not tried: the sums of this model do not determine the pay of fewer rows"
 
 
 def _odd_reports(result: Result) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ def lines_of(plain: Mapping[str, Any], providers: int | None = None, checked: st
     if plain["doubt"]:
         lines.append(f"but                        {plain['doubt']}")
     if plain["below_empty_report"] is None:
-        return [*lines, "nor is it known who would have earned more with an empty or a smaller report"]
+        return [*lines, "it is not known either who would have earned more with an empty or a smaller report"]
     over_days, on_day = "", ""
     if plain["days"] > 1:
         over_days, on_day = f", on average over {plain['days']:,} days", f", on day {plain['last_day']} alone"

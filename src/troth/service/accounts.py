@@ -95,15 +95,15 @@ def named(name: str) -> ColumnElement[bool]:
 def create_account(tx: Connection, name: str, role: Role, password: str | None = None) -> str:
     """Add an account and return its identifier."""
     name, key = new_name(name), new_id()
-    taken = ConflictError(f"name: an account {name!r} already exists; choose another name, or sign in")
+    conflict = ConflictError(f"name: an account {name!r} already exists; choose another name, or sign in")
     if tx.execute(select(accounts.c.id).where(named(name) | accounts.c.handle.in_(looks(name)))).first():
-        raise taken
+        raise conflict
     hashed = None if password is None else hash_password(password)
     values = {"id": key, "name": name, "handle": skeleton(name), "role": role, "password": hashed}
     try:
         tx.execute(insert(accounts).values(created=now(), **values))
     except IntegrityError:  # somebody took the name at the same moment
-        raise taken from None
+        raise conflict from None
     return key
 
 

@@ -76,7 +76,7 @@ def _committed(tx: Connection, terms: dict[str, Any]) -> str:
 
 
 def checked_terms(plain: Any) -> Campaign:
-    """Return what terms would be if a campaign were created with them, or say what is wrong with them."""
+    """Return the terms as a new campaign would have them, or raise what is wrong with them."""
     return _checked(_own_terms(plain)[0])
 
 
@@ -109,7 +109,7 @@ def _add_named(tx: Connection, campaign: str, names: Sequence[str], groups: Mapp
 
 
 def change_public(tx: Connection, user: User, campaign: str, known: dict[str, Any]) -> None:
-    """Make data that everybody knows, as the table [public], part of the terms of a campaign without rounds."""
+    """Make public data, as the table [public], part of the terms of a campaign without rounds."""
     plain = json.loads(owned(tx, user, campaign, lock=True).plain)
     plain.get("mechanism", {}).pop("commitment", None)
     change_terms(tx, user, campaign, {**plain, "public": known})
@@ -259,7 +259,7 @@ def invited_to(tx: Connection, secret: str) -> tuple[Row[Any], Row[Any]]:
 
 
 def revoke(tx: Connection, user: User, campaign: str, member: str) -> None:
-    """Let a provider send no more data; what it sent to an open round is withdrawn.
+    """Revoke a provider: it can send no more data, and what it sent to an open round is withdrawn.
 
     Its reports to closed rounds stay, and nobody's cap changes.
     """
@@ -296,7 +296,7 @@ def refuse_alike(names: Iterable[str]) -> None:
         for look in looks(name):
             if looking.setdefault(look, name) != name:
                 raise ConflictError(
-                    f"the names {looking[look]!r} and {name!r} look alike; revoke one, and add it differently"
+                    f"the names {looking[look]!r} and {name!r} look alike; revoke one, and add it under another name"
                 )
 
 
@@ -340,8 +340,8 @@ def _refuse_long_computation(campaign: Campaign) -> None:
     if numbers > _MOST_NUMBERS:
         raise InvalidError(
             f"[mechanism]: this needs {numbers:,} numbers ({draws:,} draws × {len(campaign.providers):,} providers × "
-            f"{width:,} of a summary), and the service allows {_MOST_NUMBERS:,}; lower the number of draws, "
-            "or pay with troth pay",
+            f"{width:,} of a summary), but the service allows {_MOST_NUMBERS:,}; lower the number of draws, or pay "
+            "with troth pay",
             section="mechanism",
         )
 
@@ -356,7 +356,7 @@ def _own_terms(plain: Any) -> tuple[dict[str, Any], list[str], dict[str, str]]:
     except (ValueError, TypeError, RecursionError):
         raise InvalidError("terms: have a value that is neither a number nor text") from None
     if size > _LARGEST_TERMS:
-        raise InvalidError(f"terms: have {size:,} bytes, and may have {_LARGEST_TERMS:,}")
+        raise InvalidError(f"terms: have {size:,} bytes, but at most {_LARGEST_TERMS:,} are allowed")
     if "public" in terms.get("data", {}):
         problem = "the service cannot read your files: `troth create` sends their sums, or upload them to a draft"
         raise InvalidError.in_terms("data", "public", problem)
@@ -399,7 +399,7 @@ def _check_tasks(campaign: Campaign) -> None:
     most = min(_MOST_TASKS, _MOST_SUMS // campaign.request.reduction.width)
     if campaign.most_tasks is None or campaign.most_tasks > most:
         wrong = "is missing" if campaign.most_tasks is None else f"is {campaign.most_tasks:,}"
-        problem = f"{wrong}; say on how many tasks one worker may report, at most {most:,}"
+        problem = f"{wrong}; set how many tasks one worker may report on, at most {most:,}"
         raise InvalidError.in_terms("limits", "tasks", problem)
 
 

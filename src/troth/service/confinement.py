@@ -69,19 +69,19 @@ def confine(files: Iterable[Path], private: Iterable[Path] = ()) -> None:
     system.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
     _lacking.clear()
     if system.unshare(_NEW_USERS) != 0:
-        _lacking.append("user: the kernel makes no user namespace, so a file is read with the service's powers")
+        _lacking.append("user: the kernel allows no user namespace, so uploads are read with the service's rights")
     own = Path(f"/proc/{os.getpid()}")
     if not _only_read(system, [*files, *_modules([*private, Path.cwd()]), *([own] if own.exists() else [])]):
-        _lacking.append("files: the kernel has no Landlock, so a file could read whatever the service can read")
+        _lacking.append("files: the kernel has no Landlock, so an upload could read whatever the service can read")
     if not _allow_calls(system):
         _lacking.append(
-            "calls: the kernel does not accept this program's seccomp filter, so a file could open connections, start "
+            "calls: the kernel does not accept the seccomp filter, so an upload could open connections, start "
             "programs, and change or signal whatever the service can"
         )
 
 
 def missing() -> list[str]:
-    """Return what this process should have given up and could not."""
+    """Return what this process should have given up but could not."""
     return list(_lacking)
 
 

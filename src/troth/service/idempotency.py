@@ -72,6 +72,6 @@ def answer_once(store: Store, request: KeyedRequest | None, work: Callable[[Conn
             count, size = tx.execute(select(*sizes).where(replies.c.account == request.account)).one()
             if count >= MOST_REPLIES or size + len(reply.body) > MOST_BYTES:
                 most = f"{MOST_REPLIES:,} times, or for {MOST_BYTES >> 20} MiB of answers,"
-                raise TooManyError(f"Idempotency-Key: you have used it {most} in {KEPT_DAYS} days; use it less")
+                raise TooManyError(f"Idempotency-Key: you have used it {most} in {KEPT_DAYS} days; use fewer keys")
             tx.execute(insert(replies).values(**request._asdict(), created=now(), **reply._asdict()))
         return reply

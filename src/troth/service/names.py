@@ -29,7 +29,7 @@ _NEVER_SHOWN = re.compile("[" + "".join(f"{chr(first)}-{chr(last)}" for first, l
 
 
 def has_unseen(text: str) -> bool:
-    """Say whether text has characters that are not shown, or that change how others are.
+    """Return whether text has characters that are not shown, or that change how others are.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def mixed_alphabets(name: str) -> list[str]:
 
 
 def skeleton(name: str) -> str:
-    """Return what a name looks like; of plain English letters, the name in small ones.
+    """Return what a name looks like; for plain English letters, the name in lower case.
 
     Examples
     --------

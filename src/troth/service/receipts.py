@@ -58,6 +58,6 @@ def check_receipts(keys: Keys, terms: Campaign, reports: Iterable[Any]) -> None:
             ) from None
         if report.terms != digest_of_terms(terms, report.provider):
             raise DataError(
-                f"the terms are not those under which {report.provider!r} reported: the database was edited. Restore "
-                "the terms, or set the round aside"
+                f"the terms differ from those under which {report.provider!r} reported: the database was edited. "
+                "Restore the terms, or set the round aside"
             )

@@ -16,7 +16,7 @@ Key = Annotated[
     Header(
         alias="Idempotency-Key",
         pattern="^[!-~]{1,200}$",
-        description="Any text you choose: a request that is sent again under its key is done once and answered alike.",
+        description="Any text you choose: a request repeated with its key is done once and gets the same answer.",
     ),
 ]
 PARAMETERS: dict[str, Any] = {
@@ -73,7 +73,7 @@ class Acceptance(Strict):
 
 
 class NewPassword(Strict):
-    """The secret of a link to sign in, and the password that the account has from now on."""
+    """The secret of a sign-in link, and the account's new password."""
 
     link: Secret
     password: Password
@@ -132,7 +132,7 @@ class Closing(DryClosing):
 
 
 class Confirmation(Strict):
-    """Which submission this one replaces, where one was confirmed before, and your part of the nonce."""
+    """Which submission this one replaces, if one was confirmed before, and your part of the nonce."""
 
     replaces: Line | None = None
     nonce: Line | None = Field(default=None, description="Any text that the service cannot predict.")

@@ -64,7 +64,7 @@ Extended = Annotated[
     float,
     PlainSerializer(lambda x: x if isfinite(x) else str(x), return_type=float | Literal["inf", "-inf", "nan"]),
 ]
-"""A number that need not be finite: JSON has it as text then."""
+"""A number; if it is not finite, JSON has it as text."""
 Day: TypeAlias = str | int | None
 PayoutState: TypeAlias = Literal["pending", "posted", "void"]
 
@@ -139,7 +139,7 @@ class Invited(Provider):
 
 
 class PublicData(Shown):
-    """Data that everybody knows: a report is paid for what it says beyond them."""
+    """Public data: a report is paid for what it says beyond them."""
 
     source: str = Field(examples=["register.csv"])
     rows: int
@@ -161,7 +161,7 @@ class Promise(Shown):
     columns: list[str]
     categories: list[str] | None
     most_rows: int | None
-    task: str | None = Field(description="The column of tasks, where all tasks are settled together.")
+    task: str | None = Field(description="The column of tasks; null if there are none.")
     price: str | None = Field(description="The most that one report on one task can earn.", examples=["0.05"])
     most_tasks: int | None = Field(description="On how many tasks one provider may report.")
     values: list[float] | None
@@ -220,7 +220,9 @@ class Verdict(Shown):
     better_with_less: dict[str, float] | None = Field(description="Null if this could not be computed.")
     gain_of_less: dict[str, float] = Field(description="Means over providers, on the last day that was scored.")
     tried_with_less: dict[str, int] = Field(default={}, description="How many providers have enough rows for it.")
-    days: int = Field(default=0, description="Over how many days the comparison with an empty report is a mean.")
+    days: int = Field(
+        default=0, description="The number of days over which the comparison with an empty report is averaged."
+    )
     last_day: Day = Field(default=None, description="The day on which sending less was tried.")
     odd_reports: list[str] = Field(description="Providers without whose reports the model fits.")
     most_gained: float | None = Field(
@@ -234,7 +236,7 @@ class Verdict(Shown):
         default=None, description="Why the model is poor for these reports, whether they fit it or not."
     )
     remedy: str = Field(description="What to do if the model does not fit.")
-    notes: list[str] = Field(default=[], description="What to look at in the data, where tasks are settled together.")
+    notes: list[str] = Field(default=[], description="What to check in the data, for campaigns of tasks.")
 
 
 class WouldBePaid(Shown):
@@ -249,7 +251,7 @@ class WouldBePaid(Shown):
 
 
 class DryRun(Shown):
-    """What closing a round would pay, with a seed of its own."""
+    """What closing a round would pay, with a separate seed."""
 
     payments: list[WouldBePaid]
     total: Money
@@ -262,7 +264,7 @@ class OwnRound(_Round):
     state: Literal["open", "closed", "paid", "published"]
     final: bool
     paid: Time | None
-    amount: Money | None = Field(description="What was paid in all.")
+    amount: Money | None = Field(description="The total amount paid.")
     reports: int
     problem: str | None
     verdict: Verdict | None
@@ -321,8 +323,8 @@ class Receipt(Shown):
     signature: str = Field(pattern="^[0-9a-f]{128}$")
     tasks: Commitment | None = Field(
         default=None,
-        description="The digest of what was reported on each task, where there are tasks: then rows counts tasks, and "
-        "the summary is of all of them.",
+        description="For campaigns of tasks, the digest of the reports on them: then rows counts tasks, and the "
+        "summary covers all.",
     )
 
     @model_serializer(mode="wrap")
@@ -344,10 +346,10 @@ class Submission(Shown):
     )
     problem: str | None = Field(default=None, description="Why the file was refused.")
     sha256: Hash
-    data_digest: Commitment | None = Field(description="The digest of the rows, also where only statistics were sent.")
-    rows: int | None = Field(description="Null until the file is read. Where there are tasks, their number.")
+    data_digest: Commitment | None = Field(description="The digest of the rows, even if only statistics were sent.")
+    rows: int | None = Field(description="Null until the file is read. The number of tasks, if there are any.")
     summary: list[float] | None = Field(description="Null until the file is read.")
-    tasks: Commitment | None = Field(description="The digest of what was reported on each task, where there are tasks.")
+    tasks: Commitment | None = Field(description="The digest of the reports on tasks, if there are any.")
     received: Time
     confirmed: Time | None
     commitment: Commitment | None
@@ -368,7 +370,7 @@ class Step(Shown):
 class Payment(Shown):
     """A payment and the numbers that it came from; providers see them rounded."""
 
-    id: Id = Field(description="The same whenever and wherever this payment is shown.")
+    id: Id = Field(description="The identifier of this payment, which never changes.")
     state: PayoutState
     member: Id
     provider: str
@@ -383,7 +385,7 @@ class Payment(Shown):
     cap: Money
     exact_cap: str | None = Field(
         pattern="^[0-9]+(/[0-9]+)?$",
-        description="The cap before it is rounded down, in minor units; null where tasks are settled together.",
+        description="The cap before rounding down, in minor units; null for campaigns of tasks.",
         examples=["100000/3"],
     )
     payment: Money
@@ -412,10 +414,10 @@ class TaskPay(Shown):
     price: str | None = Field(description="The most that one report can earn; null if reports share the budget evenly.")
     payment: Money
     pay_per_task: str = Field(examples=["0.013750"])
-    empty_share: float = Field(description="The share of an answer that says nothing.")
+    empty_share: float = Field(description="The share of an uninformative answer.")
     without_peers: int = Field(description="Tasks on which nobody else worked.")
-    paid_without_peers: Money = Field(description="The part of the payment that these earned.")
-    meaning: str = Field(description="What a share is, by the rule.")
+    paid_without_peers: Money = Field(description="The part of the payment for these tasks.")
+    meaning: str = Field(description="What a share means under the rule.")
     sample: list[TaskShare] = Field(description="The best, the worst and some others, the best first.")
 
 
@@ -464,8 +466,8 @@ class Payments(Shown):
     seed: str | None
     commitment: Commitment | None
     head: Hash | None
-    proof: Inclusion | None = Field(description="That your report is one of those that the round was paid for.")
-    payment_hashes: list[Hash] | None = Field(description="The same for your payment, among those of the round.")
+    proof: Inclusion | None = Field(description="Proof that the round was paid for your report, among others.")
+    payment_hashes: list[Hash] | None = Field(description="The same for your payment, among the payments of the round.")
     line: LedgerLine | None = Field(description="The round in the ledger, once all rounds before it are published.")
     payments: list[Payment]
 
@@ -477,7 +479,7 @@ class Head(SignedHead):
 
 
 class Payout(Shown):
-    """A payment that is to be paid out, and whether it was."""
+    """A payment, and whether it was paid out."""
 
     id: Id
     round: int

@@ -96,7 +96,7 @@ def _day(terms: Campaign, day: Any, before: Sequence[Day]) -> Day:
     if isinstance(chosen, int) and abs(chosen) > _LAST_NUMBER:
         raise InvalidError("day: the number is too large")
     if before and type(before[-1]) is not type(chosen):
-        raise InvalidError(f"day: use the same format as earlier days ({before[-1]})")
+        raise InvalidError(f"day: use the format of earlier days ({before[-1]})")
     if before and day_order(chosen) <= day_order(before[-1]):
         raise InvalidError(f"day: must come after {before[-1]}")
     return chosen
@@ -288,8 +288,8 @@ def confirmed_rows(tx: Connection, campaign: str, round_ids: Sequence[str]) -> l
 
 def withdraw_revoked(tx: Connection, round_id: str) -> None:
     """Withdraw what providers have reported who were revoked: they cannot replace it."""
-    gone = select(members.c.id).where(members.c.revoked.is_not(None))
-    tx.execute(delete(reports).where(reports.c.round == round_id, reports.c.member.in_(gone)))
+    revoked_members = select(members.c.id).where(members.c.revoked.is_not(None))
+    tx.execute(delete(reports).where(reports.c.round == round_id, reports.c.member.in_(revoked_members)))
 
 
 def report_of(upload: Row[Any]) -> Report:

@@ -37,7 +37,7 @@ def serve(
     proxies: str | None = None,
     say: Callable[[str], None],
 ) -> None:
-    """Bring the database up to date, say a sign-in link if nobody has signed in yet, and serve until stopped.
+    """Bring the database up to date, print a sign-in link if nobody has signed in yet, and serve until stopped.
 
     ``proxies`` are addresses of reverse proxies that are trusted to report clients' addresses.
     """
@@ -74,7 +74,7 @@ def serve(
 
 
 def check_sandbox(required: bool, say: Callable[[str], None], private: frozenset[str] = frozenset()) -> None:
-    """Say what is lacking to confine the process that reads uploads, or refuse to start without it."""
+    """Report what is lacking to confine the process that reads uploads, or refuse to start without it."""
     waiting = Waiting([])
     waiting.private |= private
     lacking = Sandbox(waiting).run(confinement.missing, bounds=Bounds(memory=1 << 28, seconds=5.0))

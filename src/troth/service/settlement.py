@@ -250,14 +250,14 @@ def _compute(store: Store, due: _Due, attempts: int) -> _Outcome | None:
         if verdict is not None and verdict["stops"] and not anyway:
             outcome.problem, outcome.paid_days = f"the model does not fit these reports: {verdict['remedy']}", []
     except UnavailableError:
-        logger.warning("payments cannot be computed now; it is tried again")
+        logger.warning("payments cannot be computed now; the service tries again")
         with store.write() as tx:  # nothing was tried
             mine = rounds.c.id.in_([row.id for row in due.rounds if attempts]) & (rounds.c.attempts > 0)
             tx.execute(update(rounds).where(mine).values(attempts=rounds.c.attempts - 1))
         return None
     except UnboundedError as error:
         if attempts < MOST_ATTEMPTS:
-            logger.warning("payments exceeded their limits; it is tried again")
+            logger.warning("payments exceeded their limits; the service tries again")
             return None
         suspect = find_suspect(terms, due.received, ledger, options)
         remedy = "reopen the round" if suspect is None else "revoke that provider and reopen the round"

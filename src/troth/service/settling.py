@@ -31,7 +31,7 @@ SANDBOX = Sandbox(COMPUTING, patience=600.0)
 
 
 class UnboundedError(TrothError):
-    """Payments that take more memory or time than there is, and the one report without which they would not."""
+    """Payments that take too much memory or time, and the one report that causes it."""
 
     def __init__(self, why: str, suspect: Report | None = None) -> None:
         self.why, self.suspect = why, suspect
@@ -119,7 +119,7 @@ def find_suspect(
 
 
 def suspect_of(reports: Sequence[Report], fails: Callable[[list[Report]], bool]) -> Report | None:
-    """Search for the one report that makes a computation fail, by halves; the others report what the smallest did."""
+    """Search by halves for the report that makes a computation fail; the others report what the smallest did."""
     smallest = min(reports, key=lambda report: (report.rows, _size(report)))
 
     def failing(unchanged: Sequence[Report]) -> bool:

@@ -57,7 +57,7 @@ SANDBOX = Sandbox(READING)
 
 
 class UntriedError(TrothError):
-    """A report with which nobody knows how long payments take."""
+    """A report for which it is not known how long payments take."""
 
 
 class UploadError(DataError):
@@ -162,7 +162,7 @@ def holds_statistics(campaign: Campaign, name: str) -> bool:
 
 
 def read_public_upload(campaign: Campaign, path: Path, name: str, limits: Limits = Limits()) -> dict[str, Any]:
-    """Read a file of rows that everybody knows as the table [public]; limits on reports do not bind."""
+    """Read a file of public rows as the table [public]; limits on reports do not apply."""
     if campaign.task is not None:
         unlimited = replace(campaign, provider=None, values=None, most_tasks=_MOST_GUESSES, guesses=None)
         report: Any = read_upload(unlimited, path, name, PUBLIC, None, limits).report
@@ -258,7 +258,9 @@ def _task_report(campaign: Campaign, report: Report, own: OwnTasks) -> TaskRepor
     check_own_tasks(campaign, report.provider, own)
     content = own.to_bytes()
     if len(content) > _MOST_CONTENT:
-        raise DataError(f"the names of tasks take {len(content):,} bytes, and may take {_MOST_CONTENT:,}; shorten them")
+        raise DataError(
+            f"the names of tasks take {len(content):,} bytes, but at most {_MOST_CONTENT:,} are allowed; shorten them"
+        )
     return TaskReport(**vars(report) | {"rows": len(own.names), "tasks": own.digest}, content=content)
 
 
@@ -287,17 +289,17 @@ def _read_statistics(campaign: Campaign, path: Path, shown: str, provider: str, 
         raise DataError(f"not valid JSON: {error}") from None
     reports = parse_statistics(campaign, plain, shown)
     if reports[0].provider != provider:
-        raise DataError(f"the statistics are of provider {reports[0].provider!r}, not {provider!r}")
+        raise DataError(f"the statistics belong to provider {reports[0].provider!r}, not {provider!r}")
     if campaign.daily and (len(reports) != 1 or reports[0].day != day):
         days = ", ".join(str(report.day) for report in reports[:5])
-        raise DataError(f"has statistics of day {days}; send only those of day {day}")
+        raise DataError(f"has statistics for day {days}; send only those for day {day}")
     return reports[0]
 
 
 def _refuse_disguise(path: Path, shown: str, kind: str) -> None:
     """Refuse a spreadsheet, and a file whose first bytes are of another format than its name says."""
     if kind == "sheet":
-        raise UploadError(415, f"{shown}: spreadsheets are not read here; {_AS_CSV}")
+        raise UploadError(415, f"{shown}: the service reads no spreadsheets; {_AS_CSV}")
     with path.open("rb") as file:
         head = file.read(16)
     expected = _OF_SUFFIX.get(Path(shown).suffix.lower()) or _OF_KIND.get(kind)
@@ -305,7 +307,7 @@ def _refuse_disguise(path: Path, shown: str, kind: str) -> None:
         if head.startswith(signature) and signature != expected:
             wrong = "not what its name says; give it the right ending"
             if signature in _WORKBOOKS:
-                wrong = f"which is not read here; {_AS_CSV}"
+                wrong = f"which the service does not read; {_AS_CSV}"
             raise UploadError(415, f"{shown}: is {what}, {wrong}")
 
 

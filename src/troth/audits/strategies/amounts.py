@@ -101,6 +101,6 @@ def check_whole(strategy: Any, number: int, name: str) -> None:
 
 
 def check_share(strategy: Any) -> None:
-    """Refuse a share that is none."""
+    """Refuse a share that is not between 0 and 1."""
     if not 0 <= strategy.share <= 1:
         raise ParameterError(f"{type(strategy).__name__}: share must lie between 0 and 1, not {strategy.share!r}")

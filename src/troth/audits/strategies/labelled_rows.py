@@ -15,11 +15,11 @@ from troth.core.contract import Array, Generator, Model, explains_target
 
 @runtime_checkable
 class PredictsAnswers(Model, Protocol):
-    """A model that a liar can fit to its own rows, and label rows with."""
+    """A model that a liar can fit to its own rows and use to label rows."""
 
     @property
     def public_coefficients(self) -> Array:
-        """Coefficients that everybody knows."""
+        """Public coefficients."""
 
     def posterior_mean(self, statistics: Array, /) -> Array:
         """Return the posterior mean of the coefficients."""

@@ -76,7 +76,7 @@ class RowLie(Strategy):
         return True
 
     def reported_rows(self, rng: Generator, model: Any, data: Any) -> Any:
-        """Return the changed rows, or say that such rows cannot be changed like this."""
+        """Return the changed rows, or raise if such rows cannot be changed like this."""
         if not self.suits_model(model):
             raise MissingCapabilityError(
                 f"{self.name!r} does not suit rows of {type(model).__name__}: troth.strategies.lies_for_model(model) "

@@ -86,7 +86,7 @@ class Ledger:
                 what = "the closing line is missing: lines were removed" if not last else "lines follow the closing one"
                 raise LedgerError(f"{where}: {what}")
             if last and plain != _end(number - 1):
-                raise LedgerError(f"{where}: it counts {plain.get('lines')} lines, and there are {number - 1}")
+                raise LedgerError(f"{where}: it counts {plain.get('lines')} lines, but there are {number - 1}")
             if _spelled(plain, ledger._head) != line + b"\n":
                 raise LedgerError(
                     f"{where}: the chain of hashes breaks here; this line was changed, or others "

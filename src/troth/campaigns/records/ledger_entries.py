@@ -45,7 +45,7 @@ def format_of(ledger: Ledger, place: str = "ledger") -> int:
     number = first.get("format")
     if isinstance(number, bool) or number not in FORMATS:
         known = " or ".join(map(str, FORMATS))
-        raise LedgerError(f"{place}, line 1: the ledger has format {number!r}, and this version reads {known}")
+        raise LedgerError(f"{place}, line 1: the ledger has format {number!r}, but this version reads {known}")
     return int(number)
 
 

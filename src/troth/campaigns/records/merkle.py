@@ -54,7 +54,7 @@ def inclusion_proof(leaves: Sequence[str], place: int) -> list[str]:
 
 
 def includes(whole: str, size: int, place: int, content: str, proof: Sequence[str]) -> bool:
-    """Say whether the leaf at a place of a tree of a size and root is the one given."""
+    """Return whether the leaf at a place of a tree of a size and root is the one given."""
     if not 0 <= place < size:
         return False
     hashes = list(proof)
@@ -88,7 +88,7 @@ def consistency_proof(leaves: Sequence[str], size: int) -> list[str]:
 
 
 def extends(before: str, size: int, after: str, larger: int, proof: Sequence[str]) -> bool:
-    """Say whether a tree of a larger size and root begins with the tree of a size and root."""
+    """Return whether a tree of a larger size and root begins with the tree of a size and root."""
     if size == larger:
         return before == after and not proof
     if size == 0:

@@ -21,8 +21,8 @@ from troth.mechanisms.disclosure import around
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_LEDGER = "whoever has the ledger can recompute them with troth verify"
-_OTHERS = "that the other reports are those of the other providers: each of them can check its own"
+_LEDGER = "anybody with the ledger can recompute them with troth verify"
+_OTHERS = "that the other reports come from the other providers: each can check its own"
 _CAP = "that the cap is your part of the budget: it depends on the other providers and their weights"
 _ROUNDING = 5.1e-5  # shares are shown with four digits
 
@@ -36,7 +36,7 @@ class PaymentError(StatementError):
 
 
 class Checked(NamedTuple):
-    """What was checked, what remains to be believed, and what could have been checked and was not shown, in words."""
+    """What was checked, what you still have to trust, and what the service withheld, in sentences."""
 
     done: list[str]
     believed: list[str]
@@ -56,9 +56,9 @@ def check_paid_round(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> Che
     numbers that are shown with it.
     """
     if (paid["campaign"], paid["round"]) != (receipt["campaign"], receipt["round"]):
-        raise StatementError("the payment and the receipt are of different campaigns or rounds")
+        raise StatementError("the payment and the receipt are for different campaigns or rounds")
     if paid["day"] != receipt["day"]:
-        raise StatementError(f"the payment is of day {paid['day']}, and the receipt of day {receipt['day']}")
+        raise StatementError(f"the payment is for day {paid['day']}, but the receipt for day {receipt['day']}")
     proof = paid["proof"]
     if proof is None or not includes(
         paid["root"], proof["size"], proof["place"], receipt_leaf(receipt), proof["hashes"]
@@ -68,7 +68,7 @@ def check_paid_round(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> Che
     terms = paid.get("terms")
     if terms is not None and "terms" in receipt:
         if digest(terms) != receipt["terms"]:
-            raise StatementError("the terms are not those on the receipt")
+            raise StatementError("the terms differ from those on the receipt")
         checked.done.append("the terms are those on the receipt")
     elif terms is not None:
         checked.believed.append("that the terms are those under which you reported: the receipt does not say")
@@ -80,7 +80,7 @@ def check_paid_round(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> Che
         checked.withheld.append(f"the payment to {receipt['provider']}")
     else:
         if payment["rows"] != receipt["rows"]:
-            raise PaymentError("rows", f"paid for {payment['rows']}, and the receipt is for {receipt['rows']}")
+            raise PaymentError("rows", f"paid for {payment['rows']}, but the receipt is for {receipt['rows']}")
         checked += check_payment(campaign, payment)
     return checked + _check_seed(receipt, paid, campaign)
 
@@ -112,7 +112,7 @@ def _check_line(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> Checked:
     shown |= {name: paid[name] for name in ("root", "link", "beacon", "seed")}
     for name, value in shown.items():
         if entry.get(name) != value:
-            raise StatementError(f"{name} is {value!r}, and in the ledger {entry.get(name)!r}")
+            raise StatementError(f"{name} is {value!r}, but {entry.get(name)!r} in the ledger")
     done.append(
         f"the round is line {line['place'] + 1} of the {head['lines']} under the head {head['root']}, signed at "
         f"{head['time']}: compare both with other providers"
@@ -120,7 +120,7 @@ def _check_line(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> Checked:
     if "reports" not in entry:  # as ledgers were begun at first
         return Checked(done, ["how many reports and what payment: this ledger's rounds do not say"], [])
     if entry["reports"] != proof["size"]:
-        raise StatementError(f"the round is said to have {proof['size']} reports, and in the ledger {entry['reports']}")
+        raise StatementError(f"the round has {proof['size']} reports, but {entry['reports']} in the ledger")
     payment = _own_payment(receipt, paid)
     if payment is not None:
         nonce = joint_nonce(receipt["nonce"], receipt["own_nonce"])
@@ -179,7 +179,7 @@ def check_payment(campaign: Campaign | None, payment: Mapping[str, Any]) -> Chec
     done = [f"the payment of {amount} is one that the numbers shown allow under the terms"]
     rounded = "the numbers behind the share are not shown with all digits, because these would reveal others' data"
     span_text = f"{campaign.text(least)} and {campaign.text(most)}"
-    return Checked(done, [*believed, f"where the payment lies between {span_text}: {rounded}"], [])
+    return Checked(done, [*believed, f"where exactly the payment lies between {span_text}: {rounded}"], [])
 
 
 def _check_tasks(campaign: Campaign, payment: Mapping[str, Any], paid: int, cap: int) -> Checked:

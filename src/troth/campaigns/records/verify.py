@@ -55,7 +55,7 @@ def campaign_of(
     except (TrothError, LookupError, TypeError, ValueError, OverflowError) as error:
         raise LedgerError(f"{place}: the terms or the public data cannot be read: {error}") from None
     if campaign.digest != first.get("digest") or campaign.commitment != first.get("commitment"):
-        raise LedgerError(f"{place}, line 1: the digest is not that of the terms")
+        raise LedgerError(f"{place}, line 1: the digest does not match the terms")
     return campaign
 
 
@@ -124,7 +124,7 @@ def _check_plan(campaign: Campaign, rounds: list[dict[str, Any]], number: int, d
     if number > len(days) or day != days[number - 1] or isinstance(day, bool):
         raise LedgerError(f"{where}: day {day} is paid out of order, twice, or without reports")
     if not isinstance(last, bool) or (last and number < max(len(rounds), len(days))):
-        raise LedgerError(f"{where}: it says that it is the last")
+        raise LedgerError(f"{where}: it claims to be the last")
     later = later_days(campaign, days, day)
     expected = written_days(campaign, later)
     too_early = len(later) < campaign.rule.days - 1 and not rounds[-1]["last"]
@@ -172,9 +172,7 @@ def _compare(fresh: Ledger, ledger: Ledger, place: str) -> None:
         number, mine, theirs = next(paid, differing[0]) if differing[0][2].get("entry") == "round" else differing[0]
         raise LedgerError(f"{place}, line {number}: {_difference(mine, theirs, within)}")
     if len(fresh.entries) != len(ledger.entries):
-        raise LedgerError(
-            f"{place}: there are {len(ledger.entries)} lines, and {len(fresh.entries)} can be accounted for"
-        )
+        raise LedgerError(f"{place}: there are {len(ledger.entries)} lines, but recomputing gives {len(fresh.entries)}")
 
 
 def _difference(mine: dict[str, Any], theirs: dict[str, Any], within: float) -> str:

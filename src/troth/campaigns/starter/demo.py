@@ -24,7 +24,7 @@ def write_demo(directory: str | Path) -> tuple[Path, Path]:
     folder = Path(directory)
     other = folder / "campaign.toml"
     if other.exists() and other.read_text(encoding="utf-8", errors="replace") != _DEMO:
-        raise DataError(f"{other}: is another campaign; name a new folder")
+        raise DataError(f"{other}: there is another campaign; name a new folder")
     honest = {
         name: (rng.random(int(size)) < 0.72).astype(int)
         for name, size in zip(CLINICS, rng.integers(45, 90, 12), strict=True)

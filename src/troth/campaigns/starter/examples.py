@@ -121,7 +121,7 @@ def example_text(family: str, rule: str, terms: Terms, days: int = 0) -> str:
 def text_for(folder: Path, data: Path, guessed: Guess, rule: str, money: Terms) -> str:
     """Return the commented campaign file, to be written into a folder, for what data seem to hold."""
     if RULES[rule]().days > 1 and guessed.day is None:
-        raise ParameterError(f"{rule} pays a campaign of days: say which column has the days")
+        raise ParameterError(f"{rule} needs a daily campaign: name the column of days")
     if guessed.task is None:
         rows, limited = 10 ** len(str(guessed.most_rows)), bool(RULES[rule]().needs_rows)
         options = RULES[rule].first_defaults(guessed.reports)
@@ -164,7 +164,7 @@ def write_campaign(folder: Path, text: str, names: list[str]) -> Path:
 
 @dataclass(frozen=True)
 class Terms:
-    """What a campaign file says beside what its data hold and its rule; a provider is called by ``provider``."""
+    """What a campaign file says besides its data and rule; ``provider`` is the word for a provider."""
 
     name: str = ""
     story: str = ""

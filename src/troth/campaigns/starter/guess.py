@@ -1,4 +1,4 @@
-"""A first campaign for your data: which family could be meant, with which prior."""
+"""A first campaign for your data: which family suits them, with which prior."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def guess(
     target: str | None = None,
     day: str | None = None,
 ) -> Guess:
-    """Look at the first rows of a file or folder and say which campaign they could be.
+    """Look at the first rows of a file or folder, and guess a campaign for them.
 
     Families in which providers differ go first, then the others of `troth.models.FAMILIES`; the first that suits the
     column is taken, unless one is named. With a target it is a regression on the columns. A family that needs a
@@ -160,7 +160,7 @@ def _named_columns(
     )
     if provider is None and len(find_files(data)) == 1:
         raise DataError(
-            f"{data}: say with --provider which column names the provider; there are {listed(have)}{_headless(have)}"
+            f"{data}: name the column of providers with --provider; there are {listed(have)}{_headless(have)}"
         )
     names = _Names(provider, day, target, _columns(data, columns, have, (provider, day, target)))
     for name in (provider, day, *names.paid):
@@ -215,7 +215,7 @@ def _names_in(whose: Sequence[tuple[Any, Any]]) -> set[str]:
 def _notes_on_providers(
     names: _Names, table: Table, places: Sequence[str], unnamed: set[int], whose: Sequence[tuple[Any, Any]]
 ) -> list[str]:
-    """Say which rows name no provider, and which providers have no values."""
+    """Return which rows name no provider, and which providers have no values."""
     if names.provider is None:
         return []
     notes, column = [], table[names.provider]
@@ -247,7 +247,7 @@ def _columns(
     """Return the columns that are paid for, or that explain the target."""
     left, target = [name for name in have if name not in others], others[-1]
     if names is None and (target is None and len(left) != 1):
-        raise DataError(f"{data}: say with --column which column you pay for; there are {listed(left)}")
+        raise DataError(f"{data}: name the column that you pay for with --column; there are {listed(left)}")
     columns = [column_meant(data, name, have, "--column") for name in names] if names is not None else left
     for name in columns:
         if name in others:
@@ -256,8 +256,8 @@ def _columns(
             )
     if target is None and len(columns) > 1:
         raise DataError(
-            f"{data}: {len(columns)} columns are named; say with --target which of them the others explain, or "
-            "name the one column that you pay for"
+            f"{data}: {len(columns)} columns are named; name with --target the one that the others predict, or name "
+            "only the column that you pay for"
         )
     return columns
 
@@ -272,8 +272,8 @@ def _holds_labels(family: str | None, values: Sequence[Any], paid: bool) -> bool
     texts = [text for value in values if isinstance(value, str) and (text := value.strip()).lower() not in NO_VALUE]
     counts = Counter(texts)
     words = [count for text, count in counts.items() if not is_written_number(text)]
-    meant = words and (2 * sum(words) > len(texts) or min(words) >= _FREQUENT * len(texts))
-    return bool(meant) and len(counts) <= _FEW_LABELS
+    enough_words = words and (2 * sum(words) > len(texts) or min(words) >= _FREQUENT * len(texts))
+    return bool(enough_words) and len(counts) <= _FEW_LABELS
 
 
 def _as_labels(column: Written, raw: Sequence[Any], *, labels: bool) -> Written:
@@ -290,18 +290,18 @@ def _refuse_constant(column: Column, *, named: bool) -> None:
     """Refuse a column that never varies, unless it is known to be numbers of a family."""
     if len(set(column.values)) == 1 and (column.has_text or not named):
         raise DataError(
-            f"column {column.name!r} has {shown(column.values[0])} in all {len(column.values):,} rows that were looked "
-            "at: nothing can be learnt from a column that never varies, so it cannot be paid for; name another with "
-            "--column, or take data in which it varies"
+            f"column {column.name!r} has {shown(column.values[0])} in all {len(column.values):,} rows examined: "
+            "nothing can be learnt from a column that never varies, so it cannot be paid for; name another with "
+            "--column, or use data in which it varies"
         )
 
 
 def _constant(columns: Sequence[Column], names: set[str]) -> str:
-    """Say which columns never vary."""
+    """Return which columns never vary."""
     listed = [f"{each.name!r} ({shown(each.values[0])})" for each in columns if each.name in names]
     which = "column" if len(listed) == 1 else "columns"
     verb = "is" if len(listed) == 1 else "are"
-    return f"{which} {', '.join(listed)} {verb} the same in all {len(columns[0].values):,} rows that were looked at"
+    return f"{which} {', '.join(listed)} {verb} the same in all {len(columns[0].values):,} rows examined"
 
 
 def _kind(family: str) -> str:
@@ -313,7 +313,7 @@ def _kind(family: str) -> str:
 
 
 def _other_kinds(column: Column, chosen: str, families: Mapping[str, Any]) -> list[str]:
-    """Say what whole numbers were taken for and why, and which family takes them for something else."""
+    """Return what whole numbers were taken for and why, and which family takes them for something else."""
     try:
         column = replace(column, values=[float(value) for value in column.values])
     except ValueError:
@@ -330,7 +330,7 @@ def _other_kinds(column: Column, chosen: str, families: Mapping[str, Any]) -> li
     why = unlike_counts(column) if _kind(chosen) == "values" else ""
     if why:
         others.pop("counts", None)
-    choices = "".join(f"; if they are {kind}, say --family {name}" for kind, name in others.items())
+    choices = "".join(f"; if they are {kind}, pass --family {name}" for kind, name in others.items())
     return [
         f"column {column.name!r} has whole numbers from {numbers.min():.0f} to {numbers.max():.0f}, "
         f"{f'which {why}: ' if why else ''}taken for {_kind(chosen)}{choices}"
@@ -383,7 +383,7 @@ def _refuse_one_provider(provider: str | None, whose: Sequence[tuple[Any, Any]],
     if all_rows and provider is not None and len({str(who).strip() for who, _ in whose if who is not None}) == 1:
         raise DataError(
             f"column {provider!r} names only one provider; at least two are needed, because each is paid for what its "
-            "data and the others' say about each other"
+            "data say about the others'"
         )
 
 
@@ -403,7 +403,7 @@ def _refuse_other_dates(day: str | None, days: list[tuple[Any, str]]) -> None:
 
 
 def _headless(names: list[str]) -> str:
-    """Say that the first line may be a row, where a column is called by a number."""
+    """Return a hint that the first line may be a row, if a column is called by a number."""
     first = next((name for name in names if is_written_number(name.strip())), None)
     if first is None or all(is_written_number(name.strip()) for name in names):
         return ""

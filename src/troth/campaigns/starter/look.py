@@ -60,9 +60,9 @@ def label_count(family: type[Family]) -> int:
     return family.example_model().reduction.labels or 0
 
 
-LABELS_OF_ITS_OWN = f"say so with --family {next(name for name, each in FAMILIES.items() if label_count(each) > 2)}"
+LABELS_OF_ITS_OWN = f"pass --family {next(name for name, each in FAMILIES.items() if label_count(each) > 2)}"
 INSTEAD_OF_DATES = "write each as a number, such as days since the first, or name other columns with --column"
-LABELS_OF_MANY = "write each of them as a word, such as 'code 4'"
+LABELS_OF_MANY = "write each label as a word, such as 'code 4'"
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def read_written(
             correct = "correct it, or remove the row" if len(wrong) == 1 else "correct them, or remove their rows"
             remedy = f"{correct}{empty}; if the column holds labels, {if_labels}"
             if {text.casefold() for text in texts} <= _YES | _NO:
-                remedy = "yes or no and 1 or 0 seem to be mixed: write them all in the same way"
+                remedy = "yes or no and 1 or 0 seem to be mixed: spell them all in the same way"
             raise DataError(
                 f"column {name!r}: {problem} (first: {places[rows[wrong[0]]]}: {shown(texts[wrong[0]])}); {remedy}"
             )
@@ -146,13 +146,13 @@ def are_dates(texts: Sequence[str]) -> bool:
 
 
 def rows_without_value(rows: int) -> str:
-    """Say how many rows have no value, and what happens to them."""
+    """Return how many rows have no value, and what happens to them."""
     have = "1 row has" if rows == 1 else f"{rows:,} rows have"
     return f'{have} no value: the campaign says missing = "drop", and the ledger counts them'
 
 
 def heavy_tails(name: str, x: Any) -> list[str]:
-    """Say if a few rows decide what the mean is."""
+    """Warn if a few rows decide the mean."""
     middle = float(np.median(x))
     usual = 1.4826 * float(np.median(np.abs(x - middle))) or float(np.std(x))
     farthest = float(x[np.argmax(np.abs(x - middle))])
@@ -166,7 +166,7 @@ def heavy_tails(name: str, x: Any) -> list[str]:
 
 
 def alike(names: Sequence[str]) -> list[str]:
-    """Say which names differ by capitals, blanks or how a number is written alone."""
+    """Return which names differ only by capitals, blanks or how a number is written."""
     spellings: dict[str, dict[str, None]] = {}
     for name in names:
         plain = unicodedata.normalize("NFKC", task_name(name))
@@ -181,12 +181,12 @@ def alike(names: Sequence[str]) -> list[str]:
 
 
 def _outcome(names: list[str]) -> str:
-    """Say whether names that look alike are paid: blanks around a name are no part of it, capitals are."""
+    """Return whether names that look alike are paid: blanks around a name are no part of it, capitals are."""
     canonical = [canonical_name(name) for name in names]
     one = [name for name, each in zip(names, canonical, strict=True) if canonical.count(each) > 1]
     if not one:
         return "each is paid separately"
-    return f"payment is refused: {', '.join(map(repr, one))} are one name apart from spaces and how accents are stored"
+    return f"payment is refused: {', '.join(map(repr, one))} differ only in spaces or in how accents are stored"
 
 
 def _is_missing(value: Any) -> bool:
@@ -226,9 +226,9 @@ def _refuse_signs(name: str, texts: list[str], numbers: list[float | None], if_l
         examples = [text for text in odd if pattern.fullmatch(text)]
         usual = len(examples) > _MOSTLY * len(odd) and len(set(examples)) > _NUMBERS_WITH_UNIT
         if usual or (with_signs and examples):
-            found = f"numbers with {what}" if with_signs else what
+            content = f"numbers with {what}" if with_signs else what
             raise DataError(
-                f"column {name!r} has {found}, such as {examples[0]!r}; {remedy}; if they are labels, {if_labels}"
+                f"column {name!r} has {content}, such as {examples[0]!r}; {remedy}; if they are labels, {if_labels}"
             )
 
 
@@ -254,7 +254,7 @@ def _one_spelling(name: str, texts: list[str], rows: list[int]) -> Written:
     if several and (words or spelled == of_text.keys()):
         listed = ", ".join(sorted(repr(of_text[each]) for each in spelled))
         notes.append(
-            f"column {name!r} has the labels {listed}, taken for {len(spelled)} different ones: if they mean yes and "
-            "no, write each in one way"
+            f"column {name!r} has the labels {listed}, taken for {len(spelled)} different labels: if they mean yes "
+            "and no, spell each in one way"
         )
     return Written([of_text[text.casefold()] for text in texts], rows, notes)

@@ -49,7 +49,7 @@ def holds_values(source: Path, column: str, family: str | None) -> bool:
 
 
 def guess_values(named: TaskColumns, columns: list[str], family: str | None) -> Guess:
-    """Look at the first rows and say which family of values they could be, with noise from the spread within tasks.
+    """Look at the first rows, and guess a family of values, with noise from the spread within tasks.
 
     A worker has one row on a task. So families in which providers differ are left out: how far a worker is off and
     the noise of its row cannot be told apart.
@@ -80,8 +80,8 @@ def guess_values(named: TaskColumns, columns: list[str], family: str | None) -> 
         texts = [text for text in _written(named.source, column) if text]
         if len(texts) <= _MOST_LABELS and _are_whole(texts):
             notes.append(
-                f"column {column!r} has {len(texts)} different whole numbers, which are taken for amounts; if they are "
-                f"labels, say --family {class_family().__name__}"
+                f"column {column!r} has {len(texts)} different whole numbers, taken for amounts; if they are labels, "
+                f"pass --family {class_family().__name__}"
             )
     if first.from_data:
         listed = ", ".join(map(repr, columns))
@@ -104,7 +104,7 @@ def guess_values(named: TaskColumns, columns: list[str], family: str | None) -> 
 
 
 def guess_labels(named: TaskColumns, columns: list[str], family: str | None) -> Guess:
-    """Read the labels of a column off the data, and nothing else: how often each occurs is paid for."""
+    """Read only the labels of a column from the data: how often each occurs is paid for."""
     (column,) = columns
     counts = _written(named.source, column)
     missing = counts.pop("", 0)
@@ -116,7 +116,7 @@ def guess_labels(named: TaskColumns, columns: list[str], family: str | None) -> 
         )
     if not 2 <= len(labels) <= _MOST_LABELS:
         raise DataError(
-            f"{named.source}: column {column!r} has {len(labels):,} different labels, and there must be 2 to "
+            f"{named.source}: column {column!r} has {len(labels):,} different labels, but there must be 2 to "
             f"{_MOST_LABELS}; if it holds free text it cannot be paid as labels"
         )
     numbers = all(map(_is_number, labels))
@@ -124,7 +124,7 @@ def guess_labels(named: TaskColumns, columns: list[str], family: str | None) -> 
         others = guess_values(named, columns, None).family
         notes.append(
             f"column {column!r} has {len(labels)} different whole numbers, which are read as labels: any two are "
-            f"equally different. If they are ratings, say --family {others}"
+            f"equally different. If they are ratings, pass --family {others}"
         )
     rare = [label for label in labels if counts[label] == 1] if sum(counts.values()) >= 10 * len(labels) else []
     if rare:
@@ -136,8 +136,8 @@ def guess_labels(named: TaskColumns, columns: list[str], family: str | None) -> 
     share = sum(count for text, count in counts.items() if text.lower() == most.lower()) / sum(counts.values())
     if share - 1 / len(labels) > _SKEWED:
         notes.append(
-            f"column {column!r}: {share:.0%} of the labels are {most!r}, and the prior that is written expects all "
-            "equally often: say in [model] prior what you expected before anybody answered, or learn it from past tasks"
+            f"column {column!r}: {share:.0%} of the labels are {most!r}, but the written prior expects all equally "
+            "often: set [model] prior to what you expected before anybody answered, or learn it from past tasks"
         )
     if missing:
         notes.append(rows_without_value(missing))
@@ -145,7 +145,7 @@ def guess_labels(named: TaskColumns, columns: list[str], family: str | None) -> 
     if _several(sizes) > _USUAL * len(sizes):
         rows = max(sizes)
         rates = next(name for name in _families() if label_count(FAMILIES[name]) >= min(3, len(labels)))
-        notes.append(f"{_allowed(sizes)}. If each task has its own rate, as a day has, say --family {rates}")
+        notes.append(f"{_allowed(sizes)}. If each task has its own rate, as a day has, pass --family {rates}")
     elif max(sizes) > 1:
         notes.append(
             f"{_repeated(sizes)}: a repeated label looks like an error, and nothing is paid until one "
@@ -193,8 +193,8 @@ def _why_not(family: str, families: tuple[str, ...], *, several: bool) -> str:
     listed, what = ", ".join(families), "several columns of tasks" if several else "tasks"
     if not several and isinstance(FAMILIES[family], GuessesFromColumn):
         return (
-            f"{family} is for providers with many rows each: with one row on a task, a provider's own offset and the "
-            f"noise of its row cannot be told apart; for {what} there are {listed}, and labels without --family"
+            f"{family} needs many rows of each provider: with one row on a task, a provider's offset cannot be told "
+            f"from the noise of its row; for {what} use {listed}, for labels omit --family"
         )
     return (
         f"a campaign of {what} can be written for {listed}, and for labels without --family; for {family} write an "
@@ -207,7 +207,7 @@ def _several(sizes: Sequence[int]) -> int:
 
 
 def _repeated(sizes: Sequence[int]) -> str:
-    """Say how many reports have several rows."""
+    """Return how many reports have several rows."""
     reports = f"{_several(sizes):,} of {len(sizes):,} reports of a worker on a task"
     return f"{reports} have several rows, up to {max(sizes):,}"
 

@@ -51,7 +51,7 @@ def within_limits(summary: Array) -> Array:
 
 
 def solved(matrix: Array, product: Array) -> Array:
-    """Solve the normal equations; NaN where rows do not tell all coefficients.
+    """Solve the normal equations; NaN where rows do not determine all coefficients.
 
     Examples
     --------

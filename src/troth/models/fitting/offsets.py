@@ -245,8 +245,8 @@ def _result(
         scale = float(np.sqrt(of_days.part * state.scale**2 + of_days.variance[0]))
         state = replace(state, mean=float(of_days.offset[0]), scale=scale)
         notes.append(
-            f"offsets walk by {np.sqrt(walk.step):.2g} a day, days by {np.sqrt(of_days.step):.2g}; dispersions and the "
-            f"prior are those of the next {ahead} days"
+            f"offsets drift by {np.sqrt(walk.step):.2g} a day, days by {np.sqrt(of_days.step):.2g}; dispersions and "
+            f"the prior are for the next {ahead} days"
         )
     own = {
         name: family(state.mean, state.scale, float(data.spread[i]), float(offset[i]), float(dispersion[i]))

@@ -73,7 +73,7 @@ class FittedWorkers(FittedProviders[Finite]):
         return title, [
             f"classes: {prior}",
             f"an unknown worker is right with probability {diagonal}, by class",
-            f"which is worth {self.pooling:.3g} tasks of a class to each worker",
+            f"which counts as {self.pooling:.3g} tasks of each class for every worker",
         ]
 
 

@@ -31,7 +31,7 @@ _LARGEST_SEARCH = 2_000_000
 _LARGEST_HALF = 1_000_000
 _CLOSE = 1e-9
 _CLOSE_ORDERS = 1e-11
-_NO_DATASET = "these log-likelihoods are not those of any dataset under this model"
+_NO_DATASET = "no dataset has these log-likelihoods under this model"
 
 
 def recover_counts(log_table: Array, statistics: Array, rows: Array | None = None, *, only_rows: bool = False) -> Array:
@@ -79,7 +79,7 @@ def _search(table: Array, t: Array, ruling_out: Any, only_rows: bool) -> Array:
     high, low = sizes[0].max(), int(sizes[1].min())
     if not np.isfinite(high) or comb(int(high) + len(table), len(table)) > _LARGEST_SEARCH:
         raise MissingCapabilityError(
-            "the numbers of rows cannot be recovered from these log-likelihoods: pass rows= beside the statistics"
+            "the numbers of rows cannot be recovered from these log-likelihoods: pass rows= with the statistics"
         )
     candidates = np.concatenate([unordered_datasets(rows, len(table)) for rows in range(low, int(high) + 1)])
     weights = _weights(t.shape[1])
@@ -97,7 +97,7 @@ def _search(table: Array, t: Array, ruling_out: Any, only_rows: bool) -> Array:
             raise DataError(_NO_DATASET)
         if np.ptp(near.sum(axis=1)) > 0 or (len(near) > 1 and not only_rows):
             raise MissingCapabilityError(
-                "several datasets have these log-likelihoods: pass rows= beside the statistics, or use another rule"
+                "several datasets have these log-likelihoods: pass rows= with the statistics, or use another rule"
             )
         counts[i] = near[0]
     return counts
@@ -131,9 +131,7 @@ def _log_orders(table: Table, dispersion: float, statistic: tuple[float, ...], r
     fits = (np.abs(few[1][one] + many[1][two] - t) <= _CLOSE_ORDERS * (1 + np.abs(t).max())).all(axis=1)
     orders = gammaln(rows + 1) - few[2][one[fits]] - many[2][two[fits]]
     if len(orders) == 0:
-        raise MissingCapabilityError(
-            f"these log-likelihoods are not those of any dataset of {rows} rows: pass rows= as reported"
-        )
+        raise MissingCapabilityError(f"no dataset of {rows} rows has these log-likelihoods: pass rows= as reported")
     if np.ptp(orders) > 1e-9 * (1 + abs(orders[0])):
         raise MissingCapabilityError(
             "several datasets have these log-likelihoods, and differ in how many orders they have"

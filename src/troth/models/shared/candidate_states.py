@@ -17,9 +17,9 @@ from troth.models.parameters import parameter, probabilities
 from troth.models.shared.finite_states import FiniteStates, FittedStates
 
 FEATURES_UNKNOWN = (
-    "log-likelihoods do not say which features they belong to, so nobody can see that peers have the same ones on days "
-    "that are compared (erratum E10): declare exchangeable=True if providers cannot predict how features vary from day "
-    "to day, or give each provider's features (with_features) where the model can"
+    "log-likelihoods do not show features, so Troth cannot check that peers have the same features on compared days "
+    "(erratum E10): declare exchangeable=True if providers cannot predict how features vary from day to day, or give "
+    "each provider's features (with_features) if the model can use them"
 )
 
 
@@ -79,7 +79,7 @@ def refuse_alike(family: str, likelihoods: Array, parameter: str) -> None:
     """Refuse a single candidate, and candidates with the same likelihood: no data could tell anything about θ."""
     if len(np.unique(likelihoods, axis=0)) < 2:
         raise ParameterError(
-            f"{family}: give at least two candidates that differ: data are paid for what they say about which is right",
+            f"{family}: give at least two different candidates: data are paid for telling them apart",
             parameter=parameter,
         )
 

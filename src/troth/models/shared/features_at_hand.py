@@ -23,7 +23,7 @@ _ROWS_OF_A_CLOSED_FORM = 10  # about as many answers are drawn while the evidenc
 
 
 class OfModel:
-    """An attribute or a method that is that of ``model``."""
+    """An attribute or a method delegated to ``model``."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name

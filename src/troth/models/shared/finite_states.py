@@ -96,7 +96,7 @@ class FiniteStates(Family):
         t = np.asarray(statistics, dtype=np.float64)
         if t.any():
             raise MissingCapabilityError(
-                "log-likelihoods do not determine numbers of rows: pass rows= beside the statistics"
+                "log-likelihoods do not determine numbers of rows: pass rows= with the statistics"
             )
         return np.zeros(t.shape[:-1])
 

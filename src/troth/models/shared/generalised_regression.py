@@ -59,8 +59,8 @@ class ExpandedRegression(AnsweredRows, Regression):
         super().__post_init__()
         if len(self.mean) % self._classes:
             raise ParameterError(
-                f"{type(self).__name__}: mean must have as many entries for each of {self._classes} classes, "
-                f"not {len(self.mean)} in all",
+                f"{type(self).__name__}: mean must have equally many entries for each of {self._classes} classes, not "
+                f"{len(self.mean)} in total",
                 parameter="mean",
             )
 
@@ -238,7 +238,7 @@ class ExpandedRegression(AnsweredRows, Regression):
         return np.array(self.mean) + gamma @ self._prior_scale.T
 
     def doubt(self, statistics: Array, /) -> str:
-        """Say how far z·θ is from z·θ₀, in root mean square over rows, if that is too far for the expansion.
+        """Return how far z·θ is from z·θ₀, in root mean square over rows, if that is too far for the expansion.
 
         E(z·(θ − θ₀))² is tr(HΣ) over the sum of weights: over the prior, from which decoys come, and at the posterior
         mean of all reports together, twice as far of which is tolerated because the expansion overshoots. Weights are

@@ -157,8 +157,8 @@ class Regression(ReducesRows):
             root = np.linalg.cholesky(augmented)
         except np.linalg.LinAlgError:
             raise DataError(
-                "regression statistics whose ZᵀZ, Zᵀr and rᵀr contradict each other: no data have them, or columns are "
-                "too large beside the answers for doubles: rescale them"
+                "ZᵀZ, Zᵀr and rᵀr of regression statistics contradict each other: no data have them, or columns are "
+                "too large compared with the answers: rescale them"
             ) from None
         diagonal = np.diagonal(root, axis1=-2, axis2=-1)
         log_determinant = 2 * np.log(diagonal[..., :d]).sum(axis=-1)

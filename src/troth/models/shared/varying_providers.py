@@ -23,7 +23,7 @@ from troth.models.numerics.spread_grid import ALIKE, SpreadGrid, spread_grid
 from troth.models.parameters import Word, parameter
 
 BORROWED_ROWS = 3.0
-"""How many rows the noise that was declared is worth beside a provider's own spread of rows."""
+"""Weight of the declared noise, in rows, against the spread of a provider's own rows."""
 
 _LARGEST = {"little": 0.1, "some": 0.3}  # "any" is up to the family
 

@@ -44,13 +44,13 @@ def draw_round(campaign: Campaign, payments: Sequence[Payment]) -> Picture:
     if len(ordered) > _MOST_BARS:
         return draw_ranking(ordered)
     bars = [Bar(p.provider, money(campaign.text(p.payment)), p.share, p.empty_share, p.cap) for p in ordered]
-    return draw_bars("Payments beside caps, the largest first", bars)
+    return draw_bars("Payments and caps, largest first", bars)
 
 
 def draw_bars(title: str, bars: Sequence[Bar]) -> Picture:
     """Draw payments beside caps on one scale, each with a mark where an empty report would be."""
     row, top = 42, 32
-    picture = Picture(title, height=top + row * len(bars), description="The table beside it has the same numbers.")
+    picture = Picture(title, height=top + row * len(bars), description="The table shows the same numbers.")
     picture.key(("bar", "paid"), ("track", "cap"), ("mark", "an empty report"))
     low = min((bar.share * bar.cap for bar in bars if bar.share < 0), default=0.0)
     reach = max((bar.cap for bar in bars), default=1.0) - low

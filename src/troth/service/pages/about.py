@@ -15,7 +15,7 @@ _DOCS_POLICY = (
 
 
 def assumed(visit: Visit) -> Response:
-    """Say what truth-telling rests on."""
+    """Show the assumptions behind truthfulness."""
     return visit.page("assumed.html", assumed=ASSUMED)
 
 

@@ -36,7 +36,7 @@ NOTICES = {
     "grouped": "The group was changed.",
     "confirmed": "Your report is confirmed. This is your receipt; keep it.",
     "joined": "Welcome. You are now a provider of this campaign.",
-    "password": "Your password was changed. All other sessions and all tokens were ended.",
+    "password": "Your password was changed. Other sessions were ended, and all tokens revoked.",
     "ended": "The token was revoked.",
     "goodbye": "You are signed out.",
 }

@@ -148,4 +148,4 @@ def _draw_rounds(lines: list[dict[str, Any]]) -> Picture:
     for line in reversed(lines[-_MOST_ROUNDS:]):
         label, payment = line["round"].day or f"round {line['round'].number}", line["payment"]
         bars.append(Bar(str(label), str(payment.payment), payment.share, payment.empty_share, payment.cap.minor))
-    return draw_bars("Your payments beside caps, the last round first", bars)
+    return draw_bars("Your payments and caps, latest round first", bars)

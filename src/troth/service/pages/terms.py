@@ -125,7 +125,7 @@ def check_owner(visit: Visit, campaign: str) -> None:
 
 
 async def change_public(visit: Visit, campaign: str) -> Response:
-    """Take a file of rows that everybody knows."""
+    """Take a file of public rows."""
     file = visit.form.file("file")
     if file is None:
         raise InvalidError("file: choose one")

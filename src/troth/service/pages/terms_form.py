@@ -164,7 +164,7 @@ def _by_column(key: str, typed: dict[str, str], columns: list[str]) -> dict[str,
     for part in filter(None, map(str.strip, typed[key].split(";"))):
         name = next((name for name in known if re.match(rf"{re.escape(name)}\s*:", part)), None)
         if name is None or name in table:
-            problem = "is there twice" if name else "must begin with one of the columns and a colon"
+            problem = "appears twice" if name else "must begin with one of the columns and a colon"
             raise InvalidError.in_terms("model", key, f"{part!r} {problem}")
         table[name] = _words(part[len(name) :].lstrip().removeprefix(":"))
     return table

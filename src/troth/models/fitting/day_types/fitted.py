@@ -35,7 +35,7 @@ class Errors:
 
     def __getitem__(self, provider: str) -> dict[str, Any]:
         if provider not in self.providers:
-            raise DataError(f"provider {provider!r} has no distribution of its own in this fit")
+            raise DataError(f"provider {provider!r} has no distribution in this fit")
         place = self.providers.index(provider)
         return {"means": self.of_means[place], "dispersion": float(self.of_dispersion[place])}
 
@@ -64,7 +64,7 @@ class FittedDayTypes(FittedProviders["LatentClass"]):
 
     def caveats(self, labels: Sequence[str]) -> list[str]:
         """Warn of one day type only."""
-        alike = "they say nothing about each other, and everybody will be paid alike"
+        alike = "reports say nothing about each other, and everybody will be paid the same"
         return [f"one day type explains these days best: {alike}"] if self.types == 1 else []
 
     def title_and_lines(self) -> tuple[str, list[str]]:

@@ -518,7 +518,7 @@ def test_a_ledger_that_pays_for_more_tasks_than_are_allowed_is_not_valid(monkeyp
 
 def test_answers_without_a_peer_are_pointed_out_where_they_are_more_than_half() -> None:
     table = {"item": ["1", "1", "x", "y", "z"], "worker": ["a", "b", "b", "a", "b"], "label": [0, 0, 1, 1, 1]}
-    alone = "3 of 5 answers have no peer and earn the empty share, whatever they say"
+    alone = "3 of 5 answers have no peer, so they earn the empty share"
     assert alone in paid(table).notes
     assert not paid({**table, "item": ["1", "1", "x", "x", "z"]}).notes
 

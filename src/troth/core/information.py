@@ -379,13 +379,14 @@ def _exact_block(t: Array, labels: Indexes | None, axis: int) -> tuple[Array, Ar
 
     The leading parts are added first: where they cancel, their sum is exact, and the later ones keep their digits.
     """
-    peers, everyone = np.zeros_like(t), np.zeros_like(t.take([0], axis=axis))
+    sums: tuple[Array, Array] | None = None
     for cut in _cuts(t, axis):
         total = cut.sum(axis=axis, keepdims=True)
-        peers += total - (cut if labels is None else _sum_of_group(cut, labels, axis))
-        everyone += total
-        del cut  # its memory serves the next one
-    return peers, everyone
+        own = cut if labels is None else _sum_of_group(cut, labels, axis)
+        peers = np.subtract(total, own, out=own)  # every array costs as much as the arithmetic on it
+        sums = (peers, total) if sums is None else (np.add(sums[0], peers, out=sums[0]), sums[1] + total)
+        del cut, own, peers
+    return (np.zeros_like(t), np.zeros_like(t.take([0], axis=axis))) if sums is None else sums
 
 
 def _cuts(rest: Array, axis: int) -> Iterator[Array]:

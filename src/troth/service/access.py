@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from fastapi import Depends, FastAPI
+from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
@@ -32,15 +32,14 @@ HEALTH = {operation.route for operation in OPERATIONS if operation.lane == "heal
 
 
 class KnownSender(APIRoute):
-    """A route that reads no body before it knows that its sender may send one."""
+    """A route that does nothing, and reads no body, before it knows that its sender is let through."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return what answers a request."""
         answer = super().get_route_handler()
 
         async def checked(request: Request) -> Response:
-            if self.body_field is not None:
-                await identify(request)
+            request.state.visitor = await identify(request)
             return await answer(request)
 
         return checked
@@ -64,15 +63,17 @@ async def identify(request: Request) -> User | None:
     return user
 
 
-Visitor = Annotated[User | None, Depends(identify)]
-
-
 @dataclass(frozen=True)
 class KnownRequest:
     """A request, and who sent it."""
 
     request: Request
-    visitor: User | None
+
+    @property
+    def visitor(self) -> User | None:
+        """Who asks, if anybody is signed in."""
+        visitor: User | None = self.request.state.visitor
+        return visitor
 
     @property
     def store(self) -> Store:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Response
 
 from troth.operations import GROUPS, OPERATIONS, PREFIX, Content, Operation
 from troth.service import responses
-from troth.service.access import KnownSender, identify
+from troth.service.access import KnownSender
 from troth.service.api import handlers
 from troth.service.api.calls import endpoint_of
 from troth.service.openapi import body_of
@@ -25,7 +25,7 @@ ENDPOINTS: dict[str, Callable[..., Any]] = {
 
 def mounted() -> APIRouter:
     """Return the routes of the table of operations."""
-    router = APIRouter(prefix=PREFIX, dependencies=[Depends(identify)], route_class=KnownSender)
+    router = APIRouter(prefix=PREFIX, route_class=KnownSender)
     for tag, operations in GROUPS.items():
         for operation in operations:
             router.add_api_route(

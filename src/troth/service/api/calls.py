@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Row
 
 from troth.operations import Content, Operation
 from troth.service import incoming, lanes, requests, responses, views
-from troth.service.access import KnownRequest, Visitor
+from troth.service.access import KnownRequest
 from troth.service.accounts import User
 from troth.service.errors import InvalidError
 from troth.service.idempotency import KeyedRequest, Reply, answer_once, earlier_reply
@@ -88,14 +88,11 @@ def _writer(name: str) -> TypeAdapter[Any]:
 def endpoint_of(operation: Operation, function: Callable[..., Any]) -> Callable[..., Any]:
     """Return what FastAPI calls for an operation, with the parameters that the operation declares."""
 
-    def called(
-        request: Request, visitor: User | None, key: str | None = None, body: Any = None, **values: Any
-    ) -> tuple[Call, Any]:
+    def called(request: Request, key: str | None = None, body: Any = None, **values: Any) -> tuple[Call, Any]:
         if request.url.path.startswith("/api/") and (unknown := set(request.query_params) - {*operation.query}):
             raise InvalidError(f"{min(unknown)!r} is not a parameter of this operation")
-        keyed = None if visitor is None else _keyed(request, visitor, key, body)
-        call = Call(request, visitor, operation, keyed)
-        reply = earlier_reply(call.store, keyed)
+        call = Call(request, operation, None if key is None else _keyed(request, key, body))
+        reply = earlier_reply(call.store, call.keyed)
         return call, reply or function(call, **values, **({} if body is None else {"body": body}))
 
     def response(call: Call, answer: Any) -> Response:
@@ -110,12 +107,12 @@ def endpoint_of(operation: Operation, function: Callable[..., Any]) -> Callable[
     async def answer(request: Request, **values: Any) -> Response:
         return await lanes.run(operation.lane, lambda: response(*called(request, **values)))
 
-    async def receive(request: Request, visitor: User, key: str | None = None, **values: Any) -> Response:
+    async def receive(request: Request, key: str | None = None, **values: Any) -> Response:
         store, limits = request.app.state.store, request.app.state.settings.limits
-        where = visitor, values["campaign"], values["number"]
+        where = request.state.visitor, values["campaign"], values["number"]
         await lanes.run("reads", incoming.check_welcome, store, *where, key)
         async with incoming.stored(request.stream(), limits, store.spool) as path:
-            call, reply = await lanes.run("writes", called, request, visitor=visitor, key=key, body=path, **values)
+            call, reply = await lanes.run("writes", called, request, key=key, body=path, **values)
         if isinstance(reply, str):  # it waits to be read
             row = await incoming.read_soon(store, limits, reply)
             reply = await lanes.run("writes", _receipt, call, row, *where)
@@ -135,7 +132,7 @@ def _receipt(call: Call, row: Row[Any], user: User, campaign: str, number: int) 
 
 
 def _signature(operation: Operation) -> Signature:
-    parameters = {"request": Request, "visitor": Visitor}
+    parameters: dict[str, Any] = {"request": Request}
     parameters |= {name: requests.PARAMETERS[name] for name in (*operation.path_parameters, *operation.query)}
     if isinstance(operation.input, str):
         parameters["body"] = getattr(requests, operation.input)
@@ -144,10 +141,8 @@ def _signature(operation: Operation) -> Signature:
     return Signature([*needed, key] if operation.keyed else needed)
 
 
-def _keyed(request: Request, user: User, key: str | None, body: BaseModel | Path | None) -> KeyedRequest | None:
+def _keyed(request: Request, key: str, body: BaseModel | Path | None) -> KeyedRequest:
     """Return what identifies a request under a key."""
-    if key is None:
-        return None
     if isinstance(body, Path):
         content = digest_of(body)
     else:
@@ -155,4 +150,4 @@ def _keyed(request: Request, user: User, key: str | None, body: BaseModel | Path
     fingerprint = sha256()
     for part in (request.method, request.url.path, request.url.query, content):
         fingerprint.update(len(part.encode()).to_bytes(8) + part.encode())
-    return KeyedRequest(user.account, key, fingerprint.hexdigest())
+    return KeyedRequest(request.state.visitor.account, key, fingerprint.hexdigest())

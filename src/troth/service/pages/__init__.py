@@ -8,7 +8,7 @@ from importlib.resources import files
 from inspect import Parameter, Signature, iscoroutinefunction, signature
 from typing import Any, NamedTuple
 
-from fastapi import APIRouter, Depends, FastAPI
+from fastapi import APIRouter, FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
@@ -16,8 +16,7 @@ from starlette.staticfiles import StaticFiles
 from troth.core.errors import TrothError
 from troth.operations import ANYONE, CAMPAIGN, MEMBER, ROUND, SUBMISSION, Access, Lane, names_in
 from troth.service import lanes
-from troth.service.access import Visitor, identify
-from troth.service.accounts import User
+from troth.service.access import KnownSender
 from troth.service.api import ENDPOINTS
 from troth.service.pages import about, account, analyst, explanation, forms, ledger, provider, rounds, terms
 from troth.service.pages.frame import Visit
@@ -51,16 +50,16 @@ class Page(NamedTuple):
         if self.function in ENDPOINTS.values():
             return self.function
 
-        async def endpoint(request: Request, visitor: User | None, **values: Any) -> Any:
-            visit = Visit(request, visitor)
+        async def endpoint(request: Request, **values: Any) -> Any:
+            visit = Visit(request)
             if self.method == "GET":
                 return await self._answer(visit, values)
             if self.welcome is not None:
                 await lanes.run("reads", self.welcome, visit, **values)
-            async with forms.sent(request, visitor, with_file=self.welcome is not None) as form:
+            async with forms.sent(request, visit.visitor, with_file=self.welcome is not None) as form:
                 return await self._answer(replace(visit, form=form), values)
 
-        given = {"request": Request, "visitor": Visitor} | {name: PARAMETERS[name] for name in names_in(self.path)}
+        given = {"request": Request} | {name: PARAMETERS[name] for name in names_in(self.path)}
         needed = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind) for name, kind in given.items()]
         own = signature(self.function, eval_str=True).parameters.values()
         asked = [each for each in own if each.kind is each.POSITIONAL_OR_KEYWORD and each.default is not each.empty]
@@ -162,7 +161,7 @@ class Unchanged(StaticFiles):
 
 def add_to(app: FastAPI) -> None:
     """Add the pages to the application."""
-    router = APIRouter(dependencies=[Depends(identify)], include_in_schema=False)
+    router = APIRouter(route_class=KnownSender, include_in_schema=False)
     for page in PAGES:
         router.add_api_route(page.path, page.endpoint(), methods=[page.method], response_model=None)
     app.router.routes.extend(router.routes)

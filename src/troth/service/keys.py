@@ -1,7 +1,7 @@
 """What the service keeps outside its database: its signing key, secrets of rounds, and the heads that it has signed.
 
-Whoever reads or changes the database, or restores an older copy of it, does not have these. `KeyFolder` keeps them in
-a folder that only its owner reads; a key service takes its place by offering the same methods.
+Whoever reads or changes the database, or restores an older copy of it, does not have these. `Keys` keeps them in
+a folder that only its owner reads; a subclass that overrides its public methods can ask a key service instead.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy import Connection
@@ -25,39 +25,13 @@ from troth.core.errors import DataError
 OPTION = "troth_keys"
 
 
-class Keys(Protocol):
-    """What a key service offers."""
-
-    @property
-    def public(self) -> str:
-        """The public half of the signing key, in hexadecimal."""
-
-    def sign(self, statement: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a statement with the key and a signature."""
-
-    def keep(self, secret: Secret) -> None:
-        """Keep a secret, durably, before its commitment is published."""
-
-    def secret(self, commitment: str) -> Secret:
-        """Return the secret that a commitment was made of."""
-
-    def record_use(self, commitment: str, seeds: Mapping[int, str]) -> None:
-        """Note, durably, which seeds rounds make of a secret, and refuse others than those that were noted before."""
-
-    def heads(self, campaign: str) -> list[dict[str, Any]]:
-        """Return the heads of a campaign that were signed, in order."""
-
-    def add_head(self, campaign: str, head: Mapping[str, Any]) -> None:
-        """Note a head, durably, unless a later one was noted."""
-
-
 def keys_of(tx: Connection) -> Keys:
     """Return the keys that belong to a transaction's database."""
     keys: Keys = tx.get_execution_options()[OPTION]
     return keys
 
 
-class KeyFolder:
+class Keys:
     """Keys in a folder that only its owner reads; it is made when it is first needed."""
 
     def __init__(self, folder: Path) -> None:

@@ -22,7 +22,7 @@ from sqlalchemy import Connection
 
 from troth.core.errors import DataError
 from troth.service.errors import InvalidError, UnavailableError
-from troth.service.keys import OPTION, KeyFolder, Keys
+from troth.service.keys import OPTION, Keys
 from troth.service.schema import attempts
 
 BUSY_SECONDS, _POOL = 60, 20
@@ -40,7 +40,7 @@ class Store:
     def __init__(self, url: str, *, keys: Keys | None = None) -> None:
         self.url = sqlalchemy_url(url)
         self.file = Path(self.url.database or "") if self.url.get_backend_name() == "sqlite" else None
-        self.keys = keys or KeyFolder(_key_folder(self.file))
+        self.keys = keys or Keys(_key_folder(self.file))
         # as many connections as there are threads to want them, and no values in errors, which are logged
         options: dict[str, Any] = {"pool_size": _POOL, "max_overflow": _POOL, "hide_parameters": True}
         options["execution_options"] = {OPTION: self.keys}

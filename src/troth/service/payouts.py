@@ -14,7 +14,6 @@ from typing import Any
 from sqlalchemy import Connection, func, insert, select, update
 
 from troth.campaigns.records.canonical_json import canonical
-from troth.campaigns.terms import Campaign
 from troth.data.request import Day
 from troth.results.result import harmless
 from troth.service import campaigns, ledgers, responses, rounds
@@ -35,17 +34,36 @@ def states(tx: Connection, campaign: str) -> dict[str, Any]:
     return {row.id: row for row in tx.execute(select(payouts).where(payouts.c.campaign == campaign))}
 
 
-def list_payouts(tx: Connection, user: User, campaign: str) -> responses.Payouts:
-    """Return all payouts of a campaign, for its analyst."""
-    terms = campaigns.terms_of(campaigns.owned(tx, user, campaign))
-    every = _every_payout(tx, campaign, terms)
+def list_payouts(tx: Connection, user: User, campaign: str, *, lock: bool = False) -> responses.Payouts:
+    """Return the payments of a campaign that are not zero, in the order in which they were made, for its analyst."""
+    terms = campaigns.terms_of(campaigns.owned(tx, user, campaign, lock=lock))
+    result, known = ledgers.load_result(tx, campaign), states(tx, campaign)
+    rows = {row.day: row for row in rounds.list_rounds(tx, campaign)}
+    every = []
+    for paid in () if result is None else result.rounds:
+        for payment in (each for each in paid.payments if each.payment):
+            key = payout_id(campaign, paid.day, payment.provider)
+            row = known.get(key)
+            every.append(
+                responses.Payout(
+                    id=key,
+                    round=rows[paid.day].number,
+                    day=paid.day,
+                    provider=payment.provider,
+                    amount=Amount(payment.payment, terms.decimals),
+                    head=rows[paid.day].head,
+                    state="pending" if row is None else row.state,
+                    batch=None if row is None else row.batch,
+                    reason=None if row is None else row.reason,
+                )
+            )
     return responses.Payouts(campaign=campaign, name=terms.name, currency=terms.currency, payouts=every)
 
 
 def export(tx: Connection, user: User, campaign: str) -> responses.Batch:
     """Put all pending payments into a new batch, and return it."""
-    terms = campaigns.terms_of(campaigns.owned(tx, user, campaign, lock=True))
-    pending = [payout.id for payout in _every_payout(tx, campaign, terms) if payout.state == "pending"]
+    every = list_payouts(tx, user, campaign, lock=True).payouts
+    pending = [payout.id for payout in every if payout.state == "pending"]
     if not pending:
         raise ConflictError("every payment is already in a batch")
     number = (tx.scalar(select(func.max(payouts.c.batch)).where(payouts.c.campaign == campaign)) or 0) + 1
@@ -56,15 +74,15 @@ def export(tx: Connection, user: User, campaign: str) -> responses.Batch:
 
 def batch_view(tx: Connection, user: User, campaign: str, number: int) -> responses.Batch:
     """Return a batch as it was exported."""
-    terms = campaigns.terms_of(campaigns.owned(tx, user, campaign))
+    every = list_payouts(tx, user, campaign)
     lines = [
-        responses.BatchLine.of(payout, campaign=campaign, currency=terms.currency)
-        for payout in _every_payout(tx, campaign, terms)
+        responses.BatchLine.of(payout, campaign=campaign, currency=every.currency)
+        for payout in every.payouts
         if payout.batch == number
     ]
     if not lines:
         raise NotFoundError("there is no such batch")
-    return responses.Batch(campaign=campaign, name=terms.name, batch=number, payments=lines)
+    return responses.Batch(campaign=campaign, name=every.name, batch=number, payments=lines)
 
 
 def batch_file(tx: Connection, user: User, campaign: str, number: int) -> bytes:
@@ -79,8 +97,8 @@ def batch_file(tx: Connection, user: User, campaign: str, number: int) -> bytes:
 
 def void(tx: Connection, user: User, campaign: str, payout: str, reason: str) -> None:
     """Note that a payment is not paid out, and why; it is in no later batch."""
-    terms = campaigns.terms_of(campaigns.owned(tx, user, campaign, lock=True))
-    current = next((each.state for each in _every_payout(tx, campaign, terms) if each.id == payout), None)
+    every = list_payouts(tx, user, campaign, lock=True).payouts
+    current = next((each.state for each in every if each.id == payout), None)
     if current is None:
         raise NotFoundError("there is no such payment")
     if current == "void":
@@ -90,29 +108,3 @@ def void(tx: Connection, user: User, campaign: str, payout: str, reason: str) ->
         tx.execute(insert(payouts).values(id=payout, campaign=campaign, **values))
     else:
         tx.execute(update(payouts).where(payouts.c.id == payout).values(**values))
-
-
-def _every_payout(tx: Connection, campaign: str, terms: Campaign) -> list[responses.Payout]:
-    """Return the payments of a campaign's ledger that are not zero, in the order in which they were made."""
-    result, known = ledgers.load_result(tx, campaign), states(tx, campaign)
-    rows = {row.day: row for row in rounds.list_rounds(tx, campaign)}
-    every = []
-    for paid in () if result is None else result.rounds:
-        for payment in paid.payments:
-            key = payout_id(campaign, paid.day, payment.provider)
-            row = known.get(key)
-            if payment.payment:
-                every.append(
-                    responses.Payout(
-                        id=key,
-                        round=rows[paid.day].number,
-                        day=paid.day,
-                        provider=payment.provider,
-                        amount=Amount(payment.payment, terms.decimals),
-                        head=rows[paid.day].head,
-                        state="pending" if row is None else row.state,
-                        batch=None if row is None else row.batch,
-                        reason=None if row is None else row.reason,
-                    )
-                )
-    return every

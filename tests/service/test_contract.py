@@ -23,7 +23,6 @@ from troth.service import accounts, views
 from troth.service.access import API
 from troth.service.api import mounted
 from troth.service.app import Settings, create_app
-from troth.service.openapi import document_of
 from troth.service.uploads import Limits
 
 TERMS: dict[str, Any] = {
@@ -128,7 +127,7 @@ class Door:
 def _document() -> Any:
     app = FastAPI(title="Troth", version="0", description="Pays for data.")
     app.include_router(mounted())
-    return document_of(app)
+    return app.openapi()
 
 
 def _contract(door: Door, who: str | None) -> Any:

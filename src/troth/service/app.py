@@ -7,7 +7,6 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import cache, partial
 from urllib.parse import urlsplit
 
 from fastapi import FastAPI
@@ -18,7 +17,6 @@ from troth import __version__
 from troth.service import accounts, api, confinement, heads, incoming, pages, settlement, upload_queue
 from troth.service.access import API, DOCUMENT, HEALTH, check_table
 from troth.service.migrate import migrate
-from troth.service.openapi import document_of
 from troth.service.request_limits import BodyLimits
 from troth.service.sandbox import COMPUTING, READING
 from troth.service.store import Store
@@ -96,7 +94,6 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
     app.state.access, app.state.health = {**API, **pages.ACCESS}, HEALTH | pages.HEALTH
     app.router.routes.extend(api.mounted().routes)  # matched once; an included router is matched twice
     pages.add_to(app)
-    app.openapi = cache(partial(document_of, app))  # type: ignore[method-assign]
     answer_errors(app)
     check_table(app, app.state.access)
     app.add_middleware(BodyLimits, largest=settings.limits.bytes)

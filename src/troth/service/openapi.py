@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
+from fastapi import Response, Security
+from fastapi.security import HTTPBearer
 
-from troth.operations import OPERATIONS, PREFIX, Content, Operation
-from troth.service.responses import Refused
+from troth.operations import Content, Operation
+from troth.service import responses
 
 REFUSALS = {
     400: "The request cannot be read.",
@@ -23,46 +23,40 @@ REFUSALS = {
     429: "Too many attempts; wait.",
     503: "The service cannot do this now; try again in a moment.",
 }
-_REFUSED = {"application/json": {"schema": {"$ref": "#/components/schemas/Refused"}}}
-_BEARER = "A token from POST /api/v1/tokens, or from the settings page."
+_BEARER = HTTPBearer(
+    scheme_name="token", description="A token from POST /api/v1/tokens, or from the settings page.", auto_error=False
+)
 _BODIES = {
     "application/octet-stream": {"type": "string", "format": "binary"},
     "application/json": {"type": "object", "description": "What `troth statistics` writes."},
 }
 
 
-def body_of(content: Content) -> dict[str, Any]:
-    """Return what OpenAPI says of a request whose body is a file."""
-    return {"requestBody": {"required": True, "content": {content.media_type: {"schema": _BODIES[content.media_type]}}}}
+def described(operation: Operation) -> dict[str, Any]:
+    """Return what FastAPI is told about an operation, only to write it down: `KnownSender` has checked the token."""
+    about: dict[str, Any] = {"description": operation.summary, "responses": _refusals(operation)}
+    roles, scope = operation.access
+    if roles:
+        about["dependencies"] = [Security(_BEARER)]
+        whose = " and ".join(f"{role}s" for role in roles)
+        about["description"] += f"\n\nFor {whose}; the token needs the scope `{scope}`."
+    if isinstance(operation.output, Content):
+        content = {operation.output.media_type: {"schema": {"type": "string"}}}
+        about["responses"][operation.status] = {"content": content}
+        about["response_class"] = Response
+    model = getattr(responses, operation.output) if isinstance(operation.output, str) else None
+    if isinstance(operation.input, Content):
+        content = {operation.input.media_type: {"schema": _BODIES[operation.input.media_type]}}
+        about["openapi_extra"] = {"requestBody": {"required": True, "content": content}}
+        received = "Received in time and safe; it is read later. Ask again."
+        about["responses"][202] = {"model": model, "description": received}
+    return {**about, "response_model": model}
 
 
-def document_of(app: FastAPI) -> dict[str, Any]:
-    """Return what OpenAPI says of an application, by its routes and the table of operations."""
-    document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-    schemas = document["components"]["schemas"]
-    for name in ("HTTPValidationError", "ValidationError"):
-        schemas.pop(name, None)
-    refused = Refused.model_json_schema(ref_template="#/components/schemas/{model}")
-    schemas.update(refused.pop("$defs"))
-    schemas["Refused"] = refused
-    document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer", "description": _BEARER}}
-    for operation in OPERATIONS:
-        _complete(document["paths"][PREFIX + operation.path][operation.method.lower()], operation)
-    return document
-
-
-def _complete(described: dict[str, Any], operation: Operation) -> None:
-    access = operation.access
-    if access.roles:
-        described["security"] = [{"token": []}]
-        described["description"] += (
-            f"\n\nFor {' and '.join(f'{role}s' for role in access.roles)}; the token needs the scope `{access.scope}`."
-        )
+def _refusals(operation: Operation) -> dict[int, dict[str, Any]]:
     statuses = {503, *operation.refusals}
-    statuses |= {401, 403} if access.roles else set()
+    statuses |= {401, 403} if operation.access.roles else set()
     statuses |= {404, 422} if operation.path_parameters else set()
     statuses |= {400, 408, 413, 422} if operation.input is not None else set()
     statuses |= {422} if operation.keyed else set()
-    described["responses"].pop("422", None)
-    for status in sorted(statuses):
-        described["responses"][str(status)] = {"description": REFUSALS[status], "content": _REFUSED}
+    return {status: {"model": responses.Refused, "description": REFUSALS[status]} for status in sorted(statuses)}

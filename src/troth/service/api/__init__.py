@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter
 
-from troth.operations import GROUPS, OPERATIONS, PREFIX, Content, Operation
-from troth.service import responses
+from troth.operations import GROUPS, OPERATIONS, PREFIX
 from troth.service.access import KnownSender
 from troth.service.api import handlers
 from troth.service.api.calls import endpoint_of
-from troth.service.openapi import body_of
+from troth.service.openapi import described
 
 ENDPOINTS: dict[str, Callable[..., Any]] = {
     operation.name: endpoint_of(operation, getattr(handlers, operation.name)) for operation in OPERATIONS
@@ -33,21 +32,8 @@ def mounted() -> APIRouter:
                 ENDPOINTS[operation.name],
                 methods=[operation.method],
                 operation_id=operation.name,
-                description=operation.summary,
                 tags=[tag],
                 status_code=operation.status,
-                openapi_extra=body_of(operation.input) if isinstance(operation.input, Content) else None,
-                **_response(operation),
+                **described(operation),
             )
     return router
-
-
-def _response(operation: Operation) -> dict[str, Any]:
-    if isinstance(operation.output, Content):
-        body = {"content": {operation.output.media_type: {"schema": {"type": "string"}}}}
-        return {"response_class": Response, "responses": {operation.status: body}}
-    model = None if operation.output is None else getattr(responses, operation.output)
-    if isinstance(operation.input, Content):
-        received = {"model": model, "description": "Received in time and safe; it is read later. Ask again."}
-        return {"response_model": model, "responses": {202: received}}
-    return {"response_model": model}

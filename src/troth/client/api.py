@@ -21,13 +21,15 @@ class Client(Transport):
     """A service, and the account that calls it.
 
     Every operation of `troth.operations` is a method. Pass the values in its path by position, then the file if it
-    takes one, then the fields of the body by keyword; ``/docs`` of a service describes them::
+    takes one (bytes or a path), then the fields of the query and the body by keyword; ``/docs`` of a service describes
+    them::
 
         client.open_round(campaign, deadline="2026-05-04T12:00:00Z")
         client.submit_file(campaign, 1, Path("may.csv"), name="may.csv")
 
-    Methods return what the service answers: plain data, or bytes where it is a file. A request whose connection is lost
-    is sent again where that does no harm.
+    Methods return what the service answers: plain data, or bytes where it is a file. Those that send a file take a
+    function ``watch`` too, which is called with how many bytes are sent, and how many there are. A request whose
+    connection is lost is sent again where that does no harm.
 
     Parameters
     ----------
@@ -43,37 +45,6 @@ class Client(Transport):
 
         def __getattr__(self, name: str) -> Callable[..., Any]:
             """Declare the methods that the table of operations adds."""
-
-    def call(
-        self, operation: Operation, *values: Any, watch: Callable[[int, int], None] | None = None, **fields: Any
-    ) -> Any:
-        """Ask for an operation.
-
-        Parameters
-        ----------
-        values
-            The values in the path, and the file where one is sent: bytes, or a path.
-        watch
-            Called with the bytes of the file that are sent, and how many there are.
-        fields
-            Of the query and the body.
-        """
-        names = operation.path_parameters
-        path = PREFIX + operation.path.format(**dict(zip(names, values, strict=False)))
-        query = {name: fields.pop(name) for name in operation.query}
-        body = None
-        if isinstance(operation.input, Content):
-            body = Body(values[len(names)], operation.input.media_type, watch)
-        elif operation.input is not None:
-            body = Body(json.dumps(fields).encode(), "application/json")
-        answer = self.send(
-            operation.method,
-            f"{path}?{urlencode(query)}" if query else path,
-            body,
-            key=secrets.token_hex(16) if operation.keyed else None,
-            again=operation.repeatable,
-        )
-        return parse_json(answer) if isinstance(operation.output, str) else answer
 
     def sign_in(
         self, name: str, password: str, *, label: str = "command line", scopes: Sequence[str] = SCOPES, days: int = 30
@@ -103,12 +74,28 @@ class Client(Transport):
 
 
 def _method(operation: Operation) -> Callable[..., Any]:
+    names = operation.path_parameters
+
     def method(self: Client, *values: Any, **fields: Any) -> Any:
         method.__signature__.bind(self, *values, **fields)  # type: ignore[attr-defined]
-        return self.call(operation, *values, **fields)
+        path = PREFIX + operation.path.format(**dict(zip(names, values, strict=False)))
+        query = {name: fields.pop(name) for name in operation.query}
+        body = None
+        if isinstance(operation.input, Content):
+            body = Body(values[-1], operation.input.media_type, fields.get("watch"))
+        elif operation.input is not None:
+            body = Body(json.dumps(fields).encode(), "application/json")
+        answer = self.send(
+            operation.method,
+            f"{path}?{urlencode(query)}" if query else path,
+            body,
+            key=secrets.token_hex(16) if operation.keyed else None,
+            again=operation.repeatable,
+        )
+        return parse_json(answer) if isinstance(operation.output, str) else answer
 
     sent = ("content",) if isinstance(operation.input, Content) else ()
-    positional = [Parameter(name, Parameter.POSITIONAL_ONLY) for name in ("self", *operation.path_parameters, *sent)]
+    positional = [Parameter(name, Parameter.POSITIONAL_ONLY) for name in ("self", *names, *sent)]
     keywords = [Parameter(name, Parameter.KEYWORD_ONLY) for name in operation.query]
     if sent:
         keywords.append(Parameter("watch", Parameter.KEYWORD_ONLY, default=None))

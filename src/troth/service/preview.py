@@ -35,54 +35,51 @@ SANDBOX = Sandbox(COMPUTING, places=1, patience=20.0)
 def make_preview(plain: dict[str, Any], providers: int, rows: int) -> dict[str, Any]:
     """Return a preview of valid terms: scale, prior, proofs and what lies earn; simulations take fewer providers."""
     preview: dict[str, Any] = {}
-    for name, part in {"scale": _scale, "prior": _prior, "proofs": _proofs, "lies": _lies}.items():
+    for name, part, *given in (
+        ("scale", _scale, providers, rows),
+        ("prior", _beliefs, []),
+        ("proofs", _proofs, providers, rows),
+        ("lies", _lies, providers, rows),
+    ):
         try:
-            preview[name] = SANDBOX.run(_run, part, plain, providers, rows, bounds=_BOUNDS)
+            preview[name] = SANDBOX.run(_run, part, plain, *given, bounds=_BOUNDS)
         except TrothError as error:
             preview[name] = {"skipped": str(error)}
     if isinstance(preview["prior"], list):
-        preview["prior"] = [Belief(**belief) for belief in preview["prior"]]
+        preview["prior"] = [Belief(**belief | {"posterior": []}) for belief in preview["prior"]]
     return preview
-
-
-def _run(part: Callable[[Campaign, Setting], Any], plain: dict[str, Any], providers: int, rows: int) -> Any:
-    """Do one part of a preview, in the child."""
-    try:
-        campaign = Campaign.from_dict(plain)
-        with np.errstate(all="ignore"):
-            return part(campaign, setting_of(campaign, [], providers, rows))
-    except _FAILURES as error:
-        return {"skipped": first_line(error)[:500]}
-
-
-def _scale(campaign: Campaign, setting: Setting) -> dict[str, Any]:
-    """Return the scale of scores for as many providers as are expected."""
-    scale = campaign.rule_for(campaign.models_for(setting.names), len(setting.names)).scale
-    return {"low": _finite(scale.low), "high": _finite(scale.high)}
-
-
-def _prior(campaign: Campaign, setting: Setting) -> list[dict[str, Any]]:
-    """Return what is believed beforehand about each parameter."""
-    del setting
-    return [{**vars(belief), "posterior": []} for belief in beliefs_of(campaign, [])]
 
 
 def learned(plain: dict[str, Any], reports: list[Report]) -> list[Belief]:
     """Return what was believed before a round and what its reports say together, where that can be drawn."""
-    return [Belief(**belief) for belief in SANDBOX.run(_learned, plain, reports, bounds=_BOUNDS)]
+    beliefs = SANDBOX.run(_run, _beliefs, plain, reports, bounds=_BOUNDS)
+    return [Belief(**belief) for belief in beliefs] if isinstance(beliefs, list) else []
 
 
-def _learned(plain: dict[str, Any], reports: list[Report]) -> list[dict[str, Any]]:
+def _run(part: Callable[..., Any], plain: dict[str, Any], *given: Any) -> Any:
+    """Compute something about a campaign, in the child; if that fails, return why."""
     try:
         with np.errstate(all="ignore"):
-            return [vars(belief) for belief in beliefs_of(Campaign.from_dict(plain), reports)]
-    except _FAILURES:
-        return []
+            return part(Campaign.from_dict(plain), *given)
+    except _FAILURES as error:
+        return {"skipped": first_line(error)[:500]}
 
 
-def _proofs(campaign: Campaign, setting: Setting) -> list[dict[str, Any]]:
+def _beliefs(campaign: Campaign, reports: list[Report]) -> list[dict[str, Any]]:
+    """Return prior and posterior of each parameter, as plain data."""
+    return [vars(belief) for belief in beliefs_of(campaign, reports)]
+
+
+def _scale(campaign: Campaign, providers: int, rows: int) -> dict[str, Any]:
+    """Return the scale of scores for as many providers as are expected."""
+    names = setting_of(campaign, [], providers, rows).names
+    scale = campaign.rule_for(campaign.models_for(names), len(names)).scale
+    return {"low": _finite(scale.low), "high": _finite(scale.high)}
+
+
+def _proofs(campaign: Campaign, providers: int, rows: int) -> list[dict[str, Any]]:
     """Return what is proved, refuted and not known, for a smaller campaign."""
-    small = _smaller(setting)
+    small = _smaller(campaign, providers, rows)
     if campaign.task is None:
         certificate = certify_campaign(campaign, small)
     else:
@@ -93,9 +90,9 @@ def _proofs(campaign: Campaign, setting: Setting) -> list[dict[str, Any]]:
     ]
 
 
-def _lies(campaign: Campaign, setting: Setting) -> dict[str, Any]:
+def _lies(campaign: Campaign, providers: int, rows: int) -> dict[str, Any]:
     """Return what truth and lies would earn, simulated for a smaller campaign."""
-    small = _smaller(setting)
+    small = _smaller(campaign, providers, rows)
     if campaign.task is None:
         audit = audit_campaign(campaign, small, simulations=SIMULATIONS, false_alarm=FALSE_ALARM)
     else:
@@ -115,10 +112,9 @@ def _lies(campaign: Campaign, setting: Setting) -> dict[str, Any]:
     }
 
 
-def _smaller(setting: Setting) -> Setting:
+def _smaller(campaign: Campaign, providers: int, rows: int) -> Setting:
     """Return a setting that is quick to simulate."""
-    count = min(len(setting.names), MOST_PROVIDERS)
-    return Setting(setting.names[:count], tuple(min(rows, MOST_ROWS) for rows in setting.rows[:count]))
+    return setting_of(campaign, [], min(providers, MOST_PROVIDERS), min(rows, MOST_ROWS))
 
 
 def _finite(value: Any) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -22,11 +24,9 @@ def _world(database: str) -> Any:
         yield make_world(store, terms=DAILY, opened=False)
 
 
-def count(world: World, path: str, name: str = "Ash") -> int:
-    """Return how many statements a page takes for a provider, the lookup of its session included."""
-    client = world.client()
-    with world.store.write() as tx:
-        client.cookies.set("troth_session", accounts.start_session(tx, world.providers[name].account))
+@contextmanager
+def noted(world: World) -> Iterator[list[str]]:
+    """Yield the statements that the database is sent."""
     seen: list[str] = []
 
     def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
@@ -34,9 +34,18 @@ def count(world: World, path: str, name: str = "Ash") -> int:
 
     event.listen(world.store.engine, "before_cursor_execute", note)
     try:
-        answer = client.get(path)
+        yield seen
     finally:
         event.remove(world.store.engine, "before_cursor_execute", note)
+
+
+def count(world: World, path: str, name: str = "Ash") -> int:
+    """Return how many statements a page takes for a provider, the lookup of its session included."""
+    client = world.client()
+    with world.store.write() as tx:
+        client.cookies.set("troth_session", accounts.start_session(tx, world.providers[name].account))
+    with noted(world) as seen:
+        answer = client.get(path)
     assert answer.status_code == 200, answer.text
     return sum(statement != "BEGIN" for statement in seen)
 
@@ -68,3 +77,13 @@ def test_a_page_of_an_open_round_takes_few_statements(world: World, kind: str) -
     del kind
     world.open(1)
     assert count(world, f"/campaigns/{world.campaign}/rounds/1") <= 6
+
+
+@pytest.mark.parametrize("kind", chiefly("sqlite"))
+def test_a_request_with_a_body_looks_up_its_sender_once(world: World, kind: str) -> None:
+    del kind
+    body = {"name": "Yew", "identity": "seen"}
+    with noted(world) as seen:
+        answer = world.client().post(f"{world.base}/providers", json=body, headers=world.headers("Ana"))
+    assert answer.status_code == 201, answer.text
+    assert sum("tokens.hash = " in statement for statement in seen) == 1

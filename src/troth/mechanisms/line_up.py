@@ -20,7 +20,8 @@ from troth.mechanisms.options import Choice, Number, Whole, option
 from troth.mechanisms.panels import mean_over_panels, split
 from troth.mechanisms.place_shown import explain_place, share_at_place
 from troth.mechanisms.rule import Rule
-from troth.mechanisms.task_lines import labels_of, share_by_enumeration
+from troth.mechanisms.task_labels import labels_of
+from troth.mechanisms.task_lines import share_by_enumeration
 from troth.mechanisms.whole_lines import WholeLines, endless, refuse_unlisted
 
 if TYPE_CHECKING:

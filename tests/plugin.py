@@ -14,7 +14,6 @@ import numpy as np
 import troth
 from pareto import Pareto
 from troth import mechanisms, models
-from troth.core.errors import MissingCapabilityError
 from troth.core.information import log_pmi
 from troth.mechanisms import Breakdown, Rule
 from troth.mechanisms.drawn_peers import draw_peers
@@ -48,8 +47,6 @@ class DrawnPlace(Rule):
 
     def breakdown(self, this_round: troth.Round, /) -> Breakdown:
         """Count the drawn groups with a lower log PMI."""
-        if this_round.rng is None:
-            raise MissingCapabilityError("DrawnPlace draws: pass rng=")
         real = this_round.log_pmi()
         below = np.zeros(real.shape)
         for peers in draw_peers(this_round, self.groups):

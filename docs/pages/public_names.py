@@ -8,8 +8,13 @@ from types import ModuleType
 from typing import Any
 
 PAGES: dict[str, tuple[str, ...]] = {
-    "models": ("troth.models", "troth.models.parameters", "troth.models.first_guess"),
-    "mechanisms": ("troth.mechanisms", "troth.mechanisms.divergences"),
+    "models": (
+        "troth.models",
+        "troth.models.parameters",
+        "troth.models.first_guess",
+        "troth.models.fitting.initial_parameters",
+    ),
+    "mechanisms": ("troth.mechanisms", "troth.mechanisms.options", "troth.mechanisms.divergences"),
     "certificates": ("troth.certificates",),
     "audits": ("troth.audits", "troth.audits.strategies", "troth.audits.baselines"),
     "history": ("troth.history", "troth.history.learn"),

@@ -244,8 +244,8 @@ def operation_at(method: str, path: str) -> Operation | None:
 
 def matching(text: str, patterns: list[str]) -> str | None:
     """Return the pattern of an address that a text matches; of several, the one with the fewest parameters."""
-    found = [pattern for pattern in patterns if _compiled(pattern).fullmatch(text)]
-    return min(found, key=lambda pattern: pattern.count("{"), default=None)
+    matches = [pattern for pattern in patterns if _compiled(pattern).fullmatch(text)]
+    return min(matches, key=lambda pattern: pattern.count("{"), default=None)
 
 
 @cache

@@ -13,7 +13,7 @@ from troth.audits import label_frequencies as frequencies
 from troth.audits.label_frequencies import label_frequencies
 from troth.audits.task_fit import check_task_fit
 from troth.audits.tasks import draw_world
-from troth.mechanisms.task_lines import labels_of
+from troth.mechanisms.task_labels import labels_of
 from troth.mechanisms.tasks import Tasks
 
 if TYPE_CHECKING:

@@ -288,8 +288,16 @@ def test_synthetic_peers_take_rows_where_statistics_do_not_tell() -> None:
             with pytest.raises(troth.MissingCapabilityError, match="rows="):
                 troth.SyntheticPeers().pay(model, reports, budget=1.0, rng=generator(1))
         assert troth.SyntheticPeers().pay(model, reports, budget=1.0, rng=generator(1), rows=[rows] * 3).shape == (3,)
-    with pytest.raises(troth.MissingCapabilityError, match="rng="):
-        troth.SyntheticPeers().pay(certain, t, budget=1.0)
+
+
+def test_every_rule_that_draws_asks_for_a_generator() -> None:
+    model = models.Bernoulli(1, 1)
+    t = np.array([[3.0, 1.0], [2.0, 2.0], [1.0, 3.0]])
+    last = troth.MultiDay(last=troth.SyntheticPeers())
+    for rule in (troth.LineUp(), troth.SyntheticPeers(), troth.Bonded(troth.LineUp()), last):
+        with pytest.raises(troth.MissingCapabilityError, match=f"{type(rule).__name__}.* draws: pass rng="):
+            rule.pay(model, t if rule.days == 1 else np.stack([t, t]), budget=1.0)
+    assert troth.LineUp(decoys=float("inf")).pay(model, t, budget=1.0).shape == (3,)
 
 
 def test_bonds_hold_back_what_is_paid_for_nothing() -> None:

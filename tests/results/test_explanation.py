@@ -11,9 +11,10 @@ import pytest
 import troth
 from registry import EXAMPLES, generator
 from troth import models
+from troth.core.formats import share
 from troth.core.reductions.reduction import FitsCoefficients, SaysSummary
 from troth.mechanisms import Figures, Line
-from troth.results.explanation import data_in_words, strip
+from troth.results.explanation import data_in_words, explain_days, strip
 
 CLINICS = np.repeat(["a", "b", "c"], 8).tolist()
 RULE = troth.LineUp(decoys=19)
@@ -91,6 +92,15 @@ def test_log_odds_of_a_label() -> None:
     text = data_in_words(paid(model, {"age": age.tolist(), "sick": sick}, **terms), None, "a")
     assert text.startswith("From your rows, log-odds of sick = yes ≈ −")
     assert " × age; from your peers' rows, log-odds of sick = yes ≈ −" in text
+
+
+def test_days_are_summed_up_by_their_means() -> None:
+    table = {"clinic": CLINICS * 3, "day": np.repeat([1, 2, 3], 24).tolist(), "improved": [1, 0, 1] * 24}
+    result = troth.pay(table, models.Bernoulli(1, 1), troth.MultiDay(), provider="clinic", day="day", budget="9.00")
+    payments = result.by_provider["a"]
+    empty = [payment.empty_share for _, payment in payments]
+    assert empty[-1] > empty[0]  # on the last day everybody earns the cap
+    assert f"mean empty share {share(sum(empty) / 3)}" in explain_days(result.campaign, payments)
 
 
 def test_the_line_is_drawn_above_the_place_and_the_share() -> None:

@@ -25,10 +25,13 @@ from campaigns.shop import frame_of, toml_of
 from registry import EXAMPLES, SOAK, generator
 from service import misbehaving
 from service.malformed import CANNOT, SMALL, Case, arrow, binary, campaigns, cases, parquet, statistics
+from troth import models
 from troth.campaigns.rounds import check_possible
 from troth.campaigns.statistics_file import make_statistics
 from troth.campaigns.terms import Campaign
+from troth.core.errors import ParameterError
 from troth.data import Report, read_reports
+from troth.models import Family
 from troth.service.errors import UnavailableError
 from troth.service.responses import ColumnSummary
 from troth.service.sandbox import BrokenOffError, OutOfMemoryError, OutOfTimeError, Sandbox, Waiting
@@ -331,6 +334,13 @@ def test_sandbox_writes_no_files(box: Sandbox, tmp_path: Path) -> None:
     with pytest.raises(BrokenOffError):
         box.run(misbehaving.write, str(tmp_path / "x"), bounds=EASY)
     assert not (tmp_path / "x").exists() or (tmp_path / "x").stat().st_size == 0
+
+
+def test_a_family_that_a_child_cannot_import_is_refused_at_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_the_program = type("Waves", (Family,), {"__module__": "__main__"})
+    monkeypatch.setitem(models.FAMILIES, "Waves", in_the_program)
+    with pytest.raises(ParameterError, match="Waves is defined in the program .* define it in a module"):
+        Waiting([]).start()
 
 
 def test_sandbox_inherits_nothing(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.special import logsumexp, ndtr
 
-from troth.mechanisms.task_lines import priors_of
+from troth.mechanisms.task_labels import priors_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from troth.core.contract import Array
-    from troth.mechanisms.task_lines import Labels
+    from troth.mechanisms.task_labels import Labels
     from troth.mechanisms.tasks import Tasks
 
 TOLERATED = 0.02
@@ -51,7 +51,7 @@ def label_frequencies(
     Examples
     --------
     >>> import troth
-    >>> from troth.mechanisms.task_lines import labels_of
+    >>> from troth.mechanisms.task_labels import labels_of
     >>> from troth.mechanisms.tasks import Tasks
     >>> model = troth.models.Finite([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]])
     >>> task, worker = np.divmod(np.arange(120), 3)

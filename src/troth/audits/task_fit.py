@@ -19,7 +19,7 @@ from troth.audits.tasks import draw_world, mean_over_tasks, some_tasks
 from troth.certificates.fit import Fit
 from troth.core.errors import MissingCapabilityError
 from troth.core.formats import probability, share
-from troth.mechanisms.task_lines import labels_of
+from troth.mechanisms.task_labels import labels_of
 from troth.mechanisms.tasks import count_peers
 
 if TYPE_CHECKING:

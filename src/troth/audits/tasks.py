@@ -15,7 +15,7 @@ from troth.audits.strategies.row_shapes import has_labels
 from troth.audits.strategies.values import OtherValue
 from troth.core.contract import SamplesData
 from troth.core.errors import DataError, MissingCapabilityError
-from troth.mechanisms.task_lines import Labels, labels_of
+from troth.mechanisms.task_labels import Labels, labels_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

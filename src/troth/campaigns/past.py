@@ -103,7 +103,9 @@ def history_digest(history: History) -> str:
     return digest([list(history.days), list(history.providers), history.summaries.tolist(), history.present.tolist()])
 
 
-def fit_campaign(campaign: Campaign, history: History, family: str | None = None, **options: Any) -> Fitted:
+def fit_campaign(
+    campaign: Campaign, history: History, family: str | type[Family] | None = None, **options: Any
+) -> Fitted:
     """Learn the campaign's model from past days.
 
     Parameters
@@ -315,7 +317,7 @@ def backtest_campaign(
         settings |= campaign.model.refit_options
     candidates |= candidates_for(history.reduction, recent, **settings)
     if issubclass(own, Family) and not own.suits_reduction(history.reduction):
-        candidates[f"fitted {own.__name__}"] = lambda past: fit_campaign(campaign, past, own.__name__)
+        candidates[f"fitted {own.__name__}"] = lambda past: fit_campaign(campaign, past, own)
 
     def rule_for(models: Any) -> Rule:
         return campaign.rule_for(models if isinstance(models, Model) else list(models), len(history.providers))
@@ -337,9 +339,9 @@ def campaign_history(campaign: Campaign) -> History | None:
     return history
 
 
-def _family(campaign: Campaign, family: str | None) -> type[Family]:
+def _family(campaign: Campaign, family: str | type[Family] | None) -> type[Family]:
     if family is not None:
-        return named_family(family)
+        return named_family(family) if isinstance(family, str) else family
     default = default_family(history_reduction(campaign))
     if default is not None:
         return default

@@ -15,7 +15,7 @@ from troth.campaigns.terms import beside
 from troth.certificates.tasks import certify_tasks, promises
 from troth.core.errors import MissingCapabilityError
 from troth.data.public import PUBLIC
-from troth.mechanisms.task_lines import labels_of
+from troth.mechanisms.task_labels import labels_of
 
 if TYPE_CHECKING:
     from troth.audits import Audit

@@ -15,7 +15,7 @@ from troth.core.claims import Claim
 from troth.core.errors import MissingCapabilityError, ReportError
 from troth.core.posterior import posterior
 from troth.mechanisms.round import empty_round
-from troth.mechanisms.task_lines import MOST_OUTCOMES, labels_of
+from troth.mechanisms.task_labels import MOST_OUTCOMES, labels_of
 from troth.mechanisms.tasks import Tasks, count_peers
 
 if TYPE_CHECKING:

@@ -62,10 +62,11 @@ class MissingCapabilityError(TrothError, TypeError):
 
 
 class UnboundedRangeError(TrothError, ValueError):
-    """Log PMI has no bounds that can be stated before reports are seen."""
+    """Log PMI has no bounds that can be stated before reports are seen; a ``remedy`` is what would give it some."""
 
-    def __init__(self, why: str) -> None:
-        super().__init__(f"{why}; or use a rule that needs no range, such as the default one")
+    def __init__(self, why: str, remedy: str = "") -> None:
+        first = f"{remedy}, or " if remedy else ""
+        super().__init__(f"{why}: {first}choose a rule that needs no range, such as the default one")
 
 
 class ReportError(DataError):

@@ -181,7 +181,7 @@ def step_on_scale(figures: Figures) -> Step:
         formula=r"\text{share} = \frac{\text{score} - \text{low}}{\text{high} - \text{low}}",
         symbol="share",
         value=f"{figures.share:.4%}",
-        calculation=f"({score:.4f} − {low:.4f}) / ({high:.4f} − {low:.4f})".replace("-", "−") if inside else "",
+        calculation=f"({number(score)} − {number(low)}) / ({number(high)} − {number(low)})" if inside else "",
         meaning="The scale was fixed before anybody reported.",
         scale=Scale(score, low, high, figures.empty_share) if high > low else None,
     )

@@ -13,6 +13,7 @@ import numpy as np
 from troth.core.claims import Claim
 from troth.core.contract import Bounds, Model, Models
 from troth.core.errors import ParameterError
+from troth.core.formats import number
 from troth.mechanisms.breakdown import Figures, Step, step_on_scale
 from troth.mechanisms.disclosure import Span, share_on_scale
 from troth.mechanisms.registry import RULES
@@ -185,9 +186,10 @@ class RuleDescription:
             return (Step("Nothing is scored", meaning="The share was fixed without a score."),)
         terms = tuple((self.term_labels.get(key, key), value) for key, value in figures.terms.items())
         known = all(key in figures.terms for key in self.summed_terms)
-        calculation = " + ".join(f"{figures.terms[key]:.4f}" for key in self.summed_terms) if known else ""
-        calculation, value = calculation.replace("-", "−"), f"{figures.score:.4f}".replace("-", "−")
-        score = Step("The score", self.score_formula, terms, "score", value, calculation, self.score_meaning)
+        calculation = " + ".join(number(figures.terms[key]) for key in self.summed_terms) if known else ""
+        score = Step(
+            "The score", self.score_formula, terms, "score", number(figures.score), calculation, self.score_meaning
+        )
         return score, step_on_scale(figures)
 
     def share_shown(self, figures: Figures, /) -> Span | None:

@@ -69,7 +69,8 @@ def sampling_classes(this_round: Round) -> dict[SamplesStatistics, list[int]]:
     classes: dict[SamplesStatistics, list[int]] = {}
     for model, members in this_round.providers_by_model.items():
         if not isinstance(model, SamplesStatistics):
-            remedy = "it needs design, draw_parameters, draw_statistics"
+            missing = [name for name in ("design", "draw_parameters", "draw_statistics") if not hasattr(model, name)]
+            remedy = f"it lacks {' and '.join(missing)}"
             if isinstance(model, TakesFeatures):
                 remedy = "give a model for each provider, model.with_features(features), or its number of rows"
             raise MissingCapabilityError(f"{type(model).__name__} cannot draw statistics: {remedy}")

@@ -10,7 +10,7 @@ import numpy as np
 
 from troth.core.claims import Claim
 from troth.core.contract import Array, Bounds, Generator, HasReduction, HasSupport, Model, Models, explains_target
-from troth.core.errors import DataError, MissingCapabilityError
+from troth.core.errors import DataError
 from troth.core.reductions.reduction import counted_labels
 from troth.mechanisms.breakdown import Breakdown, Figures, Step
 from troth.mechanisms.compared_days import EXCHANGEABLE, daily_designs, few_left, only_peers, unchanged, who_stays
@@ -20,7 +20,8 @@ from troth.mechanisms.options import Choice, Number, Whole, option
 from troth.mechanisms.panels import mean_over_panels, split
 from troth.mechanisms.place_shown import explain_place, share_at_place
 from troth.mechanisms.rule import Rule
-from troth.mechanisms.task_lines import labels_of, share_by_enumeration
+from troth.mechanisms.task_labels import labels_of
+from troth.mechanisms.task_lines import share_by_enumeration
 from troth.mechanisms.whole_lines import WholeLines, endless, refuse_unlisted
 
 if TYPE_CHECKING:
@@ -294,9 +295,7 @@ class LineUp(Rule):
         return ExpectedLineUp(self.rivals, self.decoys, self.strict, self.panels)
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
-        if this_round.rng is None and self.needs_seed:
-            raise MissingCapabilityError("LineUp draws: pass rng=, such as numpy.random.default_rng(secret)")
-        rng = np.random.default_rng(0) if this_round.rng is None else this_round.rng
+        rng = np.random.default_rng(0) if this_round.rng is None else this_round.rng  # for lines that draw nothing
         if self.source == "days":
             return self._over_days(this_round, rng)
         return self._one_day(this_round, rng)

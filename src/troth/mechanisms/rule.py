@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from troth.core.errors import ParameterError, ScoreOutOfRangeError
+from troth.core.errors import MissingCapabilityError, ParameterError, ScoreOutOfRangeError
 from troth.mechanisms.description import RuleDescription
 from troth.mechanisms.guilty import blame, is_blamable, refuse_oversized
 from troth.mechanisms.round import Round, empty_round
@@ -119,6 +119,8 @@ class Rule(RuleDescription):
             raise
 
     def _evaluate(self, this_round: Round, /) -> Breakdown:
+        if self.needs_seed and this_round.rng is None:
+            raise MissingCapabilityError(f"{self.name} draws: pass rng=, such as numpy.random.default_rng(secret)")
         result = dataclasses.replace(self.breakdown(this_round), labels=self.term_labels)
         contradicted = self.contradicted(this_round)
         if contradicted.any():

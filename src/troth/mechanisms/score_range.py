@@ -109,7 +109,7 @@ def exact_range(model: Models, rows: Sequence[int], values: Bounds | None = None
     low, high = _with_margin(_extremes(model, rows, values))
     if np.isinf(low):
         raise UnboundedRangeError(
-            "log PMI has no least value, because features may be arbitrarily large: choose a clipped range"
+            "log PMI has no least value, because features may be arbitrarily large", "choose a clipped range"
         )
     if not high - low > SAYS_NOTHING:
         raise _no_information()
@@ -143,7 +143,7 @@ def paper_range(model: Models, rows: Sequence[int], values: Bounds | None = None
     extremes = []
     for own, limit, peers in situations(model, rows):
         if not isinstance(own, HasPaperBounds):
-            raise UnboundedRangeError(f"the paper has no range for {type(own).__name__}; try exact_range")
+            raise UnboundedRangeError(f"the paper has no range for {type(own).__name__}", "try exact_range")
         extremes.append(own.paper_bounds(limit, peers, values))
     return ScoreRange(*_with_margin(extremes), source="paper")
 

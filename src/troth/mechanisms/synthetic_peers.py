@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from troth.core.errors import MissingCapabilityError
 from troth.core.information import log_pmi
 from troth.mechanisms.breakdown import Breakdown, normalise
 from troth.mechanisms.divergences import DIVERGENCE, Divergence, logistic, score_formula
@@ -88,8 +87,6 @@ class SyntheticPeers(Rule):
         return MultiDay(self.divergence)
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
-        if this_round.rng is None:
-            raise MissingCapabilityError("SyntheticPeers draws: pass rng=, such as numpy.random.default_rng(secret)")
         f = self.divergence
         log_pmi_with_peers = this_round.log_pmi()
         mismatched = np.zeros(this_round.own.shape[:-1])

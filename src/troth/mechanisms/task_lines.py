@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from troth.core.blocks import for_each_chunk
-from troth.core.contract import Array, HasFiniteStates, HasReduction, Indexes, has_independent_rows
 from troth.core.errors import DataError, ReportError
-from troth.core.reductions.reduction import counted_labels
 from troth.mechanisms.line import limit_share, whole_line_score
+from troth.mechanisms.task_labels import MOST_OUTCOMES, Labels, priors_of
 from troth.mechanisms.tasks import Tasks, TaskShares, count_peers
 
 if TYPE_CHECKING:
@@ -29,39 +28,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-
-MOST_OUTCOMES = 1024
-"""How many joint answers of peers one line may have; peers with more are split into panels."""
+    from troth.core.contract import Array, Indexes
 
 MOST_PANELS = 8
 """How many panels one report faces."""
 
 _TOO_MANY = "peers could answer in too many ways to try them all: choose a number of decoys, or one label per report"
 _BLOCK = 1 << 18  # numbers that are worked on at a time
-
-
-class Labels(NamedTuple):
-    """p(θ), and p(label | θ) of each likelihood, ``(likelihood, θ, label)``."""
-
-    prior: Array
-    tables: Array
-
-
-def labels_of(tasks: Tasks) -> Labels | None:
-    """Return the likelihoods of one label, or None if tasks are not about labels with finitely many classes."""
-    first = tasks.likelihoods[0]
-    if not (isinstance(first, HasFiniteStates) and isinstance(first, HasReduction)):
-        return None
-    labels = counted_labels(first.reduction)
-    if labels is None or labels > MOST_OUTCOMES:
-        return None
-    rows = tasks.summaries.sum(axis=1).max(initial=0.0)
-    if rows > 1 and not all(map(has_independent_rows, tasks.likelihoods)):
-        return None
-    tables = np.stack([np.exp(model.from_summary(np.eye(labels))).T for model in tasks.likelihoods])
-    if not np.allclose(tables.sum(axis=2), 1.0, rtol=0, atol=1e-6):
-        return None  # known only up to a factor
-    return Labels(first.posterior_probabilities(np.zeros(tables.shape[1])), tables)
 
 
 class _Lines(NamedTuple):
@@ -108,16 +81,6 @@ def _own_likelihoods(tasks: Tasks, labels: Labels) -> tuple[Array, Indexes]:
         logs = np.log(labels.tables[distinct[:, 0].astype(np.intp)]) * distinct[:, None, 1:]
     table = np.exp(np.where(distinct[:, None, 1:] == 0, 0.0, logs).sum(axis=2))
     return table, code.ravel()
-
-
-def priors_of(tasks: Tasks, labels: Labels) -> tuple[Array, Indexes]:
-    """Return the distinct p(θ | what everybody knows), and which of them each task has."""
-    count = int(tasks.task.max(initial=-1)) + 1
-    if tasks.known is None:
-        return labels.prior[None], np.zeros(count, dtype=np.intp)
-    distinct, which = np.unique(tasks.known, axis=0, return_inverse=True)
-    joint = labels.prior * np.exp(distinct - distinct.max(axis=1, keepdims=True))
-    return joint / joint.sum(axis=1, keepdims=True), which.ravel()
 
 
 def _lines(tasks: Tasks, labels: Labels) -> Iterator[_Lines]:

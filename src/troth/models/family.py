@@ -187,7 +187,7 @@ class Family(Declarations):
         name = type(self).__name__
         if values is None:
             raise UnboundedRangeError(
-                f"log PMI of {name} grows without bound with the values: declare values=(low, high) of a report"
+                f"log PMI of {name} grows without bound with the values", "declare values=(low, high) of a report"
             )
         low, high = float(values[0]), float(values[1])
         if not (np.isfinite([low, high]).all() and low <= high):

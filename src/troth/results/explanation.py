@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import exp, isinf
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -179,11 +180,12 @@ def explain(campaign: Campaign, payment: Payment, data: str = "") -> str:
 def explain_days(campaign: Campaign, payments: Sequence[tuple[Day, Payment]]) -> str:
     """Explain what a provider was paid: in total, on the best and the worst day, and on the last days."""
     total = sum(payment.payment for _, payment in payments)
-    mean = sum(payment.share for _, payment in payments) / len(payments)
+    mean = fmean(payment.share for _, payment in payments)
+    empty = fmean(payment.empty_share for _, payment in payments)
     name, cap = printable(payments[0][1].provider), sum(payment.cap for _, payment in payments)
     lines = [
         f"{name}: {campaign.show(total)} for {counted(len(payments), 'day')}, out of at most {campaign.show(cap)}; "
-        f"mean share {share(mean)}, empty share {share(payments[-1][1].empty_share)}"
+        f"mean share {share(mean)}, mean empty share {share(empty)}"
     ]
     ordered = sorted(payments, key=lambda paid: paid[1].share)
     chosen = {"best": ordered[-1:], "worst": ordered[:1], "last": payments[-_LAST_DAYS:]}

@@ -115,8 +115,8 @@ def _sender(request: Request, *, api: bool) -> User | None:
 def methods_at(path: str, table: Table) -> list[str]:
     """Return the methods that an address takes."""
     lines = [line.split(" ", 1) for line in table]
-    found = matching(path, [pattern for _, pattern in lines])
-    return sorted(method for method, pattern in lines if pattern == found)
+    address = matching(path, [pattern for _, pattern in lines])
+    return sorted(method for method, pattern in lines if pattern == address)
 
 
 def routes_of(app: FastAPI) -> list[str]:

@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from troth.core.errors import TrothError
+from troth.core.errors import ParameterError, TrothError
 from troth.mechanisms import RULES
 from troth.models import FAMILIES
 from troth.service.errors import UnavailableError
@@ -39,6 +39,7 @@ _SETTINGS = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
 }
+_PROGRAM = ("__main__", "__mp_main__")  # the module of a program, here and in its worker processes
 _START_SECONDS = 30.0  # in which the waiting process must be ready, on a busy machine too
 
 
@@ -190,9 +191,21 @@ class Sandbox:
 
 
 def registering_modules() -> list[str]:
-    """Return the modules that registered families and rules of their own: a child that reads terms loads them too."""
-    names = {each.__module__ for each in (*FAMILIES.values(), *RULES.values())}
-    return sorted(name for name in names if name != "__main__" and not name.startswith("troth."))
+    """Return the modules that registered families and rules of their own: a child that reads terms loads them too.
+
+    Raises
+    ------
+    ParameterError
+        If one is defined in the program that was started, which a child cannot import.
+    """
+    added = [each for each in (*FAMILIES.values(), *RULES.values()) if not each.__module__.startswith("troth.")]
+    for each in added:
+        if each.__module__ in _PROGRAM:
+            raise ParameterError(
+                f"{each.__name__} is defined in the program that runs the service, and other processes cannot import "
+                "it from there: define it in a module, and import that"
+            )
+    return sorted({each.__module__ for each in added})
 
 
 def _converse(ours: socket.socket, task: bytes, bounds: Bounds) -> bytes | None:

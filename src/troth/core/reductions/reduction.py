@@ -36,7 +36,7 @@ class Reduction(Protocol):
         """How many columns of a batch are multiplied with each other, 1 where they are only counted or added."""
 
     def of_rows(self, table: Array, /) -> Array:
-        """Reduce a table ``(row, column)`` to a summary; `Counts` and `Moments` take ``(..., row, column)``."""
+        """Reduce a table ``(row, column)`` to a summary, and simulated ones ``(..., row, column)`` at once."""
 
     def add(self, columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], size: int, /) -> Array:
         """Reduce a batch by code: ``(size, width)`` summaries of rows that belong to codes 0 … size−1."""

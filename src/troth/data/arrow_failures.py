@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from typing import Literal, TypeAlias
 
-Failure: TypeAlias = Literal["row length", "encoding", "number", "empty", "other"]
+Failure: TypeAlias = Literal["row length", "encoding", "number", "other"]
 
 _WORDS: dict[Failure, str] = {
     "row length": r"Expected \d+ columns?, got \d+",
     "encoding": "UTF8",
     "number": "conversion error",
-    "empty": "Empty CSV file",
 }
 
 

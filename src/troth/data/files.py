@@ -28,7 +28,6 @@ _BATCH_ROWS = 1 << 17  # that stay in a processor's cache
 _BATCH_VALUES = 1 << 24  # that are multiplied together
 _BLOCK_BYTES = 1 << 23  # of text read at a time
 _HEAD_BYTES = 1 << 16
-_EMPTY = "the file is empty; it needs a line of column names and rows"
 
 FORMATS = {
     ".csv": "csv",
@@ -89,10 +88,8 @@ class Fragment:
 
     def unreadable(self, error: BaseException) -> DataError:
         """Return what to say when the file is not in its format."""
-        reason, failure = first_line(error), arrow_failure(error)
-        if failure == "empty":
-            return DataError(f"{file_name(self.path)}: {_EMPTY}")
-        if failure == "row length":
+        reason = first_line(error)
+        if arrow_failure(error) == "row length":
             reason += "; correct the row: a value with a comma in it needs quotes around it"
         return DataError(f"{file_name(self.path)}: cannot be read as {self.format}: {reason}")
 
@@ -275,9 +272,11 @@ def _read_csv(fragment: Fragment, request: Request, wanted: list[str]) -> Iterat
 def _csv_names(fragment: Fragment) -> list[str]:
     """Return the names of all columns; text that is not Unicode is refused in these alone."""
     with pa.input_stream(fragment.path) as file, TextIOWrapper(file, "utf-8-sig", "surrogateescape", "") as text:
-        names = next(filter(None, read_csv(text, delimiter=_delimiter(Path(fragment.path)))), None)
-    if names is None:
-        raise DataError(f"{file_name(fragment.path)}: {_EMPTY}")
+        lines = (last := line for line in text)
+        names = next(filter(None, read_csv(lines, delimiter=_delimiter(Path(fragment.path)))), None)
+    if names is None or not last.endswith(("\n", "\r")):  # no line of names that ends, so no rows either
+        place = file_name(fragment.path)
+        raise DataError(f"{place}: the file is empty; it needs a line of column names and rows")
     "".join(names).encode()  # raises UnicodeError
     return names
 

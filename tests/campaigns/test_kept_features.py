@@ -22,7 +22,7 @@ from troth.campaigns.settle import scene
 from troth.certificates import check_fit
 from troth.core.errors import DataError
 from troth.data import read_reports
-from troth.data.features import MOST_NUMBERS, Sample, kept_features
+from troth.data.features import MOST_NUMBERS, Keeper
 from troth.data.request import Request
 from troth.results.findings import check_campaign_fit
 
@@ -123,10 +123,34 @@ def test_of_many_rows_a_random_sample_is_kept() -> None:
         assert MOST_NUMBERS // features / 3 < len(sample) <= MOST_NUMBERS // features
         assert abs(sample[:, 1].mean() - 0.5) < 4 * np.sqrt(1 / 12 / len(sample))
         assert (np.diff(sample[:, 1]) >= 0).all()
-    assert kept_features(Sample(np.ones((3, 2)), np.zeros(3, dtype=np.int64)), rows=100, reports=1) is None
-    wide = kept_features(Sample(np.ones((200, 1024)), np.zeros(200, dtype=np.int64)), rows=200, reports=10)
+    assert _keep(3, 2).features([100]) == [None]
+    (wide,) = _keep(200, 1024).features([200])
     assert wide is not None
     assert wide.shape == (200, 1024)
+
+
+def _keep(rows: int, features: int) -> Keeper:
+    keeper = Keeper(features)
+    keeper.add(np.zeros(rows, dtype=np.intp), [np.ones(rows)] * features, np.arange(rows))
+    return keeper
+
+
+def test_parts_keep_what_the_whole_keeps() -> None:
+    rng = np.random.default_rng(5)
+    rows, reports = 60_000, rng.integers(3, size=60_000)
+    columns, numbers = rng.normal(size=(4, rows)), np.arange(rows)
+    whole, joined = Keeper(4), Keeper(4)
+    whole.add(reports, list(columns), numbers)
+    for some in np.split(numbers, [1_000, 55_000]):
+        part = Keeper(4)
+        part.add(reports[some], list(columns[:, some]), some)
+        part.thin()
+        joined.join(part, np.arange(3))
+    counts = np.bincount(reports).tolist()
+    for one, other in zip(whole.features(counts), joined.features(counts), strict=True):
+        assert one is not None
+        assert len(one) < 20_000
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("sampled", [False, True])

@@ -541,10 +541,10 @@ def test_days_of_labels_are_pointed_to_a_family_of_rates(tmp_path: Path) -> None
         rows = [f"{day},{who},{words[k % len(words)]}" for day in range(6) for who in ("x", "y") for k in range(5)]
         table.write_text("date,clinic,result\n" + "\n".join(rows) + "\n")
         named: Any = {"provider": "clinic", "task": "date", "columns": ["result"], "budget": "10"}
-        started = start_tasks(tmp_path / family, table, **named)[0]
+        ((_, started),) = start_tasks(tmp_path / family, table, **named)
         assert any(f"pass --family {family}" in note for note in started.notes)
-        chosen = start_tasks(tmp_path / f"{family}2", table, family=family, **named)[0]
-        result: Any = troth.pay(chosen.path)
+        ((chosen, _),) = start_tasks(tmp_path / f"{family}2", table, family=family, **named)
+        result: Any = troth.pay(chosen)
         assert " × " in result.explain("x")
 
 

@@ -86,8 +86,8 @@ def test_every_kind_of_column_goes_from_init_to_an_audit(
 
 
 def test_prior_and_noise_of_ratings_are_near_those_that_made_them(table: Path, tmp_path: Path) -> None:
-    (started,) = start_tasks(tmp_path / "c", table, columns=["rating"], **NAMED)
-    model = tomllib.loads(started.path.read_text())["model"]
+    ((started_file, started),) = start_tasks(tmp_path / "c", table, columns=["rating"], **NAMED)
+    model = tomllib.loads(started_file.read_text())["model"]
     assert model["prior"]["mean"] in (50.0, 60.0, 70.0)
     assert model["prior"]["scale"] in (10.0, 20.0)
     assert model["noise"] in (4.0, 5.0, 6.0)
@@ -95,26 +95,26 @@ def test_prior_and_noise_of_ratings_are_near_those_that_made_them(table: Path, t
 
 
 def test_few_whole_numbers_are_labels_unless_another_family_is_named(table: Path, tmp_path: Path) -> None:
-    (labels,) = start_tasks(tmp_path / "l", table, columns=["stars"], **NAMED)
+    ((labels_file, labels),) = start_tasks(tmp_path / "l", table, columns=["stars"], **NAMED)
     assert "different whole numbers, which are read as labels" in labels.notes[0]
     assert "--family Normal" in labels.notes[0]
-    assert tomllib.loads(labels.path.read_text())["model"]["categories"] == ["1", "2", "3", "4", "5"]
-    (counts,) = start_tasks(tmp_path / "n", table, columns=["cells"], **NAMED)
+    assert tomllib.loads(labels_file.read_text())["model"]["categories"] == ["1", "2", "3", "4", "5"]
+    ((_, counts),) = start_tasks(tmp_path / "n", table, columns=["cells"], **NAMED)
     assert "taken for amounts; if they are labels, pass --family Finite" in " ".join(counts.notes)
-    (values,) = start_tasks(tmp_path / "v", table, columns=["stars"], family="normal", **NAMED)
+    ((_, values),) = start_tasks(tmp_path / "v", table, columns=["stars"], family="normal", **NAMED)
     assert values.family == "Normal"
-    (rates,) = start_tasks(tmp_path / "r", table, columns=["mood"], family="Categorical", **NAMED)
-    assert troth.pay(rates.path).paid > 0
+    ((rates_file, _),) = start_tasks(tmp_path / "r", table, columns=["mood"], family="Categorical", **NAMED)
+    assert troth.pay(rates_file).paid > 0
 
 
 def test_columns_of_labels_are_a_campaign_each(table: Path, tmp_path: Path) -> None:
     started = start_tasks(tmp_path / "c", table, columns=["mood", "rating"], budget="40.00", **NAMED)
-    assert [(each.path.parent.name, each.family) for each in started] == [("mood", "Finite"), ("rating", "Normal")]
-    for each in started:
-        result: Any = troth.pay(each.path)
+    assert [(path.parent.name, each.family) for path, each in started] == [("mood", "Finite"), ("rating", "Normal")]
+    for path, _ in started:
+        result: Any = troth.pay(path)
         assert (len(result.payments), result.campaign.budget) == (6, 4000)
     apart = start_tasks(tmp_path / "d", table, columns=["x", "y"], family="Normal", **NAMED)
-    assert [each.columns for each in apart] == [("x",), ("y",)]
+    assert [each.columns for _, each in apart] == [("x",), ("y",)]
 
 
 @pytest.mark.parametrize(
@@ -137,34 +137,34 @@ def test_families_that_make_no_sense_for_tasks_are_refused(
 def test_rows_without_a_value_are_left_out_and_spellings_are_merged(tmp_path: Path) -> None:
     rows = "".join(f"{item},{who},{label}\n" for item in range(8) for who, label in (("é", "Yes"), ("b", "no")))
     (tmp_path / "t.csv").write_text(f"item,worker,label\n{rows}9,é,yes\n9,b,\n10,b,NO\n11,b,Noo\n")
-    (started,) = start_tasks(tmp_path / "c", tmp_path / "t.csv", columns=["label"], **NAMED)
+    ((started_file, started),) = start_tasks(tmp_path / "c", tmp_path / "t.csv", columns=["label"], **NAMED)
     notes = " | ".join(started.notes)
     assert "'Yes', 'yes' are taken for one label, 'Yes'" in notes
     assert "1 row has no value" in notes
-    result: Any = troth.pay(started.path)
+    result: Any = troth.pay(started_file)
     assert result.payment("é").rows == 9
     assert result.ledger.of("tasks")[0]["dropped"] == 1
     ratings = (
         "item,worker,rating\n" + "".join(f"{i},{w},{i * 7 % 31}.5\n" for i in range(20) for w in "ab") + "20,a,NA\n"
     )
     (tmp_path / "r.csv").write_text(ratings)
-    (values,) = start_tasks(tmp_path / "d", tmp_path / "r.csv", columns=["rating"], **NAMED)
+    ((values_file, values),) = start_tasks(tmp_path / "d", tmp_path / "r.csv", columns=["rating"], **NAMED)
     assert "1 row has no value" in " ".join(values.notes)
-    assert len(troth.pay(values.path).totals) == 2
+    assert len(troth.pay(values_file).totals) == 2
 
 
 def test_a_missing_value_beside_a_label_is_no_repeated_label(tmp_path: Path) -> None:
     labels = ["cat", "dog", "cat", "dog", None]
     frame = {"item": [1, 2, 1, 2, 1], "worker": ["a", "a", "b", "b", "a"], "label": labels}
     pq.write_table(pa.table(frame), tmp_path / "t.parquet")
-    (started,) = start_tasks(tmp_path / "c", tmp_path / "t.parquet", columns=["label"], **NAMED)
+    ((started_file, started),) = start_tasks(tmp_path / "c", tmp_path / "t.parquet", columns=["label"], **NAMED)
     assert "several rows" not in " ".join(started.notes)
-    assert len(troth.pay(started.path).totals) == 2
+    assert len(troth.pay(started_file).totals) == 2
 
 
 def test_lies_about_values_lose_under_the_model(table: Path, tmp_path: Path) -> None:
-    (started,) = start_tasks(tmp_path / "c", table, columns=["rating"], **NAMED)
-    campaign = troth.Campaign.load(started.path)
+    ((started_file, _),) = start_tasks(tmp_path / "c", table, columns=["rating"], **NAMED)
+    campaign = troth.Campaign.load(started_file)
     tasks = arrange(campaign, read_task_reports(campaign, table), None)
     audit = audit_task_values(tasks, campaign.rule, simulations=1500, false_alarm=0.01, seed=1)
     assert not audit.gaining()

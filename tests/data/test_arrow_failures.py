@@ -9,8 +9,10 @@ import pytest
 from pyarrow import csv
 
 from troth.core.errors import DataError
+from troth.core.reductions import Moments
 from troth.data.arrow_failures import Failure, arrow_failure
 from troth.data.files import Fragment
+from troth.data.request import Request
 
 
 @pytest.mark.parametrize(
@@ -35,3 +37,15 @@ def test_a_file_without_a_whole_line_of_column_names_is_empty(text: bytes, tmp_p
     (tmp_path / "own.csv").write_bytes(text)
     with pytest.raises(DataError, match=r"own.csv: the file is empty; it needs a line of column names and rows"):
         Fragment(str(tmp_path / "own.csv"), "csv").column_names()
+
+
+def test_names_are_read_as_arrow_reads_them(tmp_path: Path) -> None:
+    file = tmp_path / "own.csv"
+    file.write_bytes(b'\xef\xbb\xbf\r\n\n"a\nb", "c","d""e",f"g"\r1,2,3,\xff\n')
+    named = Fragment(str(file), "csv")
+    assert named.column_names() == ["a\nb", ' "c"', 'd"e', 'f"g"']
+    assert [batch.num_rows for batch in named.batches(Request(Moments(), ("a\nb",)))] == [1]
+    for content, problem in ((b"a,\xff\n1,2\n", "not in UTF-8"), (b'a,"' + b"b" * 200_000, "cannot be read as csv")):
+        file.write_bytes(content)
+        with pytest.raises(DataError, match=problem):
+            named.column_names()

@@ -11,7 +11,8 @@ from xml.etree.ElementTree import fromstring
 import pytest
 
 import troth
-from troth.results.beliefs import Belief
+from troth.campaigns.terms import Campaign
+from troth.results.beliefs import Belief, beliefs_of
 from troth.results.pictures import Bar, Picture, draw_bars, draw_belief, draw_budget, draw_lies, draw_score
 
 HOSTILE = "</svg><script>alert(1)</script>\x00\x1b[2J\u202e"
@@ -25,14 +26,16 @@ def lie(gain: float, low: float, high: float) -> Any:
 
 CURVE = Belief(HOSTILE, [0.0, 0.5, 1.0], [1.0, 1.0, 1.0], [0.1, 1.0, 0.1])
 STATES = Belief("state", [HOSTILE, "b"], [0.5, 0.5], [0.9, 0.1], discrete=True)
+MANY_STATES = {
+    "campaign": {"name": "states", "budget": "1"},
+    "model": {"family": "Finite", "columns": ["x"], "prior": [1 / 500] * 500, "likelihood": [[0.5, 0.5]] * 500},
+}
 PICTURES = {
     "bars": lambda: draw_bars("Bars", [Bar(HOSTILE, "1.00", 0.9, 0.5, 100), Bar("b", "-2.00", -0.2, 0.0, 50)]),
     "curve": lambda: draw_belief(CURVE),
     "prior alone": lambda: draw_belief(Belief("mean", [0.0, 1.0], [1.0, 1.0], [])),
     "states": lambda: draw_belief(STATES),
-    "very many states": lambda: draw_belief(
-        Belief("state", [f"s{k}" for k in range(5000)], [1 / 5000] * 5000, [1 / 5000] * 5000, discrete=True)
-    ),
+    "very many states": lambda: draw_belief(*beliefs_of(Campaign.from_dict(MANY_STATES), [])),
     "lies": lambda: draw_lies([lie(0.3, 0.1, 0.5), lie(-0.1, -0.2, -0.05), lie(0.0, -0.1, 0.1)]),
     "score": lambda: draw_score(0.4, -1.0, 1.0, 0.68),
     "score outside": lambda: draw_score(float("-inf"), -1.0, 1.0, 1.2),

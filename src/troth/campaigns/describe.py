@@ -74,15 +74,15 @@ def describe_campaign(
     return campaign if public is None or task is not None else replace(campaign, known=campaign.read_public(public))
 
 
-def with_first_defaults(campaign: Campaign, reports: int, begun: Mapping[str, Any] | None = None) -> Campaign:
+def with_first_defaults(campaign: Campaign, reports: int, begun: Mapping[str, Any]) -> Campaign:
     """Return a campaign whose default rule has the options that `troth init` writes for this number of reports.
 
-    ``begun`` is the table [mechanism] of a ledger that is continued: its options stay.
+    ``begun`` are the terms of a ledger that is continued: the options in them stay.
     """
     rule, mechanism = campaign.rule, campaign.plain["mechanism"]
-    options = type(rule).first_defaults(reports)
-    if begun is not None and begun.get("rule") == mechanism["rule"]:
-        options = {key: value for key, value in begun.items() if key != "rule"}
+    options, before = type(rule).first_defaults(reports), begun.get("mechanism", {})
+    if before.get("rule") == mechanism["rule"]:
+        options = {key: value for key, value in before.items() if key != "rule"}
     plain = {**campaign.plain, "mechanism": {**mechanism, **options}}
     return replace(campaign, rule=type(rule)(**options), plain=plain)
 

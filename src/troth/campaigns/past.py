@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from troth.campaigns.records.canonical_json import digest
+from troth.campaigns.records.ledger import first_entry
 from troth.campaigns.tables import TABLES
 from troth.campaigns.task_data import read_public_tasks, reports_digest, task_request
 from troth.campaigns.terms import Campaign, beside
@@ -236,9 +237,7 @@ def refuse_paid(path: Path) -> None:
     except TrothError:
         return
     for ledger in sorted(path.parent.glob("*.jsonl")):
-        with ledger.open("rb") as lines:
-            first = lines.readline()
-        if digest.encode() in first:
+        if first_entry(ledger).get("digest") == digest:
             raise DataError(
                 f"{path}: {ledger.name} was paid under these terms, and continuing or repeating it needs this file; "
                 "write the new campaign elsewhere with --output"

@@ -158,24 +158,30 @@ def _init_for_data(
 
 def _init_tasks(directory: Path, data: Path | None, as_json: bool, **settings: Any) -> None:
     """Write campaigns of tasks."""
+    from troth.campaigns.starter.look import label_count
     from troth.campaigns.starter.task_campaign import start_tasks
+    from troth.models import FAMILIES
 
     if data is None or settings["provider"] is None or not settings["columns"]:
         raise ParameterError("--task needs --data, --provider and --column: the file, its workers and what is paid for")
     started = start_tasks(directory, data, **settings)
-    lines = [f'wrote {each.path} for {", ".join(each.columns)} of {data}: family = "{each.family}"' for each in started]
+    lines = [
+        f'wrote {path} for {", ".join(each.columns)} of {data}: family = "{each.family}"' for path, each in started
+    ]
+    families = {each.family: FAMILIES[each.family] for _, each in started}
     if len(started) > 1:
         lines.append("each of these columns has its own campaign, with its own price or budget: pay them one by one")
-    gold = ", with gold answers if you have any" if any(each.gold for each in started) else ""
+    gold = ", with gold answers if you have any" if any(each.uses_gold for each in families.values()) else ""
     lines.append("next: read it, above all [model], a guess: replace it with what you knew before anybody answered,")
     lines.append(f"or learn it from past tasks{gold}:")
-    lines += [f"      troth fit {each.path} PAST.csv{' --gold GOLD.csv' if each.gold else ''}" for each in started]
-    contradict = ", and whether labels contradict it" if any(each.labels for each in started) else ""
+    for path, each in started:
+        lines.append(f"      troth fit {path} PAST.csv{' --gold GOLD.csv' if families[each.family].uses_gold else ''}")
+    contradict = ", and whether labels contradict it" if any(map(label_count, families.values())) else ""
     lines.append(f"Then see what would be paid{contradict}; afterwards pay without --dry-run:")
-    lines += [f"      troth pay {each.path} --dry-run" for each in started]
-    written = [{"campaign": str(each.path), "family": each.family, "notes": list(each.notes)} for each in started]
+    lines += [f"      troth pay {path} --dry-run" for path, _ in started]
+    written = [{"campaign": str(path), "family": each.family, "notes": each.notes} for path, each in started]
     plain = {**written[0], "campaigns": written} if len(written) > 1 else written[0]
-    show(plain, as_json, *lines, warnings=[note for each in started for note in each.notes])
+    show(plain, as_json, *lines, warnings=[note for _, each in started for note in each.notes])
 
 
 def commit(campaign: CampaignFile, as_json: AsJson = False) -> None:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from troth.core.support import Array
-    from troth.data.request import Key
 
 MOST_NUMBERS = 1 << 16
 """The most numbers that are kept of one report, if they are enough for `ENOUGH_ROWS`."""
@@ -28,47 +26,21 @@ MOST_IN_ALL = 1 << 22
 _FEWEST = 2  # rows of a sample for each feature, below which it says too little of the rest
 
 
-@dataclass(frozen=True)
-class Sample:
-    """The features of rows whose rank is at least ``level``: every row has rank r or more with a chance of 2⁻ʳ."""
-
-    rows: Array
-    ranks: NDArray[np.integer]
-    level: int = 0
-
-    def thinned(self, most: int) -> Sample:
-        """Return the sample with at most ``most`` rows."""
-        level = self.level
-        while (self.ranks >= level).sum() > most:
-            level += 1
-        return self.from_level(level)
-
-    def from_level(self, level: int) -> Sample:
-        """Return the rows of this rank or more."""
-        stay = self.ranks >= level
-        return Sample(self.rows[stay], self.ranks[stay], level)
-
-    def join(self, other: Sample) -> Sample:
-        """Return both samples together, at the higher level."""
-        level = max(self.level, other.level)
-        one, two = self.from_level(level), other.from_level(level)
-        return Sample(np.concatenate([one.rows, two.rows]), np.concatenate([one.ranks, two.ranks]), level)
-
-
 class Keeper:
-    """Keeps the features of reports, numbered 0, 1, …, within bounded memory."""
+    """Keeps the features of reports, numbered 0, 1, …, within bounded memory.
+
+    A row has rank r or more with a chance of 2⁻ʳ. Of a report that has too many rows, those of a rank of at least its
+    level are kept, and the level is as low as it can be. So what is kept does not depend on how rows come in parts.
+    """
 
     def __init__(self, features: int) -> None:
         self._features = features
-        self._levels = np.zeros(16, dtype=np.int64)
-        self._reports = 0
+        self._levels = np.zeros(0, dtype=np.int64)
         self._batches: list[tuple[Array, NDArray[np.integer], NDArray[np.intp]]] = []
 
     def add(self, reports: NDArray[np.intp], columns: Sequence[NDArray[Any]], numbers: NDArray[np.integer]) -> None:
         """Add rows: the report of each, its features by column, and its number in its file."""
-        self._reports = max(self._reports, int(reports.max()) + 1)
-        while self._reports > len(self._levels):
-            self._levels = np.concatenate([self._levels, np.zeros_like(self._levels)])
+        self._make_room(int(reports.max()) + 1)
         ranks = row_ranks(numbers)
         some = np.flatnonzero(ranks >= self._levels[reports])
         values = np.empty((len(columns), len(some)))
@@ -76,29 +48,44 @@ class Keeper:
             row[:] = column[some] if len(some) < len(column) else column
         self._batches.append((values, ranks[some], reports[some]))
         if sum(part[0].size for part in self._batches) > 2 * MOST_IN_ALL:
-            self._thin()
+            self.thin()
 
-    def _thin(self) -> None:
+    def join(self, other: Keeper, places: NDArray[np.intp]) -> None:
+        """Add the rows of another part of the data, whose reports have these numbers here."""
+        self._make_room(int(places.max(initial=-1)) + 1)
+        self._levels[places] = np.maximum(self._levels[places], other._levels)
+        self._batches += [(values, ranks, places[reports]) for values, ranks, reports in other._batches]
+        if sum(part[0].size for part in self._batches) > 2 * MOST_IN_ALL:
+            self.thin()
+
+    def thin(self) -> None:
         """Keep the rows of the highest rank of each report, as many as that number of reports allows."""
-        most = most_rows(self._features, self._reports)
+        if not self._batches:
+            return
+        most = most_rows(self._features, len(self._levels))
         values, ranks, reports = (np.concatenate(parts, axis=-1) for parts in zip(*self._batches, strict=True))
         order = np.lexsort((-ranks, reports))
         ranks, reports = ranks[order], reports[order]
-        starts = np.searchsorted(reports, np.arange(self._reports + 1))
+        starts = np.searchsorted(reports, np.arange(len(self._levels) + 1))
         crowded = np.flatnonzero(np.diff(starts) > most)
-        self._levels[crowded] = ranks[starts[crowded] + most] + 1
+        self._levels[crowded] = np.maximum(self._levels[crowded], ranks[starts[crowded] + most] + 1)
         stay = ranks >= self._levels[reports]
         self._batches = [(values[:, order[stay]], ranks[stay], reports[stay])]
 
-    def samples(self) -> dict[int, Sample]:
-        """Return the sample of each report."""
-        if not self._batches:
-            return {}
-        self._thin()
-        values, ranks, reports = self._batches[0]
-        ends = np.searchsorted(reports, np.arange(self._reports + 1)).tolist()
-        parts = [slice(*pair) for pair in pairwise(ends)]
-        return {k: Sample(values[:, part].T, ranks[part], int(self._levels[k])) for k, part in enumerate(parts)}
+    def features(self, rows: Sequence[int]) -> list[Array | None]:
+        """Return the features of each report of so many rows, sorted; None where too few of them could be kept."""
+        self.thin()
+        values, _, reports = self._batches[0] if self._batches else np.zeros((3, 0))
+        ends = np.searchsorted(reports, np.arange(len(rows) + 1)).tolist()
+        samples = [values[:, slice(*pair)].T for pair in pairwise(ends)]
+        return [
+            np.ascontiguousarray(z[np.lexsort(z.T[::-1])]) if len(z) >= min(n, _FEWEST * self._features) else None
+            for z, n in zip(samples, rows, strict=True)
+        ]
+
+    def _make_room(self, reports: int) -> None:
+        """Make room for the levels of so many reports."""
+        self._levels = np.pad(self._levels, (0, max(0, reports - len(self._levels))))
 
 
 def row_ranks(numbers: NDArray[np.integer]) -> NDArray[np.integer]:
@@ -121,21 +108,3 @@ def most_rows(features: int, reports: int) -> int:
     """Return how many rows of each report are kept, given the number of reports."""
     features = max(1, features)
     return min(max(MOST_NUMBERS // features, ENOUGH_ROWS), MOST_IN_ALL // max(1, reports) // features)
-
-
-def join_samples(known: dict[Key, Sample], more: Mapping[Key, Sample]) -> None:
-    """Add the samples of another part of the data."""
-    for key, sample in more.items():
-        joined = sample if key not in known else known[key].join(sample)
-        known[key] = joined.thinned(most_rows(sample.rows.shape[1], 1))
-
-
-def kept_features(sample: Sample | None, rows: int, reports: int) -> Array | None:
-    """Return the features of a report with ``rows`` rows, sorted; None where too few of them could be kept."""
-    if sample is None:
-        return None
-    features = sample.rows.shape[1]
-    z = sample.thinned(most_rows(features, reports)).rows
-    if len(z) < min(rows, _FEWEST * features):
-        return None
-    return np.ascontiguousarray(z[np.lexsort(z.T[::-1])])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import glob
-import re
-from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from csv import Error as CsvError
+from csv import reader as read_csv
 from dataclasses import dataclass, replace
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import unquote
@@ -27,7 +28,6 @@ _BATCH_ROWS = 1 << 17  # that stay in a processor's cache
 _BATCH_VALUES = 1 << 24  # that are multiplied together
 _BLOCK_BYTES = 1 << 23  # of text read at a time
 _HEAD_BYTES = 1 << 16
-_LINE_END = re.compile(rb"(?<=[^\r\n])[\r\n]+")  # after a line that is not empty
 
 FORMATS = {
     ".csv": "csv",
@@ -137,7 +137,7 @@ class Fragment:
         """Name the file in errors of reading it."""
         try:
             yield
-        except (pa.ArrowException, OSError, UnicodeError, EOFError) as error:
+        except (pa.ArrowException, CsvError, OSError, UnicodeError, EOFError) as error:
             if isinstance(error, UnicodeError) or arrow_failure(error) == "encoding":
                 raise DataError(f"{file_name(self.path)}: {NOT_UNICODE}") from None
             raise self.unreadable(error) from None
@@ -270,31 +270,20 @@ def _read_csv(fragment: Fragment, request: Request, wanted: list[str]) -> Iterat
 
 
 def _csv_names(fragment: Fragment) -> list[str]:
-    """Return the names of all columns: the first line alone is decoded."""
-    head, quotes, last = b"", 0, 0
-    with pa.input_stream(fragment.path) as file:
-        while len(head) < _BLOCK_BYTES and (block := file.read(_HEAD_BYTES)):
-            head += block
-            for end in _LINE_END.finditer(head, last):
-                quotes, last = quotes + head.count(b'"', last, end.start()), end.start()
-                if quotes % 2 == 0:  # not inside a quoted name
-                    return _csv_header(fragment, head[: end.end()])
-    return _csv_header(fragment, head)
-
-
-def _csv_header(fragment: Fragment, line: bytes) -> list[str]:
-    if not _LINE_END.search(line.removeprefix(BOM_UTF8)):  # no line of names that ends, so no rows either
+    """Return the names of all columns; text that is not Unicode is refused in these alone."""
+    with pa.input_stream(fragment.path) as file, TextIOWrapper(file, "utf-8-sig", "surrogateescape", "") as text:
+        lines = (last := line for line in text)
+        names = next(filter(None, read_csv(lines, delimiter=_delimiter(Path(fragment.path)))), None)
+    if names is None or not last.endswith(("\n", "\r")):  # no line of names that ends, so no rows either
         place = file_name(fragment.path)
         raise DataError(f"{place}: the file is empty; it needs a line of column names and rows")
-    memory = pa.BufferOutputStream()
-    memory.write(line)  # a copy of Arrow's own: its threads may let go of it only after Python has ended
-    with _open_csv(fragment, None, {}, pa.BufferReader(memory.getvalue())) as reader:
-        return list(reader.schema.names)
+    "".join(names).encode()  # raises UnicodeError
+    return names
 
 
-def _open_csv(fragment: Fragment, columns: list[str] | None, types: dict[str, Any], source: Any = None) -> Any:
+def _open_csv(fragment: Fragment, columns: list[str], types: dict[str, Any]) -> Any:
     return csv.open_csv(
-        fragment.path if source is None else source,
+        fragment.path,
         read_options=csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
         parse_options=csv.ParseOptions(delimiter=_delimiter(Path(fragment.path)), newlines_in_values=True),
         convert_options=csv.ConvertOptions(column_types=types, include_columns=columns),

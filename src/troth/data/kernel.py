@@ -85,8 +85,9 @@ class Adder:
             self.add(batch, first_row)
             first_row += batch.num_rows
         keys = list(self._totals.places)
-        samples = {} if self._keeper is None else {keys[k]: sample for k, sample in self._keeper.samples().items()}
-        return Part(keys, self._totals.array[: len(keys)], self.problems, self.place, self.dropped, samples)
+        if self._keeper is not None:
+            self._keeper.thin()
+        return Part(keys, self._totals.array[: len(keys)], self.problems, self.place, self.dropped, self._keeper)
 
     def add(self, batch: Any, first_row: int = 0) -> None:
         """Add a record batch whose first row is row ``first_row`` of its place, counted from 0."""

@@ -128,9 +128,7 @@ def _typed(table: Any, request: Request) -> Any:
 
 def _fetch(table: Any, request: Request) -> Part:
     batches = table.select(*request.named).to_pyarrow_batches(chunk_size=batch_rows(request))
-    part = Adder(request, _PLACE).add_all(batches)
-    order = sorted(range(len(part.keys)), key=lambda place: str(part.keys[place]))
-    return replace(part, keys=[part.keys[i] for i in order], summaries=part.summaries[order])
+    return Adder(request, _PLACE).add_all(batches)
 
 
 def _aggregate(table: Any, request: Request, *, finite: bool) -> Part:

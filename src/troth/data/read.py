@@ -13,14 +13,14 @@ import numpy as np
 
 from troth.core.errors import DataError, ParameterError
 from troth.data.engines import ENGINES, in_order
-from troth.data.features import Sample, join_samples, kept_features
+from troth.data.features import Keeper
 from troth.data.files import plan
 from troth.data.frames import is_frame, plan_frame
 from troth.data.kernel import Totals
 from troth.data.request import Day, Key, Part, Problem, Report, Request, day_order, refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 
 _WHOLE_NUMBER = re.compile(r"([+-]?)([0-9]+)(?:\.0*)?")
@@ -122,26 +122,27 @@ def _merge(parts: Iterable[Part], request: Request) -> list[Report]:
     sources: list[str] = []
     problems: list[Problem] = []
     dropped: Counter[Key] = Counter()
-    samples: dict[Key, Sample] = {}
+    keeper = Keeper(request.kept_columns)
     for part in parts:
         problems += part.problems
         dropped.update(part.dropped)
-        join_samples(samples, part.samples)
         if problems or not part.keys:
             continue
-        totals.add(np.array([totals.place(key, len(part.keys)) for key in part.keys]), part.summaries)
+        places = np.array([totals.place(key, len(part.keys)) for key in part.keys])
+        totals.add(places, part.summaries)
+        if part.features is not None:
+            keeper.join(part.features, places)
         sources += [part.place] * (len(totals.places) - len(sources))
     refuse(problems)
     for (name, day), count in dropped.items():
         if name and request.day is None and (name, day) not in totals.places:
             raise DataError(f"provider {name!r}: all of its {count:,} rows lack a value; remove them")
-    return _named(totals, sources, request, dropped, samples)
+    return _named(totals, sources, request, dropped, keeper)
 
 
-def _named(
-    totals: Totals, sources: list[str], request: Request, dropped: Counter[Key], samples: Mapping[Key, Sample]
-) -> list[Report]:
-    places, rows = totals.places, request.reduction.rows(totals.array[: len(totals.places)])
+def _named(totals: Totals, sources: list[str], request: Request, dropped: Counter[Key], keeper: Keeper) -> list[Report]:
+    places = totals.places
+    rows = [int(count) for count in request.reduction.rows(totals.array[: len(places)])]
     names = {raw: canonical_name(raw) for raw, _ in places}
     if "" in names.values():
         raise DataError("there are rows without a provider's name")
@@ -151,15 +152,16 @@ def _named(
         raise DataError(f"days are whole numbers in some rows ({number}) and dates in others ({date}); use one kind")
     ordered = sorted(places.items(), key=lambda item: (day_order(item[0][1]), names[item[0][0]]))
     first = {day: raw for (raw, day), _ in reversed(ordered)}
+    features = keeper.features(rows) if request.features else []
     return [
         Report(
             names[raw],
             day,
-            int(rows[place]),
+            rows[place],
             totals.array[place].copy(),
             sources[place],
             dropped=dropped[raw, day],
-            features=kept_features(samples.get((raw, day)), int(rows[place]), len(places)),
+            features=features[place] if request.features else None,
             unnamed=dropped["", day] if first[day] == raw else 0,
         )
         for (raw, day), place in ordered

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from troth.core.reductions import Reduction
     from troth.core.support import Array, Support
-    from troth.data.features import Sample
+    from troth.data.features import Keeper
 
 Day: TypeAlias = str | int | None
 """An ISO date, a whole number, or None for a campaign without days."""
@@ -249,14 +249,14 @@ def refuse(problems: Sequence[Problem]) -> None:
 
 @dataclass
 class Part:
-    """Summaries of one fragment by key, and its problems."""
+    """Summaries of one fragment by key, its problems, and the features of its reports, numbered as the keys are."""
 
     keys: list[Key] = field(default_factory=list)
     summaries: Array = field(default_factory=lambda: np.zeros((0, 0)))
     problems: list[Problem] = field(default_factory=list)
     place: str = ""
     dropped: dict[Key, int] = field(default_factory=dict)
-    samples: dict[Key, Sample] = field(default_factory=dict)
+    features: Keeper | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -73,7 +73,7 @@ def read_tasks(data: Any, request: Request, rows: int | None = 1) -> TaskReports
         who = f"provider {shown(providers[provider[report]])}, " if request.provider is not None else ""
         return f"{who}task {shown(tasks[task[report]])}"
 
-    summaries = table.add_up(reports.ravel(), rows, spell, may_allow=request.provider is not None)
+    summaries = table.add_up(reports.ravel(), rows, spell)
     return TaskReports(tuple(tasks), tuple(providers), task, provider, summaries, table.dropped)
 
 
@@ -109,15 +109,13 @@ class TaskRows:
             raise DataError(f"{file}: row {row:,}: column {column!r}: the name of the {what} is missing; add it")
         return spelled, codes
 
-    def add_up(
-        self, reports: Places, most: int | None, spell: Callable[[int], str], *, may_allow: bool = False
-    ) -> Array:
+    def add_up(self, reports: Places, most: int | None, spell: Callable[[int], str]) -> Array:
         """Return what the rows of each report add up to.
 
         ``reports`` has the number of each row's report, which ``spell`` puts into words. More than ``most`` rows would
-        let one answer count as several; ``may_allow`` says whether whoever reads that message may allow more.
+        let one answer count as several.
         """
-        self._refuse_repeated(reports, most, spell, may_allow=may_allow)
+        self._refuse_repeated(reports, most, spell)
         reduction, columns = self.request.reduction, self.columns
         with np.errstate(over="ignore", invalid="ignore"):
             summaries = reduction.add(columns, reports, int(reports.max()) + 1)
@@ -135,9 +133,7 @@ class TaskRows:
             )
         return summaries
 
-    def _refuse_repeated(
-        self, reports: Places, most: int | None, spell: Callable[[int], str], *, may_allow: bool
-    ) -> None:
+    def _refuse_repeated(self, reports: Places, most: int | None, spell: Callable[[int], str]) -> None:
         counts = np.bincount(reports)
         if most is None or counts.max() <= most:
             return
@@ -154,7 +150,9 @@ class TaskRows:
         more = f" {others} too many rows as well." if len(many) > 1 else ""
         needed = counts.max()
         terms = f'[limits] rows = {needed} (in Python terms={{"limits": {{"rows": {needed}}}}})'
-        remedy = f", or, if several rows are one report, allow them with {terms}" if may_allow else ""
+        remedy = f", or, if several rows are one report, allow them with {terms}"
+        if own or self.request.provider is None:  # the reader cannot change the terms, or it is no provider's report
+            remedy = ""
         problem = f"occurs {counts[first]:,} times ({listed}); keep one row for each task"
         if most > 1:
             allowed = f"[limits] rows allows {most:,} for each task"

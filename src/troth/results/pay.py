@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from troth.campaigns.describe import describe_campaign, with_first_defaults
-from troth.campaigns.records.ledger import Ledger, LedgerError, locked, read_ledger, sweep
+from troth.campaigns.records.ledger import Ledger, LedgerError, first_entry, locked, read_ledger, sweep
 from troth.campaigns.records.verify import campaign_of, check_ledger, check_tasks
 from troth.campaigns.rounds import pay_rounds, used_seeds
 from troth.campaigns.seed import Secret, load_secret, record_use, secret_path
@@ -147,8 +146,8 @@ def pay(
         return pay_task_campaign(campaign, data, public, **options)
     ended, reports = final if final is not None else ledger is None, _read(campaign, data, watch)
     if rule is None and not (terms or {}).get("mechanism"):
-        ledger_terms = {} if ledger is None else _begun_terms(Path(ledger))
-        campaign = with_first_defaults(campaign, len(reports), ledger_terms.get("mechanism"))
+        begun = None if ledger is None else first_entry(Path(ledger)).get("terms")
+        campaign = with_first_defaults(campaign, len(reports), begun if isinstance(begun, dict) else {})
     return _pay(campaign, reports, final=ended, watch=watch, **options)
 
 
@@ -358,22 +357,12 @@ def _refuse_paid_elsewhere(campaign: Campaign, path: Path, reports: TaskReports)
 
 def _is_of(campaign: Campaign, ledger: Path) -> bool:
     """Whether a ledger is one of tasks of a campaign with this name, about the same columns."""
-    terms = _begun_terms(ledger)
     try:
+        terms = first_entry(ledger)["terms"]
         there = terms["campaign"]["name"], terms["data"]["task"], terms["model"]["columns"]
     except (LookupError, TypeError):
         return False
     return there == (campaign.name, campaign.task, campaign.terms["model"].get("columns"))
-
-
-def _begun_terms(ledger: Path) -> dict[str, Any]:
-    """Return the terms in the first line of a ledger; empty if there are none, or nothing is there yet."""
-    try:
-        with ledger.open("rb") as lines:
-            terms = json.loads(lines.readline())["terms"]
-    except (OSError, ValueError, LookupError, TypeError):
-        return {}
-    return terms if isinstance(terms, dict) else {}
 
 
 def _read(campaign: Campaign, data: Any, watch: Watch | None, skip: Collection[Path] = ()) -> list[Report]:

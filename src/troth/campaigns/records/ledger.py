@@ -123,6 +123,15 @@ def read_ledger(path: str | Path) -> Ledger:
         raise LedgerError(f"{path.name}: cannot be read: {error.strerror}") from None
 
 
+def first_entry(path: Path) -> dict[str, Any]:
+    """Read the first line of a ledger without checking it; empty if it is no entry, or nothing is there yet."""
+    try:
+        with path.open("rb") as lines:
+            return _parsed(lines.readline(), path.name)
+    except (OSError, LedgerError):
+        return {}
+
+
 def write_whole(name: str | Path, content: bytes, *, private: bool = False) -> Path:
     """Write a file so that it is always either the old one or the new one, even if the power fails.
 

@@ -33,6 +33,7 @@ FORMATS = (2, 3, 4)
 """The formats that can be read. New ledgers have the last; one that was begun in another is continued in it."""
 
 _SEVEN_DIGITS = Context(prec=7)
+_OF_SOME_REPORTS = ("data_digest", "nonce", "tasks", "dropped", "unnamed")
 _MONEY = ("cap", "payment", "deposit")
 _NUMBERS = ("log_pmi", "score", "low", "high", "share", "empty_share")
 
@@ -67,11 +68,7 @@ def report_entry(report: Report, kind: str = "report") -> dict[str, Any]:
         "rows": report.rows,
         "summary": [float(value) for value in report.summary],
     }
-    own = {key: value for key in ("data_digest", "nonce", "tasks") if (value := getattr(report, key)) is not None}
-    if report.dropped:
-        own["dropped"] = report.dropped
-    if report.unnamed:
-        own["unnamed"] = report.unnamed
+    own = {key: value for key in _OF_SOME_REPORTS if (value := getattr(report, key))}
     if report.features is not None:
         own["features"] = _write_features(report.features)
     return {"entry": kind, **core, "digest": digest(core), "source": report.source, **own}
@@ -144,10 +141,10 @@ def payment_entry(campaign: Campaign, day: Day, payment: Payment) -> dict[str, A
 
 def _read_report(entry: dict[str, Any]) -> Report:
     summary = np.array([float(value) for value in entry["summary"]])
-    source, digest_of_data, nonce = entry.get("source", ""), entry.get("data_digest"), entry.get("nonce")
-    features = _read_features(entry["features"]) if "features" in entry else None
-    more = (source, digest_of_data, nonce, entry.get("dropped", 0), entry.get("tasks"), features)
-    return Report(entry["provider"], entry["day"], entry["rows"], summary, *more, unnamed=entry.get("unnamed", 0))
+    own = {key: entry[key] for key in ("source", *_OF_SOME_REPORTS) if key in entry}
+    if "features" in entry:
+        own["features"] = _read_features(entry["features"])
+    return Report(entry["provider"], entry["day"], entry["rows"], summary, **own)
 
 
 def _write_features(features: Array) -> dict[str, Any]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from troth.campaigns.starter.examples import Terms, new_folder, text_for, write_campaign
 from troth.campaigns.starter.guess import column_meant
-from troth.campaigns.starter.look import label_count
-from troth.campaigns.starter.task_guess import TaskColumns, guess_labels, guess_values, holds_values
+from troth.campaigns.starter.task_guess import guess_labels, guess_values, holds_values, read_task_table
 from troth.core.errors import DataError, ParameterError
 from troth.data.gather import column_names
 from troth.mechanisms import DEFAULT_RULE
@@ -22,24 +20,9 @@ if TYPE_CHECKING:
     from troth.campaigns.starter.guess import Guess
 
 
-@dataclass(frozen=True)
-class TaskStart:
-    """A campaign that was written: its file, its family, the columns it pays for, and what a reader should know.
-
-    ``labels`` says whether it pays for labels, and ``gold`` whether true labels of past tasks help to learn its model.
-    """
-
-    path: Path
-    family: str
-    columns: tuple[str, ...]
-    notes: tuple[str, ...]
-    labels: bool
-    gold: bool
-
-
 def init_tasks(directory: str | Path, data: str | Path, *, column: str | Sequence[str], **options: Any) -> Path:
     """Write campaigns as `start_tasks` does; return the first campaign file."""
-    return start_tasks(directory, data, columns=[column] if isinstance(column, str) else column, **options)[0].path
+    return start_tasks(directory, data, columns=[column] if isinstance(column, str) else column, **options)[0][0]
 
 
 def start_tasks(
@@ -53,8 +36,8 @@ def start_tasks(
     price: str | None = None,
     budget: str | None = None,
     currency: str = "EUR",
-) -> list[TaskStart]:
-    """Write commented campaigns that settle all tasks of a table together.
+) -> list[tuple[Path, Guess]]:
+    """Write commented campaigns that settle all tasks of a table together; return each file and what it was made of.
 
     Texts and few whole numbers are labels, of which the names are all that is read off the data: neither the classes'
     frequencies nor how often workers are right may come from answers that are paid. Other numbers are values, whose
@@ -75,14 +58,13 @@ def start_tasks(
     """
     folder, source = new_folder(Path(directory)), Path(data)
     have = column_names(str(source))
-    named = TaskColumns(
-        source, column_meant(source, provider, have, "--provider"), column_meant(source, task, have, "--task")
-    )
+    provider, task = column_meant(source, provider, have, "--provider"), column_meant(source, task, have, "--task")
     columns = [column_meant(source, name, have, "--column") for name in columns]
-    if len({named.provider, named.task, *columns}) < 2 + len(columns):
+    if len({provider, task, *columns}) < 2 + len(columns):
         raise ParameterError("--provider, --task and --column must be different columns")
     chosen = None if family is None else named_family(family).__name__
-    values = [name for name in columns if holds_values(source, name, chosen)]
+    named = read_task_table(source, provider, task, columns)
+    values = [name for name in columns if holds_values(named, name, chosen)]
     joint = len(values) == len(columns) and (chosen is None or isinstance(FAMILIES[chosen], GuessesFromVectors))
     price = "0.05" if price is None and budget is None else price
     money = Terms(price=price, budget=budget, currency=currency)
@@ -93,17 +75,7 @@ def start_tasks(
             raise DataError(f"{source}: two columns would have one folder; start their campaigns one by one")
         guessed = (guess_values if part[0] in values else guess_labels)(named, part, chosen)
         drafts[place] = text_for(place, source, guessed, DEFAULT_RULE, money), guessed
-    return [
-        TaskStart(
-            write_campaign(place, text, ["one", "another"]),
-            guessed.family,
-            guessed.columns,
-            tuple(guessed.notes),
-            label_count(FAMILIES[guessed.family]) > 0,
-            FAMILIES[guessed.family].uses_gold,
-        )
-        for place, (text, guessed) in drafts.items()
-    ]
+    return [(write_campaign(place, text, ["one", "another"]), guessed) for place, (text, guessed) in drafts.items()]
 
 
 def _folder_name(column: str) -> str:

@@ -31,24 +31,31 @@ _SKEWED = 0.1  # beyond its even part, from which a label is said to be frequent
 _USUAL = 0.9  # of reports, from which several labels in a report are not an error
 
 
-class TaskColumns(NamedTuple):
-    """Where the data are, and their columns of workers and tasks."""
+class TaskTable(NamedTuple):
+    """Where the data are, their columns of workers and tasks, and all rows as they are written."""
 
     source: Path
     provider: str
     task: str
+    rows: Any
 
 
-def holds_values(source: Path, column: str, family: str | None) -> bool:
+def read_task_table(source: Path, provider: str, task: str, columns: Sequence[str]) -> TaskTable:
+    """Read workers, tasks and the columns that are paid for; labels and numbers alike stay as they are written."""
+    request = Request(Moments(), tuple(columns), provider, task, categories=("",))
+    return TaskTable(source, provider, task, requested_rows(str(source), request).table)
+
+
+def holds_values(named: TaskTable, column: str, family: str | None) -> bool:
     """Whether a column is paid for as numbers, or by a family that is named, and not as labels of classes."""
     if family is not None:
         return not isinstance(FAMILIES[family], GuessesFromLabels)
-    texts = [text for text in _written(source, column) if text]
+    texts = [text for text in _written(named, column) if text]
     few = len(texts) <= _FEW_NUMBERS
     return bool(texts) and all(map(_is_number, texts)) and not (few and _are_whole(texts))
 
 
-def guess_values(named: TaskColumns, columns: list[str], family: str | None) -> Guess:
+def guess_values(named: TaskTable, columns: list[str], family: str | None) -> Guess:
     """Look at the first rows, and guess a family of values, with noise from the spread within tasks.
 
     A worker has one row on a task. So families in which providers differ are left out: how far a worker is off and
@@ -77,7 +84,7 @@ def guess_values(named: TaskColumns, columns: list[str], family: str | None) -> 
     if missing:
         notes.append(rows_without_value(missing))
     for column in columns if family is None else ():
-        texts = [text for text in _written(named.source, column) if text]
+        texts = [text for text in _written(named, column) if text]
         if len(texts) <= _MOST_LABELS and _are_whole(texts):
             notes.append(
                 f"column {column!r} has {len(texts)} different whole numbers, taken for amounts; if they are labels, "
@@ -88,7 +95,7 @@ def guess_values(named: TaskColumns, columns: list[str], family: str | None) -> 
         notes.append(
             f"{listed}: the prior was guessed from the data: replace it with what you knew before anybody answered"
         )
-    sizes = _rows_of_reports(named, columns)
+    sizes = _rows_of_reports(named, columns[0])
     if max(sizes) > 1:
         notes.append(_allowed(sizes))
     return Guess(
@@ -103,10 +110,10 @@ def guess_values(named: TaskColumns, columns: list[str], family: str | None) -> 
     )
 
 
-def guess_labels(named: TaskColumns, columns: list[str], family: str | None) -> Guess:
+def guess_labels(named: TaskTable, columns: list[str], family: str | None) -> Guess:
     """Read only the labels of a column from the data: how often each occurs is paid for."""
     (column,) = columns
-    counts = _written(named.source, column)
+    counts = _written(named, column)
     missing = counts.pop("", 0)
     labels, notes = merged_spellings(column, counts)
     if len(labels) == 1:
@@ -141,7 +148,7 @@ def guess_labels(named: TaskColumns, columns: list[str], family: str | None) -> 
         )
     if missing:
         notes.append(rows_without_value(missing))
-    sizes, rows = _rows_of_reports(named, columns), 1
+    sizes, rows = _rows_of_reports(named, column), 1
     if _several(sizes) > _USUAL * len(sizes):
         rows = max(sizes)
         rates = next(name for name in _families() if label_count(FAMILIES[name]) >= min(3, len(labels)))
@@ -216,11 +223,9 @@ def _allowed(sizes: Sequence[int]) -> str:
     return f"{_repeated(sizes)}: the campaign allows them with [limits] rows = {max(sizes)}"
 
 
-def _rows_of_reports(named: TaskColumns, columns: Sequence[str]) -> list[int]:
+def _rows_of_reports(named: TaskTable, column: str) -> list[int]:
     """Count the rows with a value of each report, that of a worker on a task."""
-    request = Request(Moments(), tuple(columns), named.provider, named.task, categories=("",))
-    table = requested_rows(str(named.source), request).table
-    workers, tasks, values = (table.column(name).to_pylist() for name in (named.provider, named.task, columns[0]))
+    workers, tasks, values = (named.rows.column(name).to_pylist() for name in (named.provider, named.task, column))
     counts: Counter[tuple[str, str]] = Counter()
     for worker, task, value in zip(workers, tasks, values, strict=True):
         if value is not None and str(value).strip().lower() not in NO_VALUE:
@@ -228,11 +233,10 @@ def _rows_of_reports(named: TaskColumns, columns: Sequence[str]) -> list[int]:
     return list(counts.values())
 
 
-def _written(source: Path, column: str) -> Counter[str]:
+def _written(named: TaskTable, column: str) -> Counter[str]:
     """Count the values of a column as they are written, missing ones as an empty text."""
-    located = requested_rows(str(source), Request(Moments(), (column,), categories=("",)))
     counts: Counter[str] = Counter()
-    for entry in located.table.column(column).value_counts().to_pylist():
+    for entry in named.rows.column(column).value_counts().to_pylist():
         value = entry["values"]
         whole = isinstance(value, float) and value.is_integer()
         text = "" if value is None else str(int(value) if whole else value).strip()

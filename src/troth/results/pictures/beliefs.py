@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from troth.core.formats import short
 from troth.results.pictures.svg import Picture, percent
 
@@ -14,7 +12,7 @@ if TYPE_CHECKING:
 
     from troth.results.beliefs import Belief
 
-_TOP, _TALL, _MOST_STATES, _MOST_LABELS = 28, 120, 60, 8
+_TOP, _TALL, _MOST_LABELS = 28, 120, 8
 
 
 def draw_belief(belief: Belief) -> Picture:
@@ -30,23 +28,19 @@ def draw_belief(belief: Belief) -> Picture:
 
 
 def _draw_states(picture: Picture, states: Sequence[str], curves: Mapping[str, Sequence[float]]) -> None:
-    """Draw bars side by side; of very many states those that are likeliest."""
-    likeliest = np.argsort(np.negative(list(curves.values())[-1]), kind="stable")[:_MOST_STATES]
-    shown = sorted(int(k) for k in likeliest)
-    step = 1 / len(shown)
+    """Draw bars side by side."""
+    step = 1 / len(states)
     width = 0.8 * step / len(curves)
-    for place, k in enumerate(shown):
-        x = step * (place + 0.1)
-        state = picture.group(", ".join([short(str(states[k])), *(f"{values[k]:.1%}" for values in curves.values())]))
+    for k, name in enumerate(states):
+        x = step * (k + 0.1)
+        state = picture.group(", ".join([short(name), *(f"{values[k]:.1%}" for values in curves.values())]))
         for shift, (kind, values) in enumerate(curves.items()):
-            height = _TALL * float(values[k])
+            height = _TALL * values[k]
             sides = {"x": percent(x + shift * width), "width": percent(0.95 * width)}
             picture.add("rect", kind=kind, inside=state, y=_TOP + _TALL - height, height=height, **sides)
-        if len(shown) <= _MOST_LABELS:
-            middle = percent(step * (place + 0.5))
-            picture.add(
-                "text", short(str(states[k]), 12), kind="note", x=middle, y=_TOP + _TALL + 18, text_anchor="middle"
-            )
+        if len(states) <= _MOST_LABELS:
+            middle = percent(step * (k + 0.5))
+            picture.add("text", short(name, 12), kind="note", x=middle, y=_TOP + _TALL + 18, text_anchor="middle")
 
 
 def _draw_curves(picture: Picture, places: Sequence[float], curves: Mapping[str, Sequence[float]]) -> None:

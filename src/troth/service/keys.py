@@ -1,4 +1,4 @@
-"""What the service keeps outside its database: its signing key, secrets of rounds, and the heads that it has signed.
+"""What the service stores outside its database: its signing key, secrets of rounds, and the heads that it signed.
 
 Whoever reads or changes the database, or restores an older copy of it, does not have these. `KeyFolder` keeps them in
 a folder that only its owner reads; a key service takes its place by offering the same methods.

@@ -1,4 +1,4 @@
-"""What a fit gives: a model of every provider, how sure it is of it, and pictures."""
+"""The result of a fit: a model for each provider, standard errors, and pictures."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ class FittedProviders(Fitted, Generic[M]):
         axes.barh(range(len(names)), sizes, color=BLUE, height=0.6)
         axes.axvline(population["dispersion"], color=ORANGE, linestyle="--", label="unknown providers")
         name_rows(axes, names)
-        axes.set_title("dispersion: how much a provider's rows of a day move together", loc="left", fontsize=10)
+        axes.set_title("dispersion: how strongly a provider's rows on one day are correlated", loc="left", fontsize=10)
         axes.legend(fontsize=7)
 
 

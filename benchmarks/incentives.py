@@ -51,8 +51,8 @@ def _eye(d: int) -> Any:
 
 SETTINGS = (
     Setting("Bernoulli, uniform prior", troth.models.Bernoulli(1, 1), _flip),
-    Setting("normal mean, noise twice the prior's spread", troth.models.Normal(0, 1, 2), _mirror, (-10.0, 10.0)),
-    Setting("regression with 5 features", troth.models.LinearRegression(np.zeros(5), _eye(5), 2.0), _mirror_answers),
+    Setting("Normal mean, noise twice the prior's spread", troth.models.Normal(0, 1, 2), _mirror, (-10.0, 10.0)),
+    Setting("Regression with 5 features", troth.models.LinearRegression(np.zeros(5), _eye(5), 2.0), _mirror_answers),
 )
 
 
@@ -130,7 +130,7 @@ def lines(simulations: int = SIMULATIONS) -> list[str]:
     for setting in SETTINGS:
         drawn = reports(setting, np.random.default_rng(11), simulations)
         out += [f"## {setting.name}", ""]
-        out += [f"| rule | {' | '.join(LIES)} | the honest get |", "|---" * (len(LIES) + 2) + "|"]
+        out += [f"| rule | {' | '.join(LIES)} | honest pay |", "|---" * (len(LIES) + 2) + "|"]
         for name, rule in rules(setting).items():
             losses = strengths(setting, rule, drawn)
             cells = [f"{100 * losses[lie][0]:.1f}" for lie in LIES]

@@ -1,4 +1,4 @@
-"""Troth beside pyDVL on the same providers: seconds for a round, and the expected pay that each lie loses.
+"""Troth and pyDVL on the same providers: seconds for a round, and the expected pay that each lie loses.
 
 pyDVL's values become pay in proportion to max(value, 0). Unit: an equal share of the budget, which is Troth's cap. Run
 ``python -m benchmarks pydvl``, with ``--full`` for ten times the simulations, ``--plot`` for the picture and ``--write`` for the
@@ -25,7 +25,7 @@ FEW = 5  # simulations below which a mean is shown in brackets
 def loss_table(setting: int, providers: int, by_rule: dict[str, Outcome]) -> list[str]:
     """Tabulate what each lie loses, in percent of an equal share; in brackets where there are few simulations."""
     out = [f"### Pay lost by a lie: {SETTINGS[setting].name}, {providers:,} providers", ""]
-    out += [f"| method | {' | '.join(LIES)} | the honest get | simulations |", "|---" * (len(LIES) + 3) + "|"]
+    out += [f"| method | {' | '.join(LIES)} | honest pay | simulations |", "|---" * (len(LIES) + 3) + "|"]
     for name, one in by_rule.items():
         cells = [f"{100 * m:.1f} ± {100 * e:.1f}" for m, e in zip(one.mean(), one.error(), strict=True)]
         cells = [f"({cell})" if len(one.loss) < FEW else cell for cell in cells]
@@ -47,7 +47,7 @@ def main() -> None:
         print(f"The comparison with pyDVL is left out: pyDVL is not installed. {values.INSTALL}")
         return
     start, more = time.perf_counter(), 10 if "--full" in sys.argv else 1
-    print(f"Troth beside pyDVL: {ROWS} rows a provider, a test set of {TEST_ROWS} rows for those that need one\n")
+    print(f"Troth and pyDVL: {ROWS} rows a provider, a test set of {TEST_ROWS} rows for those that need one\n")
     lines, small = [], {}
     for setting in range(len(SETTINGS)):
         lines += _say(time_table(setting))

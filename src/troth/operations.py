@@ -1,4 +1,4 @@
-"""What a service offers to programs: one entry per operation defines its route, access, client method and OpenAPI.
+"""The operations that a service offers: each entry defines route, access, client method and OpenAPI.
 
 This is plain data. `troth.service.api` mounts it and `troth.client.Client` calls it; neither knows the other.
 """

@@ -1,4 +1,4 @@
-"""What the page beside pyDVL says in words is what its tables say in numbers."""
+"""What the comparison with pyDVL says in words agrees with its tables."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ CLAIMS: list[tuple[str, list[float]]] = [  # each # in a sentence is a number
         "reporting the majority label loses #% of the cap, and withholding half of the labels #%",
         [lost(LABELS, LINE_UP, lie) for lie in ("report typical", "withhold half")],
     ),
-    ("the honest get #% of the cap", [lost(LABELS, LINE_UP, "the honest get")]),
+    ("honest providers get #% of the cap", [lost(LABELS, LINE_UP, "honest pay")]),
     (
         r"fabricating \*gains\* #% with an honest test set and #% with rows split off. In the regression it loses #% "
         "with a test set and gains #% without",

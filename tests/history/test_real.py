@@ -42,7 +42,7 @@ def compared(name: str, **options: Any) -> troth.ModelComparison:
 def test_lies_gain_much_under_the_textbook_model_and_little_under_what_was_learnt(
     name: str, textbook: str, learnt: str, left: float
 ) -> None:
-    """On two histories something is left, which ``docs/history.md`` names: a quarter of the textbook's at most."""
+    """On two histories a gain remains (``docs/explanation/real-histories.md``): a quarter of the textbook's at most."""
     comparison = compared(name, types=5)
     gains = {model: max((f.gain for f in comparison[model].gaining()), default=0.0) for model in (textbook, learnt)}
     assert gains[learnt] <= min(left, gains[textbook] / 4)

@@ -1,4 +1,4 @@
-"""What people do today, as rules that can be audited like the others.
+"""Payment rules that are common today, which can be audited like the others.
 
 None of them is truthful. Those that need a test set are given one by the audit, drawn from the same θ, honest or
 biased. The worth of data S for a test set T is log p(T|S)/p(T), which is log PMI of the two.

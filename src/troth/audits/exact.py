@@ -1,4 +1,4 @@
-"""The best lie of all, exactly: every true dataset, every report and everything that peers could report."""
+"""The best lie, computed exactly: every true dataset, every report and everything that peers could report."""
 
 from __future__ import annotations
 

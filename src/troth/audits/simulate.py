@@ -1,4 +1,4 @@
-"""What honest and dishonest providers earn, by paired simulation with common random numbers."""
+"""Expected payments of honest and dishonest providers, by paired simulation with common random numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the answers to many small tasks could come from the model, and pay best as they are.
+"""Whether the answers to many small tasks are plausible under the model, and whether other answers would pay more.
 
 How often each label occurs is compared with what the prior and the confusion matrices expect: constant answers gain by
 a difference. And every label is replayed as every other one. Under the model no answer has a higher expected share than

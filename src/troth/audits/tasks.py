@@ -1,4 +1,4 @@
-"""What lazy and dishonest answers to many small tasks would earn: simulated on who works with whom."""
+"""Expected payments of lazy and dishonest answers to many small tasks, simulated on the real assignment of workers."""
 
 from __future__ import annotations
 

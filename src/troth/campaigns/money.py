@@ -1,4 +1,4 @@
-"""Money in whole minor units: parsed, printed, and shared out so that nothing is ever overspent; currencies."""
+"""Money in whole minor units: parsed, printed, and divided without ever exceeding the budget; currencies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that only their owner reads: never written through a link, never over one that somebody else put there."""
+"""Files that only their owner can read: never written through a link or over somebody else's file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The seed of rules that draw: known to nobody while reports come in, and checkable by everybody afterwards.
+"""The seed of rules that draw: unknown while reports come in, and verifiable by everybody afterwards.
 
 A secret s is hashed N times, and H^N(s) is published before anybody reports. Round k uses and then reveals the link
 H^(N−k)(s), whose hash is what was revealed before. The seed of round k is the hash of its link, of the root over all of

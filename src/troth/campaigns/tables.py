@@ -1,4 +1,4 @@
-"""The tables of a campaign file: what each key may be, and the remedy if it is something else."""
+"""The tables of a campaign file: the values that each key may have, and the remedy for any other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports on tasks as data: read from tables, and written to the file of shares beside a ledger, as Parquet.
+"""Reports on tasks as data: read from tables, and written as Parquet to the file of shares next to a ledger.
 
 The file has reports, public data and everybody's share of each task.
 """

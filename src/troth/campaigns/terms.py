@@ -1,4 +1,4 @@
-"""The campaign file: who pays how much for what, checked to the last key before anything is read or written."""
+"""The campaign file: the terms, checked to the last key before anything is read or written."""
 
 from __future__ import annotations
 

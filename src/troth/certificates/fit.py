@@ -1,4 +1,4 @@
-"""Is the model plausible for these reports? Truthfulness holds under the model, so this is asked before paying."""
+"""Whether the model is plausible for these reports, checked before paying, because truthfulness assumes the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims under a model whose evidence or draws are exact only in a limit: they are proved there, and not beyond."""
+"""Claims under a model whose evidence or draws are exact only in a limit: they are proved only there."""
 
 from __future__ import annotations
 

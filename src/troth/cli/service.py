@@ -1,4 +1,4 @@
-"""Commands that start a service and look after its database."""
+"""Commands that start and maintain a service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A service seen from outside. Money is decimal strings, times are UTC."""
+"""The client of a service. Money is in decimal strings, times are in UTC."""
 
 from __future__ import annotations
 

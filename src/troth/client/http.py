@@ -1,4 +1,4 @@
-"""Requests to a service: encrypted, never redirected, sent again only if sending twice does no harm."""
+"""Requests to a service: encrypted, never redirected, and repeated only if that is safe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A statement about a campaign: whether it is proved, and why."""
+"""A claim about a campaign: whether it is proved, and why."""
 
 from __future__ import annotations
 

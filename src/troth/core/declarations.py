@@ -1,4 +1,4 @@
-"""What a model declares about itself by plain attributes, and the defaults for what it leaves out."""
+"""What a model declares about itself by plain attributes, with their defaults."""
 
 from __future__ import annotations
 

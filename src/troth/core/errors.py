@@ -1,4 +1,4 @@
-"""What can go wrong, as types: each message names the place at fault and says what to do."""
+"""Errors as types: each message names the place of the mistake and says how to fix it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How numbers, shares, amounts, names and tables look to people: on a terminal, in a notebook, on a page."""
+"""How numbers, shares, amounts, names and tables are formatted for a terminal, a notebook or a page."""
 
 from __future__ import annotations
 

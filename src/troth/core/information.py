@@ -1,4 +1,4 @@
-"""How much two datasets say about each other: log PMI and everyone's peers, for any model."""
+"""The information that two datasets share: log PMI and every provider's peers, for any model."""
 
 from __future__ import annotations
 

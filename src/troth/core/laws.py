@@ -1,4 +1,4 @@
-"""The laws that every model must obey, checked on anybody's model and explained in words."""
+"""The laws that every model must obey, tested on any model and explained in words."""
 
 from __future__ import annotations
 

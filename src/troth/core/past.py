@@ -1,4 +1,4 @@
-"""Past days as summaries by day and provider: all that a model is learnt from."""
+"""Past days as summaries by day and provider: the data that models are fitted to."""
 
 from __future__ import annotations
 

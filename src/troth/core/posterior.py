@@ -1,4 +1,4 @@
-"""Public data: what everybody already knows belongs to everybody's prior.
+"""Public data: they become part of everybody's prior.
 
 With public data z, log PMI(a, b | z) = Λ(a + b + z) + Λ(z) − Λ(a + z) − Λ(b + z), and peers are drawn given z. So a
 report that is independent of the peers given z, such as a copy of z, says nothing about them. Rules, ranges, audits and

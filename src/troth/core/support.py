@@ -1,4 +1,4 @@
-"""Which values a row may have, and data that are checked against it."""
+"""The values that a row may have, and checks of data against them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What went wrong when Arrow could not read a text file."""
+"""Explanations of why Arrow could not read a text file."""
 
 from __future__ import annotations
 

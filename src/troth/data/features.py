@@ -1,4 +1,4 @@
-"""Features of providers' rows, all or a random sample of them: what decoys are drawn with."""
+"""Features of providers' rows, all or a random sample, from which decoys are drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of a table, and what comes back: summaries by provider and day, or what is wrong with it."""
+"""A request for the data of a table, and its answer: summaries by provider and day, or the errors in the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One provider's own file: its rows, or its answers to tasks; columns for its name and the day may be missing."""
+"""One provider's own file: its rows or its answers to tasks, with or without columns for its name and the day."""
 
 from __future__ import annotations
 

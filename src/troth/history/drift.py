@@ -1,4 +1,4 @@
-"""What changes over the days: how each stretch was paid, how fits age, and which lies gain more and more."""
+"""What changes over the days: how each stretch was paid, how fits age, and which gains grow."""
 
 from __future__ import annotations
 

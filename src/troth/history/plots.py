@@ -1,4 +1,4 @@
-"""Pictures of fits: what was learnt."""
+"""Pictures of fits."""
 
 from __future__ import annotations
 

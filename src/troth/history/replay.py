@@ -1,4 +1,4 @@
-"""A stretch of days, paid under a model fitted to other days: honest reports, and lies of one provider each."""
+"""A stretch of days, paid under a model fitted to other days: honest reports, and one provider's lies at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bonds against fake data: the empty share is held back, and can be lost."""
+"""Bonds against fake data: only what exceeds the empty share is paid, and it can be negative."""
 
 from __future__ import annotations
 

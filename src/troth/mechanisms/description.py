@@ -1,4 +1,4 @@
-"""What a payment rule says about itself: its options, what it needs, what is proved about it, how it explains a share.
+"""What a payment rule declares: its options, its needs, what is proved about it, and how it explains a share.
 
 A rule declares what differs from the defaults here. All other code asks the rule.
 """

@@ -1,4 +1,4 @@
-"""What a provider is shown of the numbers behind its share, and which shares are possible given that."""
+"""The numbers behind a share that a provider is shown, and the shares that are possible given these."""
 
 from __future__ import annotations
 

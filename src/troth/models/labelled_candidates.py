@@ -202,7 +202,7 @@ class LogisticCandidates(OfYesNo, LabelledCandidates):
     array([-1.386, -2.254,  2.   ])
     """
 
-    description: ClassVar[str] = "a yes or no explained by numbers, by one of a few known regressions"
+    description: ClassVar[str] = "yes or no, explained by one of a few known regressions"
     example: ClassVar[Example] = Example("who is readmitted", ("age", "stay"), "hospital", target="readmitted")
 
 
@@ -226,7 +226,7 @@ class SoftmaxCandidates(OfLabels, LabelledCandidates):
     )
     classes: int = field(metadata=parameter("how many labels there are", Whole(2), 3, known=True))
 
-    description: ClassVar[str] = "a label of several explained by numbers, by one of a few known regressions"
+    description: ClassVar[str] = "one of several labels, explained by one of a few known regressions"
     example: ClassVar[Example] = Example("which crop grows", ("rain", "height"), "farm", target="crop")
     given_parameters: ClassVar[tuple[str, ...]] = ("coefficients", "classes")
 
@@ -247,5 +247,5 @@ class PoissonCandidates(OfCounts, LabelledCandidates):
     array([-2.   , -0.437])
     """
 
-    description: ClassVar[str] = "a count explained by numbers, by one of a few known regressions"
+    description: ClassVar[str] = "a count explained by one of a few known regressions"
     example: ClassVar[Example] = Example("how many calls come", ("hour", "rain"), "station", target="calls")

@@ -92,10 +92,10 @@ class LatentClass(ReducesRows, FiniteStates):
     )
     dispersion: float = field(
         default=0.0,
-        metadata=parameter("how much the rows of a day move together", non_negative, 0.02, known=True),
+        metadata=parameter("how strongly a provider's rows on one day are correlated", non_negative, 0.02, known=True),
     )
     spread: float | None = field(
-        default=None, metadata=parameter("standard deviation of a value, of real outcomes alone", positive, known=True)
+        default=None, metadata=parameter("standard deviation of a value, only for real outcomes", positive, known=True)
     )
     centre: float = field(
         default=0.0, metadata=parameter("origin of real values, shared by all providers", number, known=True)
@@ -121,7 +121,7 @@ class LatentClass(ReducesRows, FiniteStates):
                 raise self._wrong("spread", " is missing; real outcomes need the spread of values")
         elif self.spread is not None or self.centre:
             name = "spread" if self.spread is not None else "centre"
-            raise self._wrong(name, f" is for real outcomes alone, not for {self.outcome!r}")
+            raise self._wrong(name, f" is only for real outcomes, not for {self.outcome!r}")
 
     @staticmethod
     def _wrong(name: str, problem: str) -> ParameterError:

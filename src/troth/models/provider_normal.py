@@ -45,7 +45,9 @@ class ProviderNormal(NormalMean):
     )
     dispersion: float = field(
         default=0.0,
-        metadata=parameter("standard deviation of what a day's values share", non_negative, 0.5, known=True),
+        metadata=parameter(
+            "standard deviation of the effect that a provider's values on one day share", non_negative, 0.5, known=True
+        ),
     )
 
     description: ClassVar[str] = "numbers, each provider with its own offset"

@@ -224,7 +224,7 @@ class LinearCandidates(RegressionCandidates):
         )
     )
 
-    description: ClassVar[str] = "a number explained by others, by one of a few known regressions"
+    description: ClassVar[str] = "a number explained by one of a few known regressions"
     example: ClassVar[Example] = LinearRegression.example
     given_parameters: ClassVar[tuple[str, ...]] = ("coefficients", "noise")
     by_state: ClassVar[tuple[str, ...]] = ("coefficients", "noise")

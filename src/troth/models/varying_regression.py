@@ -280,7 +280,7 @@ class VaryingLogisticRegression(OfYesNo, VaryingExpandedRegression):
     0.431
     """
 
-    description: ClassVar[str] = "a yes or no explained by numbers, from providers that differ"
+    description: ClassVar[str] = "yes or no, explained by numbers, from providers that differ"
     example: ClassVar[Example] = Example(
         "who is readmitted, hospital by hospital", ("age", "stay"), "hospital", target="readmitted"
     )
@@ -298,7 +298,7 @@ class VaryingSoftmaxRegression(OfLabels, VaryingExpandedRegression):
     )
     classes: int = field(metadata=parameter("how many labels there are", Whole(2), 3))
 
-    description: ClassVar[str] = "a label of several explained by numbers, from providers that differ"
+    description: ClassVar[str] = "one of several labels, explained by numbers, from providers that differ"
     example: ClassVar[Example] = Example("which crop grows, farm by farm", ("rain", "height"), "farm", target="crop")
 
 

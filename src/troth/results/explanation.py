@@ -1,4 +1,4 @@
-"""Why a payment is what it is, in words and with its own numbers."""
+"""Explanations of payments, in words and with their own numbers."""
 
 from __future__ import annotations
 

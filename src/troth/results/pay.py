@@ -1,4 +1,4 @@
-"""Paying from Python: a frame, files or a table in an engine, a model and a rule in; a result out."""
+"""Paying from Python: from a table, a model and a rule to a result."""
 
 from __future__ import annotations
 

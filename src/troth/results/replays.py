@@ -1,4 +1,4 @@
-"""What lies would have been paid on the reports that were paid."""
+"""What lies would have been paid against the reports of a paid round."""
 
 from __future__ import annotations
 

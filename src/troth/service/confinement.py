@@ -1,4 +1,4 @@
-"""What a process gives up before it touches untrusted data, as far as the kernel lets it.
+"""The permissions that a process gives up before it reads untrusted data, as far as the kernel allows it.
 
 No administrator's powers (its own user namespace), no files but those to be read (Landlock), and no system
 call but those that parsing and computing were seen to make (seccomp): memory, threads, the clock, and reading. So it

@@ -1,4 +1,4 @@
-"""Connections from clients: a client with unfinished or endless headers blocks nobody else.
+"""Connections from clients: a client with unfinished or endless headers delays nobody else.
 
 The server reads requests in one thread, so what is slow to read holds up everybody. A request therefore has few header
 lines, a body of a length that it declares (one in chunks can have a million of them), and follows the answer to the one

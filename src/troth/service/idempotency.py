@@ -1,4 +1,4 @@
-"""Idempotency keys: a request that is sent again is answered with the same bytes, and done once."""
+"""Idempotency keys: a repeated request is executed once and gets the same bytes back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the service keeps outside its database: its signing key, secrets of rounds, and the heads that it has signed.
+"""What the service stores outside its database: its signing key, secrets of rounds, and the heads that it signed.
 
 Whoever reads or changes the database, or restores an older copy of it, does not have these. `Keys` keeps them in
 a folder that only its owner reads; a subclass that overrides its public methods can ask a key service instead.

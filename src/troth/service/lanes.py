@@ -1,4 +1,4 @@
-"""Pools of threads, so that one kind of work never waits for another: a slow disk holds up writers, and nobody else."""
+"""Pools of threads, one for each kind of work, so that no kind has to wait for another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What OpenAPI says about the API: which operations need a token, and which refusals to expect."""
+"""Additions to the OpenAPI description: which operations need a token, and which refusals to expect."""
 
 from __future__ import annotations
 

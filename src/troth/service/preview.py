@@ -1,4 +1,4 @@
-"""What a new campaign would be like, and what a round has taught: computed for pages, in bounded time.
+"""Forecasts for a new campaign, and what a round has taught, computed for pages in bounded time.
 
 Anybody may write terms, and draws, proofs and simulations can take long, so all of it runs in the sandbox.
 """

@@ -1,4 +1,4 @@
-"""How large a request may be and how long it may take to arrive, whoever sends it."""
+"""How large a request may be and how long it may take to arrive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Start the service, and look after it: sign-in links and backups."""
+"""Start and maintain the service: sign-in links and backups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Close a round and pay what has become payable: once, whoever asks and whatever is killed.
+"""Close a round and pay what has become payable: exactly once, whatever fails.
 
 Closing and paying are two transactions with the computation between them, so that nobody waits for it. The first closes
 the round to reports; what is paid is then a function of what the database has. The second adds the ledger's new lines

@@ -1,4 +1,4 @@
-"""What reports on tasks earned, for whoever sent them: sums, and the reasons on a sample of its own tasks."""
+"""A worker's view of its reports on tasks: sums, and the reasons on a sample of its own tasks."""
 
 from __future__ import annotations
 

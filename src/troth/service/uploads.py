@@ -1,4 +1,4 @@
-"""A provider's uploaded file becomes its report, or is refused: whatever it is, in bounded time and memory."""
+"""A provider's uploaded file becomes its report or is refused, in bounded time and memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the rows of a dataset are, as the model declares it, and which values they may have."""
+"""Which axes of a dataset are its rows, as the model declares it, and which values rows may have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a strategy is: a report in place of the truth, made from rows or from a summary."""
+"""Strategies: a report in place of the truth, computed from rows or from a summary."""
 
 from __future__ import annotations
 

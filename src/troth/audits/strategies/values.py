@@ -1,4 +1,4 @@
-"""Lies about what the rows say: the same number of rows, with other values."""
+"""Lies about the values of rows: the number of rows stays the same."""
 
 from __future__ import annotations
 

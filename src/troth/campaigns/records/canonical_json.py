@@ -1,4 +1,4 @@
-"""One spelling for plain data, so that its digest is the same everywhere."""
+"""One spelling of plain data as JSON, so that its digest is the same everywhere."""
 
 from __future__ import annotations
 

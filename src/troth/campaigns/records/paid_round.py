@@ -1,4 +1,4 @@
-"""What a provider can check of its payment without the service and others' data, and what it must take on trust."""
+"""What a provider can check of its payment without the service and others' data, and what it has to trust."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A first campaign for your data: which family suits them, with which prior."""
+"""A first campaign for your data: a suitable family and a prior."""
 
 from __future__ import annotations
 

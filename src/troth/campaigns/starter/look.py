@@ -1,4 +1,4 @@
-"""What a column holds as it is written in a file: numbers, labels or neither, and what you should know about it."""
+"""The contents of a column as written in a file: numbers, labels or neither, and notes about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the columns of a table of tasks seem to hold: labels of classes, or values such as ratings."""
+"""The apparent contents of the columns of a table of tasks: labels of classes, or values such as ratings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contract of a reduction: what an engine asks of it."""
+"""The contract of a reduction: what an engine needs from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all sums over rows have in common: which of them no data can have, and which coefficients products determine."""
+"""Properties of all sums over rows: which are impossible, and which coefficients products determine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a fit gives: a model of every provider, how sure it is of it, and pictures."""
+"""The result of a fit: a model for each provider, standard errors, and pictures."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class FittedProviders(Fitted, Generic[M]):
         axes.barh(range(len(names)), sizes, color=BLUE, height=0.6)
         axes.axvline(population["dispersion"], color=ORANGE, linestyle="--", label="unknown providers")
         name_rows(axes, names)
-        axes.set_title("dispersion: how much a provider's rows of a day move together", loc="left", fontsize=10)
+        axes.set_title("dispersion: how strongly a provider's rows on one day are correlated", loc="left", fontsize=10)
         axes.legend(fontsize=7)
 
 

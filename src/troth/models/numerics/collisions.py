@@ -1,4 +1,4 @@
-"""How likely two datasets are the same, which a quadratic score needs to know.
+"""The probability that two datasets are the same, which a quadratic score needs.
 
 Sequences of N rows from p and p′ are equal with probability (Σ_k p_k p′_k)^N: the entrywise power of a Gram matrix
 (errata E12 and E15). Their types, datasets up to the order of rows, are equal with probability

@@ -1,4 +1,4 @@
-"""Payments beside caps: bars, a ranking if there are too many for bars, and a heat map of days."""
+"""Payments against caps: bars, a ranking if there are too many for bars, and a heat map of days."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers by pay per task, with how sure it is."""
+"""Workers by pay per task, with standard errors."""
 
 from __future__ import annotations
 

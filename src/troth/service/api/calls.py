@@ -1,4 +1,4 @@
-"""How an operation is answered: by its function, with the fields of its model, and once under a key."""
+"""How an operation is answered: by its function, with the fields of its model, and once for each key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""About the service, for everybody: what is assumed, the documentation of its API, and its health."""
+"""Pages about the service: what it assumes, the documentation of its API, and its health."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a payment is what it is: the rule's formula with this provider's numbers, step by step."""
+"""The explanation of a payment: the rule's formula with this provider's numbers, step by step."""
 
 from __future__ import annotations
 

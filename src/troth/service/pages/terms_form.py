@@ -1,4 +1,4 @@
-"""The form for a new campaign: what it asks for each family and rule, and the tables of a campaign file made of it."""
+"""The form for a new campaign: its fields for each family and rule, and the campaign file that it produces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Day types that were learnt, how sure the fit is of them, and pictures."""
+"""Fitted day types, their standard errors, and pictures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a fit needs to know of each kind of outcome: likelihoods, steps that raise them, and scores.
+"""What a fit needs for each kind of outcome: likelihoods, steps that increase them, and scores.
 
 Axes are ``(day, provider, type)``, of labels also ``code``. Providers' means are shrunk towards those of the population
 by ``shrinkage`` rows' worth of Kullback-Leibler divergence, −shrinkage·KL(population ‖ provider), and by ``_ANCHOR``

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from troth.core.claims import Claim
-from troth.core.contract import Array, Bounds, Generator, HasReduction, HasSupport, Model, Models, explains_target
+from troth.core.contract import Array, Generator, HasReduction, HasSupport, Model, Models, explains_target
 from troth.core.errors import DataError, MissingCapabilityError
 from troth.core.reductions.reduction import counted_labels
 from troth.mechanisms.breakdown import Breakdown, Figures, Step
@@ -441,7 +441,7 @@ class LineUp(Rule):
             return super().share_shown(figures)
         return share_at_place(self, figures.terms)
 
-    def more_claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:
+    def more_claims(self) -> list[Claim]:
         """Claim what holds for every attitude to risk, and for uninformed reports, without any model."""
         return [*self._any_risk(), self._uninformed()]
 

@@ -12,7 +12,7 @@ from troth.core.claims import Claim
 from troth.core.contract import Array, Generator, HasReduction, HasSupport, Model, Models, explains_target
 from troth.core.errors import DataError, MissingCapabilityError
 from troth.core.reductions.reduction import counted_labels
-from troth.mechanisms.breakdown import Breakdown, Figures, Step
+from troth.mechanisms.breakdown import Breakdown, Figures, Step, join_days
 from troth.mechanisms.compared_days import EXCHANGEABLE, daily_designs, few_left, only_peers, unchanged, who_stays
 from troth.mechanisms.decoys import Lines
 from troth.mechanisms.line import limit_share, rank_share
@@ -411,7 +411,7 @@ class LineUp(Rule):
         same = None if self.exchangeable or days == 1 else unchanged(daily_designs(this_round))
         parts = []
         for day, count in enumerate(self._later_days(days)):
-            today = this_round.on_days(day)
+            today = this_round.on_days(slice(day, day + 1))
             if not count:
                 parts.append(self._one_day(today, rng))
                 continue
@@ -420,18 +420,16 @@ class LineUp(Rule):
             if same is not None:
                 stay = who_stays(this_round, same, range(day, day + count + 1))
                 reported = (this_round.statistics[..., day : day + count + 1, :, :] != 0).any(axis=-1).all(axis=-2)
-                lonely = few_left(this_round, reported, stay)
-                today, later = only_peers(today, stay), np.where(stay[..., None], later, 0.0)
+                lonely = few_left(this_round, reported, stay)[..., None, :]
+                today, later = only_peers(today, stay[..., None, :]), np.where(stay[..., None], later, 0.0)
             part = self._one_day(today, rng, later)
             share = np.where(lonely, replace(self, decoys=count).line_empty_share, part.share)
             terms = {**part.terms, "later_days": np.full(share.shape, float(count))}
             parts.append(replace(part, share=share, noted=lonely, terms=terms))
-        keys = {key for part in parts for key in part.terms}
-        blank = np.full(parts[0].share.shape, np.nan)
-        share = np.stack([part.share for part in parts], axis=-2)
-        terms = {key: np.stack([part.terms.get(key, blank) for part in parts], axis=-2) for key in sorted(keys)}
-        noted = np.stack([np.broadcast_to(part.noted, blank.shape) for part in parts], axis=-2)
-        return Breakdown(share, self._log_pmi(this_round), share, 0.0, 1.0, terms, _LONELY, noted)
+        joined = join_days(parts)
+        terms = dict(sorted(joined.terms.items()))
+        log_pmi = self._log_pmi(this_round)
+        return replace(joined, log_pmi=log_pmi, score=joined.share, terms=terms, note=_LONELY)
 
     def steps(self, figures: Figures, /) -> tuple[Step, ...]:
         return explain_place(self, figures)

@@ -12,7 +12,7 @@ from troth.core.contract import Array, Bounds, ComparedDesign, Mask, Model, Mode
 from troth.core.errors import DataError
 from troth.core.information import impossible, leave_one_out, log_pmi
 from troth.mechanisms.bonded import Bonded
-from troth.mechanisms.breakdown import Breakdown, Figures, Step, normalise
+from troth.mechanisms.breakdown import Breakdown, Figures, Step, join_days, normalise
 from troth.mechanisms.compared_days import EXCHANGEABLE, UnequalSizesError, daily_designs, few_left, unchanged
 from troth.mechanisms.description import NO_LIE_GAINS
 from troth.mechanisms.disclosure import Span
@@ -167,22 +167,10 @@ class MultiDay(Rule):
         unclear = impossible(this_round.evidence, here) | impossible(this_round.evidence, there)
         share = np.where(unclear, f.empty_share, normalise(score, f.low, f.high))
         score = np.where(unclear, np.nan, score)
-        final = self.last_rule.breakdown(this_round.on_days(_LAST_DAY))
-        blank = np.full_like(final.share, np.nan)
         terms = {"next_day_log_pmi": other, "next_day": mismatched, "same_day": matched}
-        days = score.shape[-2]
-        before = np.full_like(score, np.nan)
-        of_last_day = {key: np.concatenate([before, term], axis=-2) for key, term in final.terms.items()}
-        return Breakdown(
-            share=np.concatenate([share, final.share], axis=-2),
-            log_pmi=same,
-            score=np.concatenate([score, blank if final.score is None else final.score], axis=-2),
-            low=np.array([f.low] * days + [final.low])[:, None],
-            high=np.array([f.high] * days + [final.high])[:, None],
-            terms={key: np.concatenate([term, blank], axis=-2) for key, term in terms.items()} | of_last_day,
-            note=_LEFT_OUT if left_out.any() else "",
-            noted=np.concatenate([left_out, np.zeros(final.share.shape, dtype=bool)], axis=-2),
-        )
+        compared = Breakdown(share, score=score, low=f.low, high=f.high, terms=terms, noted=left_out)
+        last = replace(self.last_rule.breakdown(this_round.on_days(_LAST_DAY)), noted=False)
+        return replace(join_days([compared, last]), log_pmi=same, note=_LEFT_OUT if left_out.any() else "")
 
     def contradicted(self, this_round: Round, /) -> Any:
         """Return whose peers of the same day contradict each other, on the last day as its rule sees it."""

@@ -109,15 +109,15 @@ class Lines:
         """Return log PMI with the real peers, ``(round, line)``: NaN where a report is impossible."""
         return log_pmi(self.model, self.own, self.real).reshape(self.rounds, self.per_round)
 
-    def stand(self, decoys: int, priorities: Array, strict: bool, rng: Generator) -> Standing:
+    def stand(self, ahead: Array, strict: bool, rng: Generator) -> Standing:
         """Draw decoys, and return how the real peers stand among them, ``(round, line)`` each.
 
-        By lot whoever has the lower of the ``priorities`` of the real peers and of each decoy, ``(1 + decoys, round)``,
-        comes first.
+        ``ahead`` has 1 for the decoys that the lot puts before the real peers, and 0 for the others,
+        ``(decoy, round)``.
         """
-        ahead = (priorities[1:] < priorities[0]).astype(np.float64)
+        decoys = len(ahead)
         if self._apart and self._panels is None:
-            return self._stand_among(draw_peers(self._round, decoys, self._answers), ahead, strict, self._answers)
+            return self.stand_among(draw_peers(self._round, decoys, self._answers), ahead, strict, self._answers)
         counts = np.zeros((4, len(self.own)))
         key = rng.bytes(32)
         ordered = isinstance(self.model, OrdersPeers) and not strict and decoys >= _SEARCH_FROM and len(self.parts) == 1
@@ -144,11 +144,8 @@ class Lines:
                     counts[:, lines[part]] += compared(members[:, at], first[:, at])
         return Standing(*counts.reshape(4, self.rounds, self.per_round))
 
-    def stand_among(self, decoys: Array, priorities: Array, strict: bool) -> Standing:
-        """Return how the real peers stand among given decoys, ``(decoy, round, line, statistic)``."""
-        return self._stand_among([decoys], (priorities[1:] < priorities[0]).astype(np.float64), strict, None)
-
-    def _stand_among(self, blocks: Iterable[Array], ahead: Array, strict: bool, answers: int | None) -> Standing:
+    def stand_among(self, blocks: Iterable[Array], ahead: Array, strict: bool, answers: int | None = None) -> Standing:
+        """Return the same among given decoys, ``(decoy, ..., line, statistic)``, or the part that answers change."""
         counts, step = np.zeros((4, len(self.own))), 0
         compared = self._comparison(slice(None), strict, answers is not None)
         for block in blocks:

@@ -356,12 +356,13 @@ class LineUp(Rule):
             share = self._share_among_all(above, below, rng)
             terms = {"above": above, "tied": tied}
         else:
-            priorities = rng.random((1 + int(count), lines.rounds))
+            priorities = rng.random((1 + int(count), lines.rounds))  # by lot the lower comes first
+            ahead = (priorities[1:] < priorities[0]).astype(np.float64)
             if decoys is None:
-                standing = lines.stand(int(count), priorities, bool(self.strict), rng)
+                standing = lines.stand(ahead, bool(self.strict), rng)
             else:
                 line = np.stack([lines.sum_peers(day) for day in decoys])
-                standing = lines.stand_among(line, priorities, bool(self.strict))
+                standing = lines.stand_among([line], ahead, bool(self.strict))
             above, tied, strict_score = standing.above, standing.tied, 1 / np.sqrt(1 + standing.squares)
             place = (above, tied) if self.ties == "average" else (above + standing.ahead, np.zeros_like(tied))
             share = rank_share(*place, int(count), self.rivals)

@@ -20,12 +20,13 @@ from troth.core.contract import (
     HasLineLogPMI,
     HasLogPMI,
     Indexes,
+    Model,
     OrdersPeers,
     SamplesStatistics,
     has_independent_rows,
 )
 from troth.core.declarations import declared
-from troth.core.information import impossible, leave_one_out, line_log_pmi, log_pmi
+from troth.core.information import impossible, leave_one_out, line_log_pmi, log_pmi, second_difference
 from troth.mechanisms.drawn_peers import BLOCK, designs_of, distinct_designs, draw_part, draw_peers, sampling_classes
 from troth.mechanisms.line import Standing, compare, compare_ordered, on_grid
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from troth.mechanisms.round import Round
 
 _AT_ONCE = 32  # decoys that are drawn together however wide statistics are: they share the work on their design
+_MOST_NUMBERS = 1 << 24  # scores that are remembered
 _SEARCH_FROM = 64  # decoys, from which a search of ordered ones scores fewer than all
 
 
@@ -234,3 +236,29 @@ class Lines:
             return counts
 
         return compared
+
+
+class LineMemory:
+    """Log PMI of reports with decoys, remembered between evaluations of a round: its truth and its lies face the same.
+
+    Where log evidence is an integral, it is most of the work of a line. A lie is often another provider's truth, and
+    providers with equal designs have equal decoys, so most of that work was done before.
+    """
+
+    def __init__(self) -> None:
+        self._scores: dict[bytes, Array] = {}
+        self._numbers = 0
+
+    def score(self, model: Model, own: Array, decoys: Array) -> Array:
+        """Return log PMI, ``(decoy, line)``, of reports ``(line, statistic)`` with ``(decoy, line, statistic)``."""
+        lines = np.moveaxis(np.concatenate([own[None], decoys]), 1, 0)
+        names = [sha256(line.tobytes()).digest() for line in lines]
+        new = {name: line for line, name in reversed(list(enumerate(names))) if name not in self._scores}
+        known = self._scores
+        if new:
+            at = list(new.values())
+            computed = second_difference(model, own[at], decoys[:, at])
+            known = known | dict(zip(new, computed.T.copy(), strict=True))
+            if self._numbers + computed.size <= _MOST_NUMBERS:
+                self._scores, self._numbers = known, self._numbers + computed.size
+        return np.stack([known[name] for name in names], axis=1)

@@ -116,7 +116,8 @@ def join_days(days: Sequence[Breakdown]) -> Breakdown:
     keys = dict.fromkeys(key for day in days for key in day.terms)
     terms = {key: joined(day.terms.get(key) for day in days) for key in keys}
     names = ("share", "log_pmi", "score", "low", "high", "noted")
-    return Breakdown(**{name: joined(getattr(day, name) for day in days) for name in names}, terms=terms)
+    numbers: dict[str, Any] = {name: joined(getattr(day, name) for day in days) for name in names}
+    return Breakdown(**numbers, terms=terms)
 
 
 @dataclass(frozen=True)

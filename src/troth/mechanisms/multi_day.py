@@ -216,9 +216,9 @@ class MultiDay(Rule):
         Where designs are exchangeable, somebody whose peers all report on one of the days alone has none.
         """
         peers, same = this_round.peers, this_round.log_pmi()
+        here, there = peers[..., :-1, :, :], peers[..., 1:, :, :]
         nobody = np.zeros(this_round.own[..., :-1, :, 0].shape, dtype=bool)
         if self.exchangeable or this_round.own.shape[-3] < 2:
-            here, there = peers[..., :-1, :, :], peers[..., 1:, :, :]
             on_both = np.asarray(here.any(axis=-1) & there.any(axis=-1))
             if not on_both.all():
                 same = same.copy()
@@ -226,21 +226,18 @@ class MultiDay(Rule):
                 here, there = (np.where(on_both[..., None], side, 0.0) for side in (here, there))
             return same, here, there, nobody
         own = daily_designs(this_round)
-        rows = own.values[..., 0]
-        pooled = isinstance(this_round.model, Model) and has_independent_rows(this_round.model)
-        same_design = unchanged(own)
-        agree = nobody
-        if pooled:
+        same_design, agree = unchanged(own), nobody
+        if isinstance(this_round.model, Model) and has_independent_rows(this_round.model):
             agree = unchanged(ComparedDesign(*(leave_one_out(part, this_round.groups) for part in own)))
         if agree.all() or same_design.all():
-            return same, peers[..., :-1, :, :], peers[..., 1:, :, :], nobody
+            return same, here, there, nobody
         reported = (this_round.statistics != 0).any(axis=-1)
         now, later = reported[..., :-1, :], reported[..., 1:, :]
         stopped = ((now & later).sum(axis=-1) > 1) & ~(same_design & later).any(axis=-1)
         if stopped.any():
             *leading, day = (int(i) for i in np.argwhere(stopped)[0])
             provider = int(np.argmin(same_design[(*leading, day)]))
-            before, after = (float(rows[(*leading, day + k, provider)]) for k in (0, 1))
+            before, after = (float(own.values[(*leading, day + k, provider, 0)]) for k in (0, 1))
             raise UnequalSizesError(provider, day, (before, after))
         lonely = few_left(this_round, now & later, same_design) & ~agree
 

@@ -9,13 +9,13 @@ import troth
 from registry import generator
 from troth import models
 from troth.mechanisms import Round
-from troth.mechanisms.line_memory import LineMemory
+from troth.mechanisms.decoys import LineMemory
 
 
 @pytest.mark.parametrize("sizes", [[9, 9, 9], [9, 7, 9]])
 @pytest.mark.parametrize("most", [0, 1 << 24])
 def test_with_and_without_memory(sizes: list[int], most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("troth.mechanisms.line_memory._MOST_NUMBERS", most)
+    monkeypatch.setattr("troth.mechanisms.decoys._MOST_NUMBERS", most)
     model, rule, memory = models.VaryingBernoulli(2, 2), troth.LineUp(decoys=19), LineMemory()
     ones = np.array([[3, 5, 8], [2, 6, 1]])
     rows = np.broadcast_to(sizes, ones.shape)

@@ -145,11 +145,8 @@ class Comparison:
 
     def plot(self, path: Any = None) -> Any:
         """Draw rules against lies; needs matplotlib (the extra ``plots``)."""
-        rows = {
-            name: [(audited[lie].gain, audited[lie].verdict == "gains") for lie in self.lies]
-            for name, audited in self.audits.items()
-        }
-        return heat_map(rows, self.lies, "What a lie gains over the truth", path)
+        rows = {name: [audited[lie] for lie in self.lies] for name, audited in self.audits.items()}
+        return heat_map(rows, "What a lie gains over the truth", path)
 
 
 def finding_of(name: str, sums: Array, simulations: int, rule: Rule, false_alarm: float, accounts: int) -> Finding:

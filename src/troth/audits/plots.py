@@ -11,7 +11,7 @@ from troth.core.errors import MissingCapabilityError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from troth.audits.findings import Audit
+    from troth.audits.findings import Audit, Finding
 
 _COLOURS = {"gains": "#d55e00", "loses": "#0072b2", "open": "#777777"}  # Okabe and Ito's vermilion and blue
 
@@ -52,18 +52,14 @@ def plot_audit(audit: Audit, path: Any = None) -> Any:
     return saved(figure, path)
 
 
-def heat_map(
-    rows: Mapping[str, Sequence[tuple[float, bool]]], lies: Sequence[str], title: str, path: Any = None
-) -> Any:
-    """Draw what lies gain, as percentages of the cap: orange where a lie gains, violet where it costs.
-
-    Each row has the gain by each lie, and whether that is significant.
-    """
+def heat_map(rows: Mapping[str, Sequence[Finding]], title: str, path: Any = None) -> Any:
+    """Draw findings of the same lies in each row: orange where a lie gains, violet where it costs, bold if it gains."""
+    findings = list(rows.values())
+    lies = [f.lie for f in findings[0]]
     figure = new_figure(max(7.5, 2.6 + 0.95 * len(lies)), max(3.4, 2.4 + 0.36 * len(rows)))
     import matplotlib as mpl
 
-    percent = 100 * np.nan_to_num([[gain for gain, _ in row] for row in rows.values()])
-    significant = [[bold for _, bold in row] for row in rows.values()]
+    percent = 100 * np.nan_to_num([[f.gain for f in row] for row in findings])
     axes = figure.subplots()
     reach = max(5.0, float(np.abs(percent).max()))
     norm = mpl.colors.SymLogNorm(linthresh=2.0, vmin=-reach, vmax=reach)
@@ -72,7 +68,7 @@ def heat_map(
     for (i, j), gain in np.ndenumerate(percent):
         dark = np.dot(colours(norm(gain))[:3], (0.299, 0.587, 0.114)) < 0.5
         style = {"color": "white" if dark else "black", "ha": "center", "va": "center", "fontsize": 8.5}
-        weight = "bold" if significant[i][j] else "normal"
+        weight = "bold" if findings[i][j].verdict == "gains" else "normal"
         axes.text(j, i, f"{gain:+.1f}" if abs(gain) >= 0.05 else "0", fontweight=weight, **style)
     axes.set_xticks(range(len(lies)), lies, rotation=35, ha="right", rotation_mode="anchor")
     axes.set_yticks(range(len(rows)), list(rows))

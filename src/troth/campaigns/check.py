@@ -11,7 +11,6 @@ from troth.audits import Audit, audit
 from troth.campaigns.settle import with_features
 from troth.certificates import Certificate, certify
 from troth.certificates.claims import weakest
-from troth.certificates.in_the_limit import in_the_limit
 from troth.core.contract import DrawsAnswers, HasFeatures, one_each
 from troth.core.declarations import declared
 from troth.core.errors import DataError
@@ -185,7 +184,7 @@ def truthful_claim(campaign: Campaign, setting: Setting, reports: Sequence[Repor
         rule = campaign.rule.prepared(models, most, campaign.values)
         claim = rule.truthful(models, most, campaign.values)
         drawn = with_features(models, _with_features(campaign, setting, reports))
-        certificates.append(Certificate((in_the_limit(claim, drawn, draws=rule.needs_seed),)))
+        certificates.append(Certificate((claim.in_the_limit(drawn, draws=rule.needs_seed),)))
     return weakest(certificates).claims[0]
 
 

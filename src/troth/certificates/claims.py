@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.certificates.in_the_limit import in_the_limit
 from troth.certificates.witnesses import extreme_round
 from troth.core.claims import STRENGTH, Claim, Verdict
 from troth.core.contract import HasFiniteStates, HasScoreRange, Model, one_each
@@ -123,7 +122,7 @@ def certify(
     dependent = [_sensitive(rule, weakest, exactly), *_price(rule, cases, paid, exactly), *_k_rank(cases)]
     peers = model if drawn is None else drawn
     proofs = [*claims, *(_needing(claim, needed) for claim in dependent)]
-    limited = (in_the_limit(claim, peers, draws=rule.needs_seed) for claim in proofs)
+    limited = (claim.in_the_limit(peers, draws=rule.needs_seed) for claim in proofs)
     return Certificate((*limited, *_approximate(peers), _RIGHT_MODEL))
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.certificates.claims import Certificate
-from troth.certificates.in_the_limit import in_the_limit
 from troth.core.claims import Claim
 from troth.core.errors import MissingCapabilityError, ReportError
 from troth.core.posterior import posterior
@@ -30,14 +29,9 @@ _KINDS = 40  # of tasks, on which losses are computed
 def certify_tasks(tasks: Tasks, rule: Rule, *, guessed: bool = False) -> Certificate:
     """Return what is proved about tasks with these likelihoods, ``guessed`` from the paid reports or not."""
     truthful, empty = promises(tasks, rule)
-    bounded = Claim(
-        "bounded",
-        "proved",
-        "each task pays between 0 and the price, for any answers",
-        "by construction",
-        rests_on="nothing",
-    )
-    strict = in_the_limit(_strict(tasks, rule), tasks.likelihoods, draws=rule.needs_seed)
+    text = "each task pays between 0 and the price, for any answers"
+    bounded = Claim("bounded", "proved", text, "by construction", rests_on="nothing")
+    strict = _strict(tasks, rule).in_the_limit(tasks.likelihoods, draws=rule.needs_seed)
     return Certificate((truthful, bounded, empty, _from_elsewhere(guessed), strict))
 
 
@@ -46,7 +40,7 @@ def promises(tasks: Tasks, rule: Rule) -> tuple[Claim, Claim]:
     truthful = _truthful(tasks, rule)
     empty = _uninformed(tasks, rule, exactly=truthful.verdict == "proved" and not truthful.margin)
     likelihoods, draws = tasks.likelihoods, rule.needs_seed
-    return in_the_limit(truthful, likelihoods, draws=draws), in_the_limit(empty, likelihoods, draws=draws)
+    return truthful.in_the_limit(likelihoods, draws=draws), empty.in_the_limit(likelihoods, draws=draws)
 
 
 def _truthful(tasks: Tasks, rule: Rule) -> Claim:

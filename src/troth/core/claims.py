@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from troth.core.contract import one_each
+from troth.core.declarations import declared
+
+if TYPE_CHECKING:
+    from troth.core.contract import Models
 
 Verdict: TypeAlias = Literal["proved", "refuted", "undecided"]
 
@@ -11,6 +17,8 @@ Premise: TypeAlias = Literal["nothing", "model", "draws"]
 
 STRENGTH: dict[Verdict, int] = {"refuted": 0, "undecided": 1, "proved": 2}
 """Verdicts from the weakest to the strongest."""
+
+_BEYOND = "troth audit measures what lies gain outside that limit"
 
 
 @dataclass(frozen=True)
@@ -49,3 +57,33 @@ class Claim:
     least_rows: int | None = None
     rests_on: Premise = "model"
     limit: str = ""
+
+    def in_the_limit(self, models: Models, *, draws: bool) -> Claim:
+        """Leave it undecided if it is proved only in the limit in which evidence or draws of the models are exact."""
+        if self.verdict != "proved" or not (limit := limit_of(models, self.rests_on, draws=draws)):
+            return self
+        decoys = ", from which peers are drawn" if self.rests_on == "draws" else ""
+        measured = dict.fromkeys(declared(one).limit_measured for one in one_each(models))
+        beyond = "; ".join([_BEYOND, *(f"see also {where}" for where in measured if where)])
+        text = f"proved in the limit of {limit}{decoys}: {self.text}; {beyond}"
+        return replace(self, verdict="undecided", text=text, limit=limit)
+
+
+def limit_of(models: Models, premise: Premise = "model", *, draws: bool) -> str:
+    """Return the limit in which models are exact, as far as a claim that rests on ``premise`` needs them, in words.
+
+    It is empty if they are exact. ``draws`` says whether the rule draws peers from them.
+
+    Examples
+    --------
+    >>> import troth
+    >>> model = troth.models.LogisticRegression(mean=[0], precision=1)
+    >>> limit_of(model, draws=True)
+    'many rows with coefficients near the public point'
+    >>> limit_of(model.with_features([[1.0]]), "draws", draws=True)
+    ''
+    """
+    each = [declared(one) for one in one_each(models)] if premise != "nothing" else []
+    evidence = [one.evidence_limit for one in each if premise == "model"]
+    limits = dict.fromkeys([*evidence, *(one.draws_limit for one in each if draws)])
+    return ", and of ".join(words for words in limits if words)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from troth.audits.plots import heat_map
@@ -137,12 +137,11 @@ class ModelComparison:
 
     def plot(self, path: Any = None) -> Any:
         """Draw models against lies, averaged over providers; bold where any gains. Needs the extra ``plots``."""
-        rows = {
-            name: [(f.gain, any(gaining.lie == f.lie for gaining in replayed.gaining())) for f in replayed.overall]
-            for name, replayed in self.backtests.items()
-        }
-        lies = next(iter(self.backtests.values())).lies
-        return heat_map(rows, lies, "What a lie would have gained on past days", path)
+        rows = {}
+        for name, replayed in self.backtests.items():
+            gaining = {f.lie for f in replayed.gaining()}
+            rows[name] = [replace(f, verdict="gains") if f.lie in gaining else f for f in replayed.overall]
+        return heat_map(rows, "What a lie would have gained on past days", path)
 
 
 def compare_models(

@@ -297,12 +297,9 @@ class Backtest:
 
     def plot(self, path: Any = None) -> Any:
         """Draw providers against lies; needs matplotlib (the extra ``plots``)."""
-        findings = {"all providers": self.overall}
-        for provider in self.providers:
-            findings[str(provider)] = tuple(self.of(provider, lie) for lie in self.lies)
-        rows = {name: [(f.gain, f.verdict == "gains") for f in of_name] for name, of_name in findings.items()}
+        rows = {str(provider): [self.of(provider, lie) for lie in self.lies] for provider in self.providers}
         title = f"{self.name}, {type(self.rule).__name__}: what a lie would have gained on {self.days} past days"
-        return heat_map(rows, self.lies, title, path)
+        return heat_map({"all providers": self.overall, **rows}, title, path)
 
 
 def _percent(share: float) -> str:

@@ -13,7 +13,7 @@ from troth.core.errors import DataError
 from troth.core.information import impossible
 from troth.history.likelihood import daily_statistics
 from troth.mechanisms import Round
-from troth.mechanisms.line_memory import LineMemory
+from troth.mechanisms.decoys import LineMemory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -138,11 +138,10 @@ class Bonded(Rule):
         margin = claim.margin / float(self._room(empty).min())
         return replace(claim, text=f"{claim.text}, which the bond stretches to {margin:.3g}", margin=margin)
 
-    def more_claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:
+    def more_claims(self) -> list[Claim]:
         """Return the claims of the rule behind it, whose shares are before the bond."""
         before = "shares before the bond subtracts the empty share"
-        claims = self.rule.more_claims(model, rows, values)
-        return [replace(claim, text=f"{claim.text} ({before})") for claim in claims]
+        return [replace(claim, text=f"{claim.text} ({before})") for claim in self.rule.more_claims()]
 
     def feasible(self) -> list[Claim]:
         text = "a payment can be negative, down to the deposit"

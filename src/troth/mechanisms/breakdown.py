@@ -11,7 +11,7 @@ from troth.core.errors import ScoreOutOfRangeError
 from troth.core.formats import number
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from troth.core.contract import Array
 
@@ -103,6 +103,21 @@ class Breakdown:
             )
         lines.append(f"share of the cap: {figures.share:.2%}")
         return "\n".join([*lines, figures.note] if figures.note else lines)
+
+
+def join_days(days: Sequence[Breakdown]) -> Breakdown:
+    """Join breakdowns of days, each ``(..., day, provider)``; NaN where a day has not a number that others have."""
+
+    def joined(numbers: Iterable[Any]) -> Array:
+        parts = zip(numbers, days, strict=True)
+        spread = (np.broadcast_to(np.nan if part is None else part, day.share.shape) for part, day in parts)
+        return np.concatenate(list(spread), axis=-2)
+
+    keys = dict.fromkeys(key for day in days for key in day.terms)
+    terms = {key: joined(day.terms.get(key) for day in days) for key in keys}
+    names = ("share", "log_pmi", "score", "low", "high", "noted")
+    numbers: dict[str, Any] = {name: joined(getattr(day, name) for day in days) for name in names}
+    return Breakdown(**numbers, terms=terms)
 
 
 @dataclass(frozen=True)

@@ -20,22 +20,24 @@ from troth.core.contract import (
     HasLineLogPMI,
     HasLogPMI,
     Indexes,
+    Model,
     OrdersPeers,
     SamplesStatistics,
     has_independent_rows,
 )
 from troth.core.declarations import declared
-from troth.core.information import impossible, leave_one_out, line_log_pmi, log_pmi
+from troth.core.information import impossible, leave_one_out, line_log_pmi, log_pmi, second_difference
 from troth.mechanisms.drawn_peers import BLOCK, designs_of, distinct_designs, draw_part, draw_peers, sampling_classes
-from troth.mechanisms.line import Standing, compare, compare_ordered, first_place, on_grid
+from troth.mechanisms.line import Standing, compare, compare_ordered, on_grid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from troth.mechanisms.panels import Panels
     from troth.mechanisms.round import Round
 
 _AT_ONCE = 32  # decoys that are drawn together however wide statistics are: they share the work on their design
+_MOST_NUMBERS = 1 << 24  # scores that are remembered
 _SEARCH_FROM = 64  # decoys, from which a search of ordered ones scores fewer than all
 
 
@@ -109,39 +111,18 @@ class Lines:
         """Return log PMI with the real peers, ``(round, line)``: NaN where a report is impossible."""
         return log_pmi(self.model, self.own, self.real).reshape(self.rounds, self.per_round)
 
-    def stand(self, decoys: int, priorities: Array, strict: bool, rng: Generator) -> Standing:
+    def stand(self, ahead: Array, strict: bool, rng: Generator) -> Standing:
         """Draw decoys, and return how the real peers stand among them, ``(round, line)`` each.
 
-        By lot whoever has the lower of the ``priorities`` of the real peers and of each decoy, ``(1 + decoys, round)``,
-        comes first.
+        ``ahead`` has 1 for the decoys that the lot puts before the real peers, and 0 for the others,
+        ``(decoy, round)``.
         """
-        ahead = (priorities[1:] < priorities[0]).astype(np.float64)
-        counts = np.zeros((4, len(self.own)))
+        decoys = len(ahead)
         if self._apart and self._panels is None:
-            step, compared = 0, self._comparison(slice(None), strict, self._answers is not None)
-            for fresh in draw_peers(self._round, decoys, self._answers):
-                first = np.repeat(ahead[step : step + len(fresh)], self.per_round, axis=1)
-                counts += compared(fresh.reshape(len(fresh), len(self.own), -1), first)
-                step += len(fresh)
-        else:
-            self._stand_by_design(counts, decoys, ahead, strict, rng)
-        return Standing(*counts.reshape(4, self.rounds, self.per_round))
-
-    def stand_among(self, decoys: Array, priorities: Array, strict: bool) -> Standing:
-        """Return how the real peers stand among given decoys, ``(decoy, round, line, statistic)``."""
-        ahead = np.repeat((priorities[1:] < priorities[0]).astype(np.float64), self.per_round, axis=1)
-        compared = self._comparison(slice(None), strict, answers=False)
-        counts = compared(decoys.reshape(len(decoys), *self.own.shape), ahead)
-        return Standing(*counts.reshape(4, self.rounds, self.per_round))
-
-    def sum_peers(self, statistics: Array) -> Array:
-        """Return the sums of other statistics over the same peers, ``(round, line, statistic)``."""
-        t = statistics.reshape(-1, *statistics.shape[-2:])
-        return leave_one_out(t, self._round.groups) if self._panels is None else self._panels.sum(t)
-
-    def _stand_by_design(self, counts: Array, decoys: int, ahead: Array, strict: bool, rng: Generator) -> None:
+            return self.stand_among(draw_peers(self._round, decoys, self._answers), ahead, strict, self._answers)
+        counts = np.zeros((4, len(self.own)))
         key = rng.bytes(32)
-        search = isinstance(self.model, OrdersPeers) and not strict and decoys >= _SEARCH_FROM and len(self.parts) == 1
+        ordered = isinstance(self.model, OrdersPeers) and not strict and decoys >= _SEARCH_FROM and len(self.parts) == 1
         for lines, rounds, local, design in self._blocks(decoys):
             own_rng = rng if self._panels is None else self._keyed(key, design[0])
             size = max(_AT_ONCE, BLOCK // max(1, len(rounds) * self._width))
@@ -149,9 +130,12 @@ class Lines:
                 stop = min(start + size, decoys)
                 members = self._draw(own_rng, (stop - start, len(rounds)), design)
                 first = ahead[start:stop, rounds]
-                if search and stop - start == decoys:
+                if ordered and stop - start == decoys:
                     weights = np.stack([np.ones_like(first), first])
-                    counts[:, lines] = self.search(lines, local, members, weights)
+                    model = cast("OrdersPeers", self.model)
+                    counts[:, lines] = compare_ordered(
+                        model, self.own[lines], self.real[lines], local, members, weights
+                    )
                     continue
                 each_its_own = len(local) == members.shape[1]
                 chunk = max(1, BLOCK // max(1, len(members) * self._width))
@@ -160,6 +144,22 @@ class Lines:
                     at: Any = part if each_its_own else local[part]
                     compared = self._comparison(lines[part], strict, self._answers is not None)
                     counts[:, lines[part]] += compared(members[:, at], first[:, at])
+        return Standing(*counts.reshape(4, self.rounds, self.per_round))
+
+    def stand_among(self, blocks: Iterable[Array], ahead: Array, strict: bool, answers: int | None = None) -> Standing:
+        """Return the same among given decoys, ``(decoy, ..., line, statistic)``, or the part that answers change."""
+        counts, step = np.zeros((4, len(self.own))), 0
+        compared = self._comparison(slice(None), strict, answers is not None)
+        for block in blocks:
+            first = np.repeat(ahead[step : step + len(block)], self.per_round, axis=1)
+            counts += compared(block.reshape(len(block), len(self.own), -1), first)
+            step += len(block)
+        return Standing(*counts.reshape(4, self.rounds, self.per_round))
+
+    def sum_peers(self, statistics: Array) -> Array:
+        """Return the sums of other statistics over the same peers, ``(round, line, statistic)``."""
+        t = statistics.reshape(-1, *statistics.shape[-2:])
+        return leave_one_out(t, self._round.groups) if self._panels is None else self._panels.sum(t)
 
     def _blocks(self, decoys: int) -> Iterator[tuple[Indexes, Indexes, Indexes, Array]]:
         """Yield lines that face some designs: their numbers, the round of each design, and which design they face.
@@ -237,27 +237,28 @@ class Lines:
 
         return compared
 
-    def search(self, lines: Indexes, local: Indexes, decoys: Array, weights: Array) -> Array:
-        """Compare with ordered decoys, ``(decoy, design, statistic)``, of weights ``(2, decoy, design)``."""
-        model: Any = self.model
-        order = np.argsort(model.peer_order(decoys), axis=0, kind="stable")
-        decoys = np.take_along_axis(decoys, order[..., None], axis=0)
-        keys = model.peer_order(decoys)
-        weights = np.take_along_axis(np.broadcast_to(weights, (2, *order.shape)), order[None], axis=1)
-        totals = np.concatenate([np.zeros((2, 1, order.shape[1])), np.cumsum(weights, axis=1)], axis=1)
-        counts = np.zeros((4, len(lines)))
-        counts[1:3] = totals[:, -1, local]  # an empty report ties with everybody
-        reporting = np.flatnonzero(self.own[lines].any(axis=-1))
-        local, own, real = local[reporting], self.own[lines[reporting]], self.real[lines[reporting]]
-        counts[:, reporting] = compare_ordered(
-            lambda at: on_grid(log_pmi(model, own, decoys[at, local])),
-            on_grid(log_pmi(model, own, real)),
-            first_place(keys, local, model.peer_order(real)),
-            (
-                lambda at: first_place(keys, local, keys[at, local], after=True),
-                lambda at: first_place(keys, local, keys[at, local]),
-            ),
-            lambda at: totals[:, at, local],
-            len(keys),
-        )
-        return counts
+
+class LineMemory:
+    """Log PMI of reports with decoys, remembered between evaluations of a round: its truth and its lies face the same.
+
+    Where log evidence is an integral, it is most of the work of a line. A lie is often another provider's truth, and
+    providers with equal designs have equal decoys, so most of that work was done before.
+    """
+
+    def __init__(self) -> None:
+        self._scores: dict[bytes, Array] = {}
+        self._numbers = 0
+
+    def score(self, model: Model, own: Array, decoys: Array) -> Array:
+        """Return log PMI, ``(decoy, line)``, of reports ``(line, statistic)`` with ``(decoy, line, statistic)``."""
+        lines = np.moveaxis(np.concatenate([own[None], decoys]), 1, 0)
+        names = [sha256(line.tobytes()).digest() for line in lines]
+        new = {name: line for line, name in reversed(list(enumerate(names))) if name not in self._scores}
+        known = self._scores
+        if new:
+            at = list(new.values())
+            computed = second_difference(model, own[at], decoys[:, at])
+            known = known | dict(zip(new, computed.T.copy(), strict=True))
+            if self._numbers + computed.size <= _MOST_NUMBERS:
+                self._scores, self._numbers = known, self._numbers + computed.size
+        return np.stack([known[name] for name in names], axis=1)

@@ -209,10 +209,9 @@ class RuleDescription:
 
     def claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:
         """Return what is proved about the rule itself in a campaign, what is refuted, and what is undecided."""
-        more = self.more_claims(model, rows, values)
-        return [self.truthful(model, rows, values), *more, *self.feasible(), self.symmetry(model)]
+        return [self.truthful(model, rows, values), *self.more_claims(), *self.feasible(), self.symmetry(model)]
 
-    def more_claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:
+    def more_claims(self) -> list[Claim]:
         """Return what is proved about this rule and about few others."""
         return []
 

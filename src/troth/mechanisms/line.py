@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from troth.core.information import log_pmi
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from troth.core.contract import Array, Indexes, Mask
+    from troth.core.contract import Array, Indexes, Mask, OrdersPeers
 
 _GRID = 2.0**30
 
@@ -65,7 +67,7 @@ def compare(v: Array, v_real: Array, ahead: Array, strict: bool) -> Array:
     return np.stack([(v > v_real).sum(axis=0), tied.sum(axis=0), np.where(tied, ahead, 0.0).sum(axis=0), squares])
 
 
-def first_place(keys: Array, local: Indexes, key: Array, *, after: bool = False) -> Indexes:
+def _first_place(keys: Array, local: Indexes, key: Array, *, after: bool = False) -> Indexes:
     """Return how many ordered keys ``(place, design)`` of each line's design are below its own, or at most that."""
     count, below = len(keys), np.less_equal if after else np.less
     ends = np.zeros_like(local), np.full_like(local, count)
@@ -82,12 +84,7 @@ def _bisect(before: Callable[[Indexes], Mask], low: Indexes, high: Indexes, coun
 
 
 def compare_ordered(
-    score: Callable[[Indexes], Array],
-    score_real: Array,
-    place: Indexes,
-    runs: tuple[Callable[[Indexes], Indexes], Callable[[Indexes], Indexes]],
-    totals: Callable[[Indexes], Array],
-    count: int,
+    model: OrdersPeers, own: Array, real: Array, local: Indexes, decoys: Array, weights: Array
 ) -> Array:
     """Return the same where log PMI rises and then falls along the decoys, with about 2·log₂ K scores for each line.
 
@@ -96,33 +93,42 @@ def compare_ordered(
 
     Parameters
     ----------
-    score
-        Returns log PMI, on the grid, of each line with the decoy at one place.
-    place
-        Where the real peers would stand in the order of the decoys.
-    runs
-        Return the next place with other statistics, and the first with the same.
-    totals
-        Returns the sums of weights, and of those ahead by the lot, before a place.
+    own, real
+        The report of each line, and the sum of its real peers' reports, ``(line, statistic)``.
+    local, decoys
+        Which design each line faces, and decoys of each design, ``(decoy, design, statistic)``.
+    weights
+        What each decoy counts, and what it counts ahead by the lot, ``(2, decoy, design)``.
     """
+    order = np.argsort(model.peer_order(decoys), axis=0, kind="stable")
+    decoys = np.take_along_axis(decoys, order[..., None], axis=0)
+    keys = model.peer_order(decoys)
+    weights = np.take_along_axis(np.broadcast_to(weights, (2, *order.shape)), order[None], axis=1)
+    totals = np.concatenate([np.zeros((2, 1, order.shape[1])), np.cumsum(weights, axis=1)], axis=1)
+    counts = np.zeros((4, len(own)))
+    counts[1:3] = totals[:, -1, local]  # an empty report ties with everybody
+    reporting = np.flatnonzero(own.any(axis=-1))
+    local, own, real = local[reporting], own[reporting], real[reporting]
+    v_real = on_grid(log_pmi(model, own, real))
+
+    def score(at: Indexes) -> Array:
+        return on_grid(log_pmi(model, own, decoys[at, local]))
 
     def fits(at: Indexes) -> Mask:
-        return score(np.minimum(at, count - 1)) >= score_real
+        return score(np.minimum(at, len(keys) - 1)) >= v_real
 
-    first = _bisect(lambda at: ~fits(at), np.zeros_like(place), place, count)  # the first on the left that fits as well
-    last = _bisect(fits, place, np.full_like(place, count), count)  # the first on the right that does not
-    inner = [first, last]
-    for end, (step, offset) in enumerate(zip(runs, (0, -1), strict=True)):
-        while True:
-            at = np.clip(inner[end] + offset, 0, count - 1)
-            tied = (inner[0] < inner[1]) & (score(at) == score_real)
-            if not tied.any():
-                break
-            inner[end] = np.where(tied, np.clip(step(at), first, last), inner[end])
-    inside = inner[0] < inner[1]
-    better = np.where(inside, totals(inner[1]) - totals(inner[0]), 0.0)
-    equal = totals(last) - totals(first) - better
-    return np.stack([better[0], *equal, np.zeros(len(place))])
+    place, end = _first_place(keys, local, model.peer_order(real)), np.full_like(local, len(keys))
+    first = _bisect(lambda at: ~fits(at), np.zeros_like(place), place, len(keys))  # on the left, that fits as well
+    last = _bisect(fits, place, end, len(keys))  # on the right, that does not
+    left, right = first, last
+    while (tied := (left < right) & (score(at := np.minimum(left, len(keys) - 1)) == v_real)).any():
+        left = np.where(tied, np.minimum(_first_place(keys, local, keys[at, local], after=True), last), left)
+    while (tied := (left < right) & (score(at := np.maximum(right - 1, 0)) == v_real)).any():
+        right = np.where(tied, np.maximum(_first_place(keys, local, keys[at, local]), first), right)
+    better = np.where(left < right, totals[:, right, local] - totals[:, left, local], 0.0)
+    counts[0, reporting] = better[0]
+    counts[1:3, reporting] = totals[:, last, local] - totals[:, first, local] - better
+    return counts
 
 
 def rank_share(above: Any, tied: Any, decoys: int, rivals: int) -> Array:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from troth.core.claims import Claim
-from troth.core.contract import Array, Bounds, Generator, HasReduction, HasSupport, Model, Models, explains_target
+from troth.core.contract import Array, Generator, HasReduction, HasSupport, Model, Models, explains_target
 from troth.core.errors import DataError
 from troth.core.reductions.reduction import counted_labels
-from troth.mechanisms.breakdown import Breakdown, Figures, Step
+from troth.mechanisms.breakdown import Breakdown, Figures, Step, join_days
 from troth.mechanisms.compared_days import EXCHANGEABLE, daily_designs, few_left, only_peers, unchanged, who_stays
 from troth.mechanisms.decoys import Lines
 from troth.mechanisms.line import limit_share, rank_share
@@ -355,12 +355,13 @@ class LineUp(Rule):
             share = self._share_among_all(above, below, rng)
             terms = {"above": above, "tied": tied}
         else:
-            priorities = rng.random((1 + int(count), lines.rounds))
+            priorities = rng.random((1 + int(count), lines.rounds))  # by lot the lower comes first
+            ahead = (priorities[1:] < priorities[0]).astype(np.float64)
             if decoys is None:
-                standing = lines.stand(int(count), priorities, bool(self.strict), rng)
+                standing = lines.stand(ahead, bool(self.strict), rng)
             else:
                 line = np.stack([lines.sum_peers(day) for day in decoys])
-                standing = lines.stand_among(line, priorities, bool(self.strict))
+                standing = lines.stand_among([line], ahead, bool(self.strict))
             above, tied, strict_score = standing.above, standing.tied, 1 / np.sqrt(1 + standing.squares)
             place = (above, tied) if self.ties == "average" else (above + standing.ahead, np.zeros_like(tied))
             share = rank_share(*place, int(count), self.rivals)
@@ -410,7 +411,7 @@ class LineUp(Rule):
         same = None if self.exchangeable or days == 1 else unchanged(daily_designs(this_round))
         parts = []
         for day, count in enumerate(self._later_days(days)):
-            today = this_round.on_days(day)
+            today = this_round.on_days(slice(day, day + 1))
             if not count:
                 parts.append(self._one_day(today, rng))
                 continue
@@ -419,18 +420,16 @@ class LineUp(Rule):
             if same is not None:
                 stay = who_stays(this_round, same, range(day, day + count + 1))
                 reported = (this_round.statistics[..., day : day + count + 1, :, :] != 0).any(axis=-1).all(axis=-2)
-                lonely = few_left(this_round, reported, stay)
-                today, later = only_peers(today, stay), np.where(stay[..., None], later, 0.0)
+                lonely = few_left(this_round, reported, stay)[..., None, :]
+                today, later = only_peers(today, stay[..., None, :]), np.where(stay[..., None], later, 0.0)
             part = self._one_day(today, rng, later)
             share = np.where(lonely, replace(self, decoys=count).line_empty_share, part.share)
             terms = {**part.terms, "later_days": np.full(share.shape, float(count))}
             parts.append(replace(part, share=share, noted=lonely, terms=terms))
-        keys = {key for part in parts for key in part.terms}
-        blank = np.full(parts[0].share.shape, np.nan)
-        share = np.stack([part.share for part in parts], axis=-2)
-        terms = {key: np.stack([part.terms.get(key, blank) for part in parts], axis=-2) for key in sorted(keys)}
-        noted = np.stack([np.broadcast_to(part.noted, blank.shape) for part in parts], axis=-2)
-        return Breakdown(share, self._log_pmi(this_round), share, 0.0, 1.0, terms, _LONELY, noted)
+        joined = join_days(parts)
+        terms = dict(sorted(joined.terms.items()))
+        log_pmi = self._log_pmi(this_round)
+        return replace(joined, log_pmi=log_pmi, score=joined.share, terms=terms, note=_LONELY)
 
     def steps(self, figures: Figures, /) -> tuple[Step, ...]:
         return explain_place(self, figures)
@@ -440,7 +439,7 @@ class LineUp(Rule):
             return super().share_shown(figures)
         return share_at_place(self, figures.terms)
 
-    def more_claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:
+    def more_claims(self) -> list[Claim]:
         """Claim what holds for every attitude to risk, and for uninformed reports, without any model."""
         return [*self._any_risk(), self._uninformed()]
 

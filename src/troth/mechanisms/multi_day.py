@@ -12,7 +12,7 @@ from troth.core.contract import Array, Bounds, ComparedDesign, Mask, Model, Mode
 from troth.core.errors import DataError
 from troth.core.information import impossible, leave_one_out, log_pmi
 from troth.mechanisms.bonded import Bonded
-from troth.mechanisms.breakdown import Breakdown, Figures, Step, normalise
+from troth.mechanisms.breakdown import Breakdown, Figures, Step, join_days, normalise
 from troth.mechanisms.compared_days import EXCHANGEABLE, UnequalSizesError, daily_designs, few_left, unchanged
 from troth.mechanisms.description import NO_LIE_GAINS
 from troth.mechanisms.disclosure import Span
@@ -167,22 +167,10 @@ class MultiDay(Rule):
         unclear = impossible(this_round.evidence, here) | impossible(this_round.evidence, there)
         share = np.where(unclear, f.empty_share, normalise(score, f.low, f.high))
         score = np.where(unclear, np.nan, score)
-        final = self.last_rule.breakdown(this_round.on_days(_LAST_DAY))
-        blank = np.full_like(final.share, np.nan)
         terms = {"next_day_log_pmi": other, "next_day": mismatched, "same_day": matched}
-        days = score.shape[-2]
-        before = np.full_like(score, np.nan)
-        of_last_day = {key: np.concatenate([before, term], axis=-2) for key, term in final.terms.items()}
-        return Breakdown(
-            share=np.concatenate([share, final.share], axis=-2),
-            log_pmi=same,
-            score=np.concatenate([score, blank if final.score is None else final.score], axis=-2),
-            low=np.array([f.low] * days + [final.low])[:, None],
-            high=np.array([f.high] * days + [final.high])[:, None],
-            terms={key: np.concatenate([term, blank], axis=-2) for key, term in terms.items()} | of_last_day,
-            note=_LEFT_OUT if left_out.any() else "",
-            noted=np.concatenate([left_out, np.zeros(final.share.shape, dtype=bool)], axis=-2),
-        )
+        compared = Breakdown(share, score=score, low=f.low, high=f.high, terms=terms, noted=left_out)
+        last = replace(self.last_rule.breakdown(this_round.on_days(_LAST_DAY)), noted=False)
+        return replace(join_days([compared, last]), log_pmi=same, note=_LEFT_OUT if left_out.any() else "")
 
     def contradicted(self, this_round: Round, /) -> Any:
         """Return whose peers of the same day contradict each other, on the last day as its rule sees it."""
@@ -228,9 +216,9 @@ class MultiDay(Rule):
         Where designs are exchangeable, somebody whose peers all report on one of the days alone has none.
         """
         peers, same = this_round.peers, this_round.log_pmi()
+        here, there = peers[..., :-1, :, :], peers[..., 1:, :, :]
         nobody = np.zeros(this_round.own[..., :-1, :, 0].shape, dtype=bool)
         if self.exchangeable or this_round.own.shape[-3] < 2:
-            here, there = peers[..., :-1, :, :], peers[..., 1:, :, :]
             on_both = np.asarray(here.any(axis=-1) & there.any(axis=-1))
             if not on_both.all():
                 same = same.copy()
@@ -238,21 +226,18 @@ class MultiDay(Rule):
                 here, there = (np.where(on_both[..., None], side, 0.0) for side in (here, there))
             return same, here, there, nobody
         own = daily_designs(this_round)
-        rows = own.values[..., 0]
-        pooled = isinstance(this_round.model, Model) and has_independent_rows(this_round.model)
-        same_design = unchanged(own)
-        agree = nobody
-        if pooled:
+        same_design, agree = unchanged(own), nobody
+        if isinstance(this_round.model, Model) and has_independent_rows(this_round.model):
             agree = unchanged(ComparedDesign(*(leave_one_out(part, this_round.groups) for part in own)))
         if agree.all() or same_design.all():
-            return same, peers[..., :-1, :, :], peers[..., 1:, :, :], nobody
+            return same, here, there, nobody
         reported = (this_round.statistics != 0).any(axis=-1)
         now, later = reported[..., :-1, :], reported[..., 1:, :]
         stopped = ((now & later).sum(axis=-1) > 1) & ~(same_design & later).any(axis=-1)
         if stopped.any():
             *leading, day = (int(i) for i in np.argwhere(stopped)[0])
             provider = int(np.argmin(same_design[(*leading, day)]))
-            before, after = (float(rows[(*leading, day + k, provider)]) for k in (0, 1))
+            before, after = (float(own.values[(*leading, day + k, provider, 0)]) for k in (0, 1))
             raise UnequalSizesError(provider, day, (before, after))
         lonely = few_left(this_round, now & later, same_design) & ~agree
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from troth.mechanisms.line_up import LineUp
 
+_WHO = "the real peers"
+
 
 def explain_place(rule: LineUp, figures: Figures) -> tuple[Step, ...]:
     """Explain where the real peers stand in the line, and what that place pays."""
@@ -70,7 +72,10 @@ def _line_step(rule: LineUp, figures: Figures) -> Step | None:
             f"Of all that {peers} could have reported, by its probability under the model, what they did report "
             f"{average}fits your data better than {max(0.0, 1 - above - tied):.1%} and worse than {above:.1%}."
         )
-        return Step("The line", meaning=text, line=_line(None, above, tied))
+        better = f"{above:.1%}"
+        title = f"What fits better than the real peers' reports has a probability of {better}"
+        others, label = "all that peers could report", "probability of a better fit"
+        return Step("The line", meaning=text, line=Line(None, above, tied, _WHO, others, title, label, better))
     decoys = int(figures.terms["decoys"])
     if rule.panels > 1:
         drawn = f"We drew {decoys:,} imaginary groups for each panel of your peers"
@@ -83,19 +88,9 @@ def _line_step(rule: LineUp, figures: Figures) -> Step | None:
     others = of_days if "later_days" in figures.terms else drawn
     text = f"{others}. {real} fit your data better than {decoys - above - tied:,.0f} of them"
     text += f", and as well as {tied:,.0f}." if round(tied) else "."
-    return Step("The line", meaning=text, line=_line(decoys, above, tied))
-
-
-def _line(decoys: int | None, above: float, tied: float) -> Line:
-    """Return the place of the real peers, with the words for it."""
-    who = "the real peers"
-    if decoys is None:
-        others, label, value = "all that peers could report", "probability of a better fit", f"{above:.1%}"
-        title = f"What fits better than the real peers' reports has a probability of {value}"
-    else:
-        others, label, value = "decoys", "decoys that fit better", f"{above:,.0f} of {decoys:,}"
-        title = f"The real peers come after {value} decoys"
-    return Line(decoys, above, tied, who, others, title, label, value)
+    better = f"{above:,.0f} of {decoys:,}"
+    title, label = f"The real peers come after {better} decoys", "decoys that fit better"
+    return Step("The line", meaning=text, line=Line(decoys, above, tied, _WHO, "decoys", title, label, better))
 
 
 def share_at_place(rule: LineUp, terms: Mapping[str, float]) -> Span:

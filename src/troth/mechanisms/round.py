@@ -16,7 +16,7 @@ from troth.core.information import Measured, check_generator, impossible, leave_
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from troth.mechanisms.line_memory import LineMemory
+    from troth.mechanisms.decoys import LineMemory
 
 Label = TypeVar("Label")
 

@@ -12,7 +12,7 @@ from troth.core.errors import DataError, MissingCapabilityError
 from troth.core.information import log_pmi
 from troth.mechanisms.decoys import Lines
 from troth.mechanisms.drawn_peers import BLOCK, distinct_designs
-from troth.mechanisms.line import on_grid, whole_line_score
+from troth.mechanisms.line import compare_ordered, on_grid, whole_line_score
 from troth.mechanisms.score_range import situations
 from troth.models.numerics.reports import count_reports, enumerate_reports
 
@@ -35,8 +35,8 @@ class WholeLines(Lines):
         better, worse, strict = np.zeros((3, len(self.own)))
         for lines, statistics, chances in self._all():
             if isinstance(self.model, OrdersPeers) and rivals is None:
-                here = np.zeros_like(lines)
-                above, tied, *_ = self.search(lines, here, statistics[:, None], chances[:, None])
+                line = self.own[lines], self.real[lines], np.zeros_like(lines)
+                above, tied, *_ = compare_ordered(self.model, *line, statistics[:, None], chances[:, None])
                 below = 1 - above - tied
                 better[lines], worse[lines] = above, np.where(below > 1e-15, below, 0.0)
                 continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from troth.certificates.in_the_limit import limit_of
+from troth.core.claims import limit_of
 from troth.service import accounts, campaigns, views
 from troth.service.access import COOKIE
 from troth.service.errors import InvalidError, NotFoundError, SignInNeededError

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 PREFIX = "/api/v1"
 Scope = Literal["read", "submit", "manage"]
 SCOPES: tuple[Scope, ...] = ("read", "submit", "manage")
-Lane = Literal["health", "reads", "writes", "passwords", "work", "parsing"]
+Pool = Literal["health", "reads", "writes", "passwords", "work", "parsing"]
 """Kinds of work that never wait for each other."""
 Size = Literal["small", "large", "upload"]
 """How large a body may be; an upload is counted while it is stored."""
@@ -59,7 +59,7 @@ class Operation:
     status: int = 200  # of a response that grants the request
     refusals: tuple[int, ...] = ()  # statuses that do not follow from the path, the input and the access
     keyed: bool = False
-    slow: Lane | None = None  # where it takes longer than a look at the database or a change to it
+    slow: Pool | None = None  # where it takes longer than a look at the database or a change to it
     size: Size = "small"  # of the request's body
 
     @property
@@ -68,7 +68,7 @@ class Operation:
         return f"{self.method} {PREFIX}{self.path}"
 
     @property
-    def lane(self) -> Lane:
+    def pool(self) -> Pool:
         """The kind of work that it is."""
         return self.slow or ("reads" if self.method == "GET" else "writes")
 

@@ -73,7 +73,7 @@ def test_audits_agree_with_exact_expectations() -> None:
 
 
 def _reports(model: Any, rows: int, only: bool = False) -> list[tuple[int, ...]]:
-    from troth.models.numerics.reports import enumerate_reports
+    from troth.models.numerics.enumeration import enumerate_reports
 
     counts, _, _ = enumerate_reports(model, [rows] if only else range(rows + 1))
     return [tuple(int(n) for n in c) for c in counts]

@@ -16,7 +16,7 @@ from troth.core.past import History
 from troth.core.reductions import Counts, Moments
 from troth.history import backtest, from_summaries
 from troth.history.learn import Learner, candidates_for, fit
-from troth.history.stretches import first_days, split_days
+from troth.history.splits import first_days, split_days
 from troth.models.fitting.offsets import walk_of
 
 RULE = troth.SyntheticPeers(draws=8)

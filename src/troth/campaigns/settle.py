@@ -111,8 +111,8 @@ def settle(
         days = list(dict.fromkeys(report.day for report in (*reports, *(following or ()))))
         names = _names(reports, following)
         refusal = DataError(error.in_campaign(names, days))
-        guilty = error.providers if isinstance(error, UnpayableRoundError) else (getattr(error, "provider", None),)
-        refusal.names = tuple(names[place] for place in guilty if place is not None)
+        responsible = error.providers if isinstance(error, UnpayableRoundError) else (getattr(error, "provider", None),)
+        refusal.names = tuple(names[place] for place in responsible if place is not None)
         raise refusal from None
     caps = campaign.caps_for([stage.names[place] for place in stage.paid])
     rows = {report.provider: report.rows for report in reports}

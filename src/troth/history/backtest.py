@@ -17,11 +17,11 @@ from troth.core.contract import Array, HasReduction, Model, one_each
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.history.drift import Stretch, ages_of, trends_of
 from troth.history.findings import Backtest
-from troth.history.judged import daily_mean, findings_of, mean_of
 from troth.history.learn import Learner
 from troth.history.likelihood import log_marginal, score_measure
 from troth.history.replay import Replay
-from troth.history.stretches import Split, split_days
+from troth.history.significance import daily_mean, findings_of, mean_of
+from troth.history.splits import Split, split_days
 from troth.mechanisms import Rule
 from troth.models.fitting.fitted import FittedPrior, FittedProviders
 

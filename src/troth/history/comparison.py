@@ -11,7 +11,7 @@ from troth.core.formats import number, share
 from troth.history.backtest import Candidate, Payer, backtest
 from troth.history.findings import HONEST_PAST, INDEPENDENT_PAST, Backtest
 from troth.history.intervals import over_days
-from troth.history.stretches import SPLITS
+from troth.history.splits import SPLITS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from troth.core.contract import Array
-    from troth.history.stretches import Split
+    from troth.history.splits import Split
 
 
 _MATERIAL = 0.02  # nats per report: an older fit has also seen fewer days, and loses a little by that alone

@@ -11,7 +11,7 @@ from troth.audits.findings import VERDICT_IN_WORDS, Finding
 from troth.audits.plots import heat_map
 from troth.core.formats import number
 from troth.history.drift import shelf_life
-from troth.history.stretches import SPLITS
+from troth.history.splits import SPLITS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +69,7 @@ class Backtest:
         Mean log probability of a held-out day under the fitted model, up to what ``measure`` says; NaN if the model
         knows it only up to terms that depend on its parameters.
     split
-        How days were split, one of `troth.history.stretches.SPLITS`.
+        How days were split, one of `troth.history.splits.SPLITS`.
     stretches
         What each stretch looked like, in order.
     ages

@@ -214,7 +214,7 @@ class Lines:
         """Return what compares some lines with blocks of decoys, ``(decoy, line, entry)``, and lots.
 
         Decoys are statistics, or with ``answers`` what answers change of them. Where log evidence is an integral, what
-        other reports of the same round scored is remembered.
+        other reports of the same round scored is cached.
         """
         model: Any = self.model
         own, real = self.own[lines], self.real[lines]
@@ -222,8 +222,8 @@ class Lines:
         at: Any = slice(None) if reporting.all() else reporting
         own, real = own[at], real[at]
         integral = declared(model).evidence_cost > 1 and not isinstance(model, HasLineLogPMI | HasLogPMI)
-        memory = self._round.memory if integral else None
-        score = partial(line_log_pmi if memory is None else memory.score, model, own)
+        cache = self._round.cache if integral else None
+        score = partial(line_log_pmi if cache is None else cache.score, model, own)
         if answers:
             score = model.answer_scorer(own, real)
         v_real = on_grid(score((model.answer_part(real) if answers else real)[None])) if len(own) else np.empty((1, 0))

@@ -15,13 +15,13 @@ from troth.core.reductions.reduction import counted_labels
 from troth.mechanisms.breakdown import Breakdown, Figures, Step
 from troth.mechanisms.compared_days import EXCHANGEABLE, daily_designs, few_left, only_peers, unchanged, who_stays
 from troth.mechanisms.decoys import Lines
+from troth.mechanisms.exhaustive_lines import ExhaustiveLines, endless, refuse_unlisted
 from troth.mechanisms.line import limit_share, rank_share
+from troth.mechanisms.line_explanation import explain_place, share_at_place
 from troth.mechanisms.options import Choice, Number, Whole, option
 from troth.mechanisms.panels import mean_over_panels, split
-from troth.mechanisms.place_shown import explain_place, share_at_place
 from troth.mechanisms.rule import Rule
 from troth.mechanisms.task_lines import labels_of, share_by_enumeration
-from troth.mechanisms.whole_lines import WholeLines, endless, refuse_unlisted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -136,8 +136,8 @@ class LineUp(Rule):
     strict
         The part λ of a share that is the spherical score q₀/‖q‖ of the softmax q of the same line, which is strictly
         proper; an empty report is then paid (1 − λ)/(r + 1) + λ/√(K + 1). In a line of all that peers could report it
-        is `whole_line_score`, and an empty report is paid 1/(r + 1). That one is scaled by the least probability of a
-        state: where a state is rare, it hardly moves a share.
+        is `exhaustive_line_score`, and an empty report is paid 1/(r + 1). That score is scaled by the least
+        probability of a state: if a state is rare, it hardly moves a share.
     panels
         The number of panels into which each provider's peers are split at random, or single peers if there are fewer.
         The share is the mean of a line-up with each panel, and no other provider can move it by more than 1/panels, or
@@ -348,8 +348,8 @@ class LineUp(Rule):
         panels = split(this_round, self.panels, rng) if self.panels > 1 else None
         count = self.decoys if decoys is None else len(decoys)
         empty = replace(self, decoys=count).line_empty_share
-        lines = (WholeLines if count == inf or self._expected else Lines)(this_round, panels)
-        if isinstance(lines, WholeLines):
+        lines = (ExhaustiveLines if count == inf or self._expected else Lines)(this_round, panels)
+        if isinstance(lines, ExhaustiveLines):
             above, below, strict_score = lines.stand_among_all(self.rivals if self.strict and count == inf else None)
             strict_score = lines.expected_spherical(int(count)) if self.strict and count < inf else strict_score
             tied = 1 - above - below

@@ -16,7 +16,7 @@ from troth.core.information import Measured, check_generator, impossible, leave_
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from troth.mechanisms.line_memory import LineMemory
+    from troth.mechanisms.log_pmi_cache import LogPmiCache
 
 Label = TypeVar("Label")
 
@@ -42,8 +42,8 @@ class Round:
     lenient
         Give a score outside its range the share NaN instead of stopping the round: for audits of lies that a buyer
         would refuse.
-    memory
-        Scores that are shared by rounds that differ only in own reports and draw with the same seed.
+    cache
+        Log PMI with decoys, shared by rounds that differ only in own reports and draw with the same seed.
     """
 
     model: Models
@@ -53,7 +53,7 @@ class Round:
     rng: Generator | None = None
     test: Array | None = None
     lenient: bool = False
-    memory: LineMemory | None = field(default=None, repr=False)
+    cache: LogPmiCache | None = field(default=None, repr=False)
     own: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -21,7 +21,7 @@ from troth.core.blocks import for_each_chunk
 from troth.core.contract import Array, HasFiniteStates, HasReduction, Indexes, has_independent_rows
 from troth.core.errors import DataError, ReportError
 from troth.core.reductions.reduction import counted_labels
-from troth.mechanisms.line import limit_share, whole_line_score
+from troth.mechanisms.line import exhaustive_line_score, limit_share
 from troth.mechanisms.tasks import Tasks, TaskShares, count_peers
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def _score(own: Array, prior: Array, peers: Indexes, tables: Array, rivals: int,
     pmi_real = pmi[lines, real]
     if strict:
         squares = np.einsum("lo,lo,lo->l", chance, pmi, pmi)
-        score = whole_line_score(pmi_real, squares, 1 / prior.min(axis=1), rivals)
+        score = exhaustive_line_score(pmi_real, squares, 1 / prior.min(axis=1), rivals)
         share = (1 - strict) * share + strict * score
     contradicts = (chance[lines, real] <= 0) | ~possible[:, 0]
     with np.errstate(divide="ignore"):

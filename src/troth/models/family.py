@@ -20,7 +20,7 @@ from troth.core.support import Support
 from troth.models.fitting.fitted import Fitted, FittedPrior
 from troth.models.fitting.initial_parameters import FreeParameters
 from troth.models.fitting.marginal_likelihood import fit_prior
-from troth.models.numerics.possible import everywhere
+from troth.models.numerics.possible_statistics import everywhere
 from troth.models.parameters import Kind, Parameter, declared_parameters
 
 # What a constructor takes for a hyper-parameter; it is stored as a (nested) tuple of floats.

@@ -12,7 +12,7 @@ from troth.core.contract import Array, ComparedDesign, Generator, Indexes, Mask
 from troth.core.errors import ParameterError
 from troth.core.reductions.expansions import Expansions
 from troth.models.family import Example, Matrix
-from troth.models.numerics.possible import are_products, none_above
+from troth.models.numerics.possible_statistics import are_products, none_above
 from troth.models.parameters import Whole, matrix, parameter
 from troth.models.regression_candidates import LARGEST_TABLE, RegressionCandidates, trained_coefficients
 from troth.models.shared.answered_rows import AnsweredRows, OfCounts, OfLabels, OfYesNo, root_of_curvature

@@ -41,7 +41,7 @@ from troth.models.numerics.dispersed import (
 from troth.models.numerics.extremes import unordered_datasets
 from troth.models.numerics.finite_extremes import finite_extremes_of
 from troth.models.numerics.identification import FULL_RANK, compare_predictions
-from troth.models.numerics.possible import none_above
+from troth.models.numerics.possible_statistics import none_above
 from troth.models.parameters import (
     Kind,
     Whole,

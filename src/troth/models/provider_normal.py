@@ -19,7 +19,7 @@ from troth.models.normal import NormalMean
 from troth.models.numerics.dispersed import dispersed_mean_log_density, moments_around, real_weight
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.normal_extremes import Side, normal_extremes
-from troth.models.numerics.possible import SLACK
+from troth.models.numerics.possible_statistics import SLACK
 from troth.models.parameters import Kind, Whole, non_negative, number, parameter, positive
 
 

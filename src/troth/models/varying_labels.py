@@ -20,7 +20,7 @@ from troth.models.numerics.beta_binomial import draw_rate, log_evidence, summari
 from troth.models.numerics.dispersed import draw_codes, draw_dirichlet
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.identification import compare_log_pmi
-from troth.models.numerics.possible import none_negative
+from troth.models.numerics.possible_statistics import none_negative
 from troth.models.numerics.spread_grid import ALIKE
 from troth.models.parameters import parameter, positive, pseudo_counts
 from troth.models.shared.varying_providers import VaryingProviders, how_far

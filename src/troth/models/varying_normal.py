@@ -16,7 +16,7 @@ from troth.models.first_guess import Column, FirstGuess
 from troth.models.fitting.initial_parameters import FreeParameters, normal_parameters
 from troth.models.normal import Normal
 from troth.models.numerics.dispersed import moments_around
-from troth.models.numerics.possible import SLACK
+from troth.models.numerics.possible_statistics import SLACK
 from troth.models.numerics.spread_grid import ALIKE
 from troth.models.parameters import number, parameter, positive
 from troth.models.shared.varying_providers import BORROWED_ROWS, RandomEffects, how_far

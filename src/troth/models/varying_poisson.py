@@ -18,7 +18,7 @@ from troth.models.first_guess import Column, FirstGuess, looks_like_counts, roug
 from troth.models.fitting.initial_parameters import FreeParameters, Positive, day_moments
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.gamma_poisson import draw_mean, log_evidence, summarise_counts
-from troth.models.numerics.possible import none_negative
+from troth.models.numerics.possible_statistics import none_negative
 from troth.models.numerics.spread_grid import ALIKE
 from troth.models.parameters import parameter, positive
 from troth.models.shared.count_and_sum import draw_poisson

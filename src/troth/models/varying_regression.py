@@ -15,7 +15,7 @@ from troth.core.sensitivity import Peers, Sensitivity
 from troth.models.family import Example, Matrix, Vector
 from troth.models.first_guess import Column, FirstGuess
 from troth.models.linear_regression import LinearRegression
-from troth.models.numerics.possible import SLACK
+from troth.models.numerics.possible_statistics import SLACK
 from troth.models.parameters import Numbers, Precision, Whole, parameter, positive, vector
 from troth.models.shared.answered_rows import OfCounts, OfLabels, OfYesNo, draw_features
 from troth.models.shared.generalised_regression import ExpandedRegression

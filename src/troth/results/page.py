@@ -8,7 +8,7 @@ import numpy as np
 from markupsafe import Markup
 
 from troth.history.findings import HONEST_PAST, INDEPENDENT_PAST
-from troth.history.stretches import SPLITS
+from troth.history.splits import SPLITS
 from troth.results.explanation import data_in_words, steps
 from troth.results.findings import find
 from troth.results.pictures import draw_line, draw_payments

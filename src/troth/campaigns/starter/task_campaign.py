@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from troth.campaigns.starter.columns import label_count
 from troth.campaigns.starter.examples import Terms, new_folder, text_for, write_campaign
 from troth.campaigns.starter.guess import column_meant
-from troth.campaigns.starter.look import label_count
 from troth.campaigns.starter.task_guess import TaskColumns, guess_labels, guess_values, holds_values
 from troth.core.errors import DataError, ParameterError
 from troth.data.gather import column_names

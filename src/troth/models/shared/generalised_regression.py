@@ -18,7 +18,7 @@ from troth.models.first_guess import Column, FirstGuess, answers_of, standardise
 from troth.models.fitting.initial_parameters import FreeParameters, Positive, Real
 from troth.models.fitting.modes import fit_at_modes
 from troth.models.linear_regression import KnownNoiseRegression
-from troth.models.numerics.possible import are_products
+from troth.models.numerics.possible_statistics import are_products
 from troth.models.parameters import Numbers, Precision, parameter
 from troth.models.shared.answered_rows import AnsweredRows, draw_features, planned_features, root_of_curvature
 from troth.models.shared.features_at_hand import KeptFeatures

@@ -18,7 +18,7 @@ from troth.core.support import Support
 from troth.models.family import Matrix, ReducesRows, Vector, moments
 from troth.models.first_guess import Column, FirstGuess, answers_of, rough, rough_scale, standardised
 from troth.models.normal import zero_where_empty
-from troth.models.numerics.possible import are_products
+from troth.models.numerics.possible_statistics import are_products
 from troth.models.numerics.second_difference import in_chunks, peak_of, residual
 from troth.models.parameters import parameter, positive_definite, vector
 from troth.models.shared.answered_rows import checked_rows, draw_features, planned_features

@@ -11,7 +11,7 @@ import numpy as np
 from troth.core.contract import Array, ComparedDesign, Generator, Mask
 from troth.core.limits import LARGEST_SUM
 from troth.models.family import ReducesRows
-from troth.models.numerics.possible import agree, are_products, everywhere
+from troth.models.numerics.possible_statistics import agree, are_products, everywhere
 from troth.models.numerics.random_effects import (
     Effects,
     draw_coefficients,

@@ -33,7 +33,7 @@ def findings_of(
     """
     honest, means, out = daily_mean(truth), daily_mean(gains), daily_mean(refused)
     columns: list[Any] = [(lie, None, honest, means[:, k], 0.0, None, out[:, k]) for k, lie in enumerate(lies)]
-    overall = _judged(columns, false_alarm, negligible)
+    overall = _tested(columns, false_alarm, negligible)
     columns = []
     for k, lie in enumerate(lies):
         shrinkage = _Shrinkage(gains[..., k], means[:, k])
@@ -41,10 +41,10 @@ def findings_of(
         for i, provider in enumerate(providers):
             alone = partial(shrinkage.detectable_alone, i)
             columns.append((lie, provider, truth[:, i], series[:, i], float(extra[i]), alone, refused[:, i, k]))
-    return overall, _judged(columns, false_alarm, negligible)
+    return overall, _tested(columns, false_alarm, negligible)
 
 
-def _judged(columns: Sequence[Any], false_alarm: float, negligible: float) -> tuple[PastFinding, ...]:
+def _tested(columns: Sequence[Any], false_alarm: float, negligible: float) -> tuple[PastFinding, ...]:
     """Test comparisons together: lie, provider, honest pay, daily gain, extra variance, what is detectable, refused."""
     level = joint_level(np.stack([gain for _, _, _, gain, *_ in columns], axis=1), false_alarm / 2)
     findings = []

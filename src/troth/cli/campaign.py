@@ -215,7 +215,7 @@ def pay(
     terms = Campaign.load(campaign)
     book = ledger or campaign.parent / "ledger.jsonl"
     page = report or page_beside(book)
-    refuse_same(campaign, book, *([] if no_report else [page]), *([] if csv is None else [csv]))
+    refuse_same_file(campaign, book, *([] if no_report else [page]), *([] if csv is None else [csv]))
     with progress() as watch:
 
         def approve(result: Result) -> bool:
@@ -299,7 +299,7 @@ def statistics(
 
     text = json.dumps(make_statistics(Campaign.load(campaign), file, provider), indent=1, ensure_ascii=False) + "\n"
     target = output or file.with_name(f"{stem(file)}.statistics.json")
-    refuse_same(target, campaign, file)
+    refuse_same_file(target, campaign, file)
     write_whole(target, text.encode())
     typer.echo(
         text if as_json else f"wrote {target}: submit it instead of {file}, whose rows stay with you\n", nl=False
@@ -311,7 +311,7 @@ def page_beside(ledger: Path) -> Path:
     return ledger.with_name("report.html" if ledger.name == "ledger.jsonl" else f"{ledger.stem}.report.html")
 
 
-def refuse_same(*paths: Path) -> None:
+def refuse_same_file(*paths: Path) -> None:
     """Refuse to write one file over another."""
     resolved = [path.resolve() for path in paths]
     for path in paths:

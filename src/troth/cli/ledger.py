@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from troth.cli.campaign import page_beside, refuse_same
+from troth.cli.campaign import page_beside, refuse_same_file
 from troth.cli.options import AsJson, DayColumn, LedgerFile, ProviderColumn
 from troth.cli.output import progress, show
 from troth.core.errors import DataError, TrothError
@@ -64,7 +64,7 @@ def report(
     from troth.results.pay import open_ledger
 
     page = output or page_beside(ledger)
-    refuse_same(ledger, page)
+    refuse_same_file(ledger, page)
     result = open_ledger(ledger)
     with progress() as watch:
         past = None

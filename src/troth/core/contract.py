@@ -155,14 +155,14 @@ class ComparedDesign(NamedTuple):
 
 @runtime_checkable
 class ComparesDays(Model, Protocol):
-    """A model that says what must agree on two days besides the number of rows (erratum E10): the features.
+    """A model that says what must be equal on two days besides the number of rows (erratum E10): the features.
 
     It is less than `SamplesStatistics.design` where that holds what answers show, such as the spread of a provider's
     rows: on independent days that is a part of the data.
     """
 
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
-        """Read it off a statistic; raises `MissingCapabilityError` where statistics do not say it."""
+        """Return the compared design of a statistic; raise `MissingCapabilityError` if that is not known."""
 
 
 @runtime_checkable
@@ -221,19 +221,19 @@ class HasFiniteStates(Model, Protocol):
 
 
 @runtime_checkable
-class LeavesCandidates(HasFiniteStates, Protocol):
+class CountsEffectiveCandidates(HasFiniteStates, Protocol):
     """A model whose θ is one of a few candidates, which may be too few for the data."""
 
-    def effective(self, statistics: Array, /) -> EffectiveCandidates:
-        """Count the candidates that reports ``(provider, statistic)`` leave, each alone and all together."""
+    def effective_candidates(self, statistics: Array, /) -> EffectiveCandidates:
+        """Count the candidates that reports ``(provider, statistic)`` leave plausible, each alone and all together."""
 
 
 @runtime_checkable
-class DoubtsReports(Model, Protocol):
-    """A model that is good for some data only, and can tell."""
+class WarnsAboutReports(Model, Protocol):
+    """A model whose approximation is good only for some data, and that can tell for which."""
 
-    def doubt(self, statistics: Array, /) -> str:
-        """Return why the model is poor for reports ``(..., statistic)``, and what to do; empty if it is good."""
+    def warning_about(self, statistics: Array, /) -> str:
+        """Say why the approximation is poor for reports ``(..., statistic)``, and the remedy; empty if it is good."""
 
 
 @runtime_checkable
@@ -270,7 +270,7 @@ class ChecksStatistics(Model, Protocol):
 
     @property
     def possible_statistics(self) -> str:
-        """What holds of all statistics of data, in words."""
+        """The condition that all statistics of data satisfy, in words."""
 
     def possible(self, statistics: Array, /) -> Mask:
         """Return for each statistic whether some data can have it, up to rounding; also where that is not known."""
@@ -317,10 +317,10 @@ class HasAnswerPart(SamplesStatistics, Protocol):
     """
 
     def answer_part(self, statistics: Array, /) -> Array:
-        """Return what answers change, ``(..., entry)``; it adds over providers."""
+        """Return the part that answers change, ``(..., entry)``; it adds over providers."""
 
     def draw_answer_part(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
-        """Draw that part given θ; the leading axes of ``parameters`` and ``design`` broadcast."""
+        """Draw the answer part given θ; the leading axes of ``parameters`` and ``design`` broadcast."""
 
     def answer_scorer(self, own: Array, peers: Array, /) -> Callable[[Array], Array]:
         """Return log PMI of reports ``(..., statistic)`` as a function of the answer part of peers.

@@ -33,7 +33,7 @@ _ROUNDING = 1e-6  # beyond which an exact sum is not called exact
 
 
 @runtime_checkable
-class Measured(Model, Protocol):
+class HasWidth(Model, Protocol):
     """A model that knows how many numbers a statistic has."""
 
     @property
@@ -91,7 +91,7 @@ def _check_sizes(model: Model, own: Array, peers: Array, both: Array | None) -> 
     for name, t in parts.items():
         if t.ndim < 1:
             raise DataError(f"{name} must have shape (..., statistic), not {t.shape}")
-        expected = model.width if isinstance(model, Measured) else own.shape[-1]
+        expected = model.width if isinstance(model, HasWidth) else own.shape[-1]
         if t.shape[-1] != expected:
             raise DataError(
                 f"{name} has {t.shape[-1]} statistics on its last axis, but {type(model).__name__} has {expected}"

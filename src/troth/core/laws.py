@@ -292,7 +292,7 @@ def _density_ratio(simulation: Simulation, where: str, a: Array, b: Array) -> Fa
         yield f"log PMI is not a number for statistics {_short(a[worst])} and {_short(b[worst])}"
         return
     bounds = {c: (expit(independent + np.log(c)) / c, expit(-matched - np.log(c))) for c in (0.25, 1.0, 4.0)}
-    for (c, bounded), weight in product(bounds.items(), weights(a, b, rolled, simulation.telling)):
+    for (c, bounded), weight in product(bounds.items(), weights(a, b, rolled, simulation.informative)):
         left, right = (bound * function for bound, function in zip(bounded, weight, strict=True))
         difference, margin = bounded_mean(means_of_pairs(left - right), 1 + 1 / c)
         if abs(difference) > margin:

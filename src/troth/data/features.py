@@ -1,4 +1,4 @@
-"""Features of providers' rows, all or a random sample of them: what decoys are drawn with."""
+"""The features of each report's rows, all or a random sample of them, with which decoys are drawn."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from troth.data.request import Key
 
 MOST_NUMBERS = 1 << 16
-"""The most numbers that are kept of one report, if they are enough for `ENOUGH_ROWS`."""
+"""The most numbers that are kept of one report, if `ENOUGH_ROWS` rows fit."""
 
 ENOUGH_ROWS = 512
-"""The rows of one report that are kept in any case, however many features they have, within `MOST_IN_ALL`."""
+"""How many rows of a report are kept however many features they have, within `MOST_IN_ALL`."""
 
 MOST_IN_ALL = 1 << 22
 """The most numbers that are kept of all reports together."""
@@ -51,12 +51,13 @@ class Sample:
     def join(self, other: Sample) -> Sample:
         """Return both samples together, at the higher level."""
         level = max(self.level, other.level)
-        one, two = self.from_level(level), other.from_level(level)
-        return Sample(np.concatenate([one.rows, two.rows]), np.concatenate([one.ranks, two.ranks]), level)
+        both = self.from_level(level), other.from_level(level)
+        rows, ranks = np.concatenate([s.rows for s in both]), np.concatenate([s.ranks for s in both])
+        return Sample(rows, ranks, level)
 
 
-class Keeper:
-    """Keeps the features of reports, numbered 0, 1, …, within bounded memory."""
+class FeatureSampler:
+    """Samples the features of reports, numbered 0, 1, …, in bounded memory."""
 
     def __init__(self, features: int) -> None:
         self._features = features
@@ -70,11 +71,11 @@ class Keeper:
         while self._reports > len(self._levels):
             self._levels = np.concatenate([self._levels, np.zeros_like(self._levels)])
         ranks = row_ranks(numbers)
-        some = np.flatnonzero(ranks >= self._levels[reports])
-        values = np.empty((len(columns), len(some)))
+        sampled = np.flatnonzero(ranks >= self._levels[reports])
+        values = np.empty((len(columns), len(sampled)))
         for row, column in zip(values, columns, strict=True):
-            row[:] = column[some] if len(some) < len(column) else column
-        self._batches.append((values, ranks[some], reports[some]))
+            row[:] = column[sampled] if len(sampled) < len(column) else column
+        self._batches.append((values, ranks[sampled], reports[sampled]))
         if sum(part[0].size for part in self._batches) > 2 * MOST_IN_ALL:
             self._thin()
 

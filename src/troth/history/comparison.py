@@ -95,7 +95,7 @@ class ModelComparison:
             f"no lie gains significantly{replayed.coverage}, and a lie costs {share(replayed.incentive, 1)} of the "
             "cap on average"
         )
-        advice = f"{name} passes: {cost}" if replayed.means_little else f"Pay with {name}: {cost}"
+        advice = f"{name} passes: {cost}" if replayed.underpowered else f"Pay with {name}: {cost}"
         return f"{advice}. {replayed.caution}{warning}"
 
     def __str__(self) -> str:

@@ -150,8 +150,8 @@ class Backtest:
         return max(f.detectable for f in _open(self.findings))
 
     @property
-    def means_little(self) -> bool:
-        """Whether a lie that gains 2% of the cap for everybody, or 10% for one, could go unnoticed, or days are few."""
+    def underpowered(self) -> bool:
+        """Whether days are few, or a gain of 2% of the cap for all providers, or 10% for one, could go unnoticed."""
         seen = self.detectable <= _UNSEEN and self.detectable_alone <= _UNSEEN_ALONE
         return self.days < _FEW_DAYS or not seen
 
@@ -169,7 +169,7 @@ class Backtest:
     @property
     def caution(self) -> str:
         """The same of a pass, with a warning where it means little."""
-        return f"{self.power} So this pass means little: wait for more days." if self.means_little else self.power
+        return f"{self.power} So this pass means little: wait for more days." if self.underpowered else self.power
 
     @property
     def verdict(self) -> str:
@@ -284,7 +284,7 @@ class Backtest:
             "verdict": self.verdict,
             "detectable": _finite(self.detectable),
             "detectable_alone": _finite(self.detectable_alone),
-            "means_little": self.means_little,
+            "underpowered": self.underpowered,
             "shelf_life": self.shelf_life,
             "stretches": [_plain(each) for each in self.stretches],
             "ages": [_plain(each) for each in self.ages],

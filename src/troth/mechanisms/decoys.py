@@ -27,7 +27,7 @@ from troth.core.contract import (
 from troth.core.declarations import declared
 from troth.core.information import impossible, leave_one_out, line_log_pmi, log_pmi
 from troth.mechanisms.drawn_peers import BLOCK, designs_of, distinct_designs, draw_part, draw_peers, sampling_classes
-from troth.mechanisms.line import Standing, compare, compare_ordered, first_place, on_grid
+from troth.mechanisms.line import Places, compare, compare_ordered, first_place, on_grid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,7 +55,7 @@ class Part:
 class Lines:
     """Everybody's real peers and the design of their decoys: one line for each provider and panel of each round.
 
-    Without ``panels`` all peers stand together. Where the real peers of a line contradict each other, which
+    Without ``panels`` all peers are pooled. Where the real peers of a line contradict each other, which
     ``contradict`` says, everything in it ties.
 
     Attributes
@@ -102,44 +102,44 @@ class Lines:
         self._width = shape[-1] if self._answers is None else self._answers
 
     @property
-    def _apart(self) -> bool:
+    def _drawn_separately(self) -> bool:
         return any(part.kinds is not None for part in self.parts)
 
     def log_pmi(self) -> Array:
         """Return log PMI with the real peers, ``(round, line)``: NaN where a report is impossible."""
         return log_pmi(self.model, self.own, self.real).reshape(self.rounds, self.per_round)
 
-    def stand(self, decoys: int, priorities: Array, strict: bool, rng: Generator) -> Standing:
-        """Draw decoys, and return how the real peers stand among them, ``(round, line)`` each.
+    def place_among_drawn(self, decoys: int, priorities: Array, strict: bool, rng: Generator) -> Places:
+        """Draw decoys, and return the places of the real peers among them, ``(round, line)`` each.
 
         By lot whoever has the lower of the ``priorities`` of the real peers and of each decoy, ``(1 + decoys, round)``,
         comes first.
         """
         ahead = (priorities[1:] < priorities[0]).astype(np.float64)
         counts = np.zeros((4, len(self.own)))
-        if self._apart and self._panels is None:
+        if self._drawn_separately and self._panels is None:
             step, compared = 0, self._comparison(slice(None), strict, self._answers is not None)
             for fresh in draw_peers(self._round, decoys, self._answers):
                 first = np.repeat(ahead[step : step + len(fresh)], self.per_round, axis=1)
                 counts += compared(fresh.reshape(len(fresh), len(self.own), -1), first)
                 step += len(fresh)
         else:
-            self._stand_by_design(counts, decoys, ahead, strict, rng)
-        return Standing(*counts.reshape(4, self.rounds, self.per_round))
+            self._place_by_design(counts, decoys, ahead, strict, rng)
+        return Places(*counts.reshape(4, self.rounds, self.per_round))
 
-    def stand_among(self, decoys: Array, priorities: Array, strict: bool) -> Standing:
-        """Return how the real peers stand among given decoys, ``(decoy, round, line, statistic)``."""
+    def place_among(self, decoys: Array, priorities: Array, strict: bool) -> Places:
+        """Return the places of the real peers among given decoys, ``(decoy, round, line, statistic)``."""
         ahead = np.repeat((priorities[1:] < priorities[0]).astype(np.float64), self.per_round, axis=1)
         compared = self._comparison(slice(None), strict, answers=False)
         counts = compared(decoys.reshape(len(decoys), *self.own.shape), ahead)
-        return Standing(*counts.reshape(4, self.rounds, self.per_round))
+        return Places(*counts.reshape(4, self.rounds, self.per_round))
 
     def sum_peers(self, statistics: Array) -> Array:
         """Return the sums of other statistics over the same peers, ``(round, line, statistic)``."""
         t = statistics.reshape(-1, *statistics.shape[-2:])
         return leave_one_out(t, self._round.groups) if self._panels is None else self._panels.sum(t)
 
-    def _stand_by_design(self, counts: Array, decoys: int, ahead: Array, strict: bool, rng: Generator) -> None:
+    def _place_by_design(self, counts: Array, decoys: int, ahead: Array, strict: bool, rng: Generator) -> None:
         key = rng.bytes(32)
         search = isinstance(self.model, OrdersPeers) and not strict and decoys >= _SEARCH_FROM and len(self.parts) == 1
         for lines, rounds, local, design in self._blocks(decoys):
@@ -153,13 +153,13 @@ class Lines:
                     weights = np.stack([np.ones_like(first), first])
                     counts[:, lines] = self.search(lines, local, members, weights)
                     continue
-                each_its_own = len(local) == members.shape[1]
+                one_line_per_design = len(local) == members.shape[1]
                 chunk = max(1, BLOCK // max(1, len(members) * self._width))
                 for begin in range(0, len(lines), chunk):
                     part = slice(begin, begin + chunk)
-                    at: Any = part if each_its_own else local[part]
+                    faced: Any = part if one_line_per_design else local[part]
                     compared = self._comparison(lines[part], strict, self._answers is not None)
-                    counts[:, lines[part]] += compared(members[:, at], first[:, at])
+                    counts[:, lines[part]] += compared(members[:, faced], first[:, faced])
 
     def _blocks(self, decoys: int) -> Iterator[tuple[Indexes, Indexes, Indexes, Array]]:
         """Yield lines that face some designs: their numbers, the round of each design, and which design they face.
@@ -173,7 +173,7 @@ class Lines:
         order = np.argsort(row.ravel(), kind="stable")
         ends = np.searchsorted(row.ravel()[order], np.arange(len(pairs) + 1))
         size = max(1, BLOCK // max(1, decoys * self._width))
-        one_by_one = self._panels is not None or self._apart
+        one_by_one = self._panels is not None or self._drawn_separately
         start = 0
         while start < len(pairs):
             stop = min(start + size, len(pairs))
@@ -219,8 +219,8 @@ class Lines:
         model: Any = self.model
         own, real = self.own[lines], self.real[lines]
         count, reporting = len(own), own.any(axis=-1)
-        at: Any = slice(None) if reporting.all() else reporting
-        own, real = own[at], real[at]
+        scored: Any = slice(None) if reporting.all() else reporting
+        own, real = own[scored], real[scored]
         integral = declared(model).evidence_cost > 1 and not isinstance(model, HasLineLogPMI | HasLogPMI)
         cache = self._round.cache if integral else None
         score = partial(line_log_pmi if cache is None else cache.score, model, own)
@@ -232,7 +232,7 @@ class Lines:
             counts = np.zeros((4, count))
             counts[1], counts[2], counts[3] = len(decoys), ahead.sum(axis=0), len(decoys) * strict  # empty: all tie
             if len(own):
-                counts[:, at] = compare(on_grid(score(decoys[:, at])), v_real, ahead[:, at], strict)
+                counts[:, scored] = compare(on_grid(score(decoys[:, scored])), v_real, ahead[:, scored], strict)
             return counts
 
         return compared

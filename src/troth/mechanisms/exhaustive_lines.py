@@ -27,8 +27,8 @@ _TOO_MANY = f"peers have too many possible reports to try them all: {_CHOOSE}"
 class ExhaustiveLines(Lines):
     """Lines in which the decoys are all that peers of the same design could report."""
 
-    def stand_among_all(self, rivals: int | None = None) -> tuple[Array, Array, Array]:
-        """Return the chances that peers fit the report better and worse than the real ones, ``(round, line)``.
+    def place_among_all(self, rivals: int | None = None) -> tuple[Array, Array, Array]:
+        """Return the probability of peers that fit the report better, and worse, than the real ones, ``(round, line)``.
 
         The last is the strict score of the line for that number of rivals; zeros without them.
         """

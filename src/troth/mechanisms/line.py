@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 _GRID = 2.0**30
 
 
-class Standing(NamedTuple):
-    """How the real peers stand, one entry for each line.
+class Places(NamedTuple):
+    """The places of the real peers, one entry for each line.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ def on_grid(log_pmi: Array) -> Array:
 
 
 def compare(v: Array, v_real: Array, ahead: Array, strict: bool) -> Array:
-    """Return what some decoys add to the standing of the real peers, ``(4, line)``.
+    """Return what some decoys add to the places of the real peers, ``(4, line)``.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def compare_ordered(
     score
         Returns log PMI, on the grid, of each line with the decoy at one place.
     place
-        Where the real peers would stand in the order of the decoys.
+        The place of the real peers in the order of the decoys.
     runs
         Return the next place with other statistics, and the first with the same.
     totals

@@ -13,7 +13,14 @@ from troth.core.contract import Array, Bounds, Generator, HasReduction, HasSuppo
 from troth.core.errors import DataError, MissingCapabilityError
 from troth.core.reductions.reduction import counted_labels
 from troth.mechanisms.breakdown import Breakdown, Figures, Step
-from troth.mechanisms.compared_days import EXCHANGEABLE, daily_designs, few_left, only_peers, unchanged, who_stays
+from troth.mechanisms.compared_days import (
+    EXCHANGEABLE,
+    daily_designs,
+    has_constant_design,
+    has_too_few_peers,
+    unchanged,
+    without_changing_peers,
+)
 from troth.mechanisms.decoys import Lines
 from troth.mechanisms.exhaustive_lines import ExhaustiveLines, endless, refuse_unlisted
 from troth.mechanisms.line import limit_share, rank_share
@@ -33,7 +40,7 @@ if TYPE_CHECKING:
 
 _FEW_REPORTS = 100  # for which 4,999 decoys take seconds
 _ALL = "all"
-_LONELY = (
+_TOO_FEW_PEERS = (
     "fewer than half of the peers have the same rows and features on all days compared, so this report is paid as an "
     "empty one, whatever it says"
 )
@@ -350,7 +357,7 @@ class LineUp(Rule):
         empty = replace(self, decoys=count).line_empty_share
         lines = (ExhaustiveLines if count == inf or self._expected else Lines)(this_round, panels)
         if isinstance(lines, ExhaustiveLines):
-            above, below, strict_score = lines.stand_among_all(self.rivals if self.strict and count == inf else None)
+            above, below, strict_score = lines.place_among_all(self.rivals if self.strict and count == inf else None)
             strict_score = lines.expected_spherical(int(count)) if self.strict and count < inf else strict_score
             tied = 1 - above - below
             share = self._share_among_all(above, below, rng)
@@ -358,12 +365,12 @@ class LineUp(Rule):
         else:
             priorities = rng.random((1 + int(count), lines.rounds))
             if decoys is None:
-                standing = lines.stand(int(count), priorities, bool(self.strict), rng)
+                places = lines.place_among_drawn(int(count), priorities, bool(self.strict), rng)
             else:
                 line = np.stack([lines.sum_peers(day) for day in decoys])
-                standing = lines.stand_among(line, priorities, bool(self.strict))
-            above, tied, strict_score = standing.above, standing.tied, 1 / np.sqrt(1 + standing.squares)
-            place = (above, tied) if self.ties == "average" else (above + standing.ahead, np.zeros_like(tied))
+                places = lines.place_among(line, priorities, bool(self.strict))
+            above, tied, strict_score = places.above, places.tied, 1 / np.sqrt(1 + places.squares)
+            place = (above, tied) if self.ties == "average" else (above + places.ahead, np.zeros_like(tied))
             share = rank_share(*place, int(count), self.rivals)
             terms = {"decoys": np.full(share.shape, float(count)), "above": above, "tied": tied}
         if self.strict:
@@ -416,22 +423,22 @@ class LineUp(Rule):
                 parts.append(self._one_day(today, rng))
                 continue
             later = np.moveaxis(this_round.statistics[..., day + 1 : day + 1 + count, :, :], -3, 0)
-            lonely = np.zeros(today.own.shape[:-1], dtype=bool)
+            too_few_peers = np.zeros(today.own.shape[:-1], dtype=bool)
             if same is not None:
-                stay = who_stays(this_round, same, range(day, day + count + 1))
+                constant = has_constant_design(this_round, same, range(day, day + count + 1))
                 reported = (this_round.statistics[..., day : day + count + 1, :, :] != 0).any(axis=-1).all(axis=-2)
-                lonely = few_left(this_round, reported, stay)
-                today, later = only_peers(today, stay), np.where(stay[..., None], later, 0.0)
+                too_few_peers = has_too_few_peers(this_round, reported, constant)
+                today, later = without_changing_peers(today, constant), np.where(constant[..., None], later, 0.0)
             part = self._one_day(today, rng, later)
-            share = np.where(lonely, replace(self, decoys=count).line_empty_share, part.share)
+            share = np.where(too_few_peers, replace(self, decoys=count).line_empty_share, part.share)
             terms = {**part.terms, "later_days": np.full(share.shape, float(count))}
-            parts.append(replace(part, share=share, noted=lonely, terms=terms))
+            parts.append(replace(part, share=share, noted=too_few_peers, terms=terms))
         keys = {key for part in parts for key in part.terms}
         blank = np.full(parts[0].share.shape, np.nan)
         share = np.stack([part.share for part in parts], axis=-2)
         terms = {key: np.stack([part.terms.get(key, blank) for part in parts], axis=-2) for key in sorted(keys)}
         noted = np.stack([np.broadcast_to(part.noted, blank.shape) for part in parts], axis=-2)
-        return Breakdown(share, self._log_pmi(this_round), share, 0.0, 1.0, terms, _LONELY, noted)
+        return Breakdown(share, self._log_pmi(this_round), share, 0.0, 1.0, terms, _TOO_FEW_PEERS, noted)
 
     def steps(self, figures: Figures, /) -> tuple[Step, ...]:
         return explain_place(self, figures)

@@ -11,7 +11,7 @@ import numpy as np
 
 from troth.core.contract import Array, CountsRows, Generator, HasFiniteStates, Model, Models, one_each, shared_evidence
 from troth.core.errors import DataError, MissingCapabilityError, ReportError
-from troth.core.information import Measured, check_generator, impossible, leave_one_out, log_pmi, peer_log_pmi
+from troth.core.information import HasWidth, check_generator, impossible, leave_one_out, log_pmi, peer_log_pmi
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -151,7 +151,7 @@ def places_of(labels: Iterable[Label]) -> dict[Label, list[int]]:
 def empty_round(model: Models, providers: int, days: int = 1, **reports: Any) -> Round:
     """Return a round of empty reports, or several days of them for a rule that compares days."""
     first = one_each(model)[0]
-    width = first.width if isinstance(first, Measured) else np.shape(first.statistics([]))[-1]
+    width = first.width if isinstance(first, HasWidth) else np.shape(first.statistics([]))[-1]
     shape = (providers,) if days == 1 else (days, providers)
     return Round(model, np.zeros((*shape, width)), rows=np.zeros(shape), **reports)
 

@@ -50,7 +50,7 @@ class Candidates(CandidateStates):
     >>> own, peers = model.statistics([1, 1, 0]), model.statistics([1, 1, 1])
     >>> round(float(troth.log_pmi(model, own, peers)), 3)
     0.284
-    >>> print(model.effective(np.stack([own, peers])))
+    >>> print(model.effective_candidates(np.stack([own, peers])))
     of 3 candidates a report leaves 1.5 to 2.46 effective ones, all together 1.46; near one: ...
     """
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from troth.campaigns.describe import describe_campaign, with_first_defaults
-from troth.campaigns.records.ledger import Ledger, LedgerError, locked, read_ledger, sweep
+from troth.campaigns.records.ledger import Ledger, LedgerError, locked, read_ledger, remove_leftovers
 from troth.campaigns.records.verify import campaign_of, check_ledger, check_tasks
 from troth.campaigns.rounds import pay_rounds, used_seeds
 from troth.campaigns.seed import Secret, load_secret, record_use, secret_path
@@ -285,7 +285,7 @@ def _write(
     if not path.parent.is_dir():
         raise DataError(f"{path}: there is no folder {path.parent}")
     with locked(path.resolve().parent):
-        sweep(path.resolve())
+        remove_leftovers(path.resolve())
         result = pay_into(read_ledger(path) if path.exists() else Ledger())
         result.dry = bool(result.paid_now) and approve is not None and not approve(result)
         if result.paid_now and not result.dry:

@@ -17,7 +17,7 @@ from troth.campaigns.task_data import read_file, read_shares
 from troth.campaigns.tasks import has_tasks
 from troth.core.errors import TrothError
 from troth.core.formats import counted, printable
-from troth.core.reductions.reduction import SaysSummary, counted_labels
+from troth.core.reductions.reduction import DescribesSummary, counted_labels
 from troth.data.public import PUBLIC
 from troth.data.read import names_alike
 from troth.results.explanation import explain
@@ -239,7 +239,7 @@ class TaskResult(Result):
             single = summary.sum() <= 1
             labels = np.flatnonzero(summary)
             return ", ".join(names[k] if single else f"{summary[k]:.0f} × {names[k]}" for k in labels)
-        words = reduction.in_words(summary) if isinstance(reduction, SaysSummary) else None
+        words = reduction.in_words(summary) if isinstance(reduction, DescribesSummary) else None
         return "" if words is None else words.value
 
     def to_html(self, **options: Any) -> str:

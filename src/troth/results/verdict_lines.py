@@ -24,8 +24,8 @@ def lines_of(plain: Mapping[str, Any], providers: int | None = None, checked: st
         lines.append(f"checked on                 {checked}")
     if plain["odd_reports"]:
         lines.append(f"it fits without            {', '.join(map(printable, plain['odd_reports']))}")
-    if plain["doubt"]:
-        lines.append(f"but                        {plain['doubt']}")
+    if plain["warning"]:
+        lines.append(f"but                        {plain['warning']}")
     if plain["below_empty_report"] is None:
         return [*lines, "it is not known either who would have earned more with an empty or a smaller report"]
     over_days, on_day = "", ""

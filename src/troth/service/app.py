@@ -64,7 +64,7 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         stopped = threading.Event()
-        incoming.sweep(store.spool)
+        incoming.remove_leftovers(store.spool)
         heads.catch_up(store)
         for waiting in (READING, COMPUTING):
             waiting.start()  # so that the first upload need not wait for it

@@ -30,7 +30,7 @@ PATIENCE = 20.0
 _LONGEST_READ = 3600.0  # seconds; reading an upload never takes this long
 
 
-def sweep(*folders: Path) -> None:
+def remove_leftovers(*folders: Path) -> None:
     """Remove uploads that a killed service has left behind; those that are on their way are younger."""
     searched = (Path(tempfile.gettempdir()), *folders)
     for leftover in [path for folder in searched for path in folder.glob(f"{_PREFIX}*")]:

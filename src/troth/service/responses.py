@@ -232,7 +232,7 @@ class Verdict(Shown):
     limit: str | None = Field(
         default=None, description="The limit in which the truth is proved to pay best, if it is proved only there."
     )
-    doubt: str | None = Field(
+    warning: str | None = Field(
         default=None, description="Why the model is poor for these reports, whether they fit it or not."
     )
     remedy: str = Field(description="What to do if the model does not fit.")

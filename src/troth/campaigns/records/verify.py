@@ -16,11 +16,11 @@ from troth.campaigns.records.ledger import Ledger, LedgerError
 from troth.campaigns.records.ledger_entries import format_of, recorded_public, recorded_reports, revealed_link
 from troth.campaigns.rounds import (
     check_beacon,
-    check_kinds,
     check_limits,
     check_possible,
     following_reports,
     later_days,
+    refuse_mixed_days,
     refuse_same_nonce,
     write_round,
     written_days,
@@ -91,7 +91,7 @@ def _checked(campaign: Campaign, ledger: Ledger, place: str, watch: Callable[[in
         check_possible(campaign, report)
     refuse_same_nonce(reports)
     by_day = reports_by_day(reports)
-    check_kinds(list(by_day))
+    refuse_mixed_days(list(by_day))
     known: dict[Any, Report] = {}
     before = campaign.commitment
     rounds = ledger.of("round")

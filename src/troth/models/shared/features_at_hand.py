@@ -117,7 +117,7 @@ class KeptFeatures(FeaturesAtHand):
     from_summary = OfModel()
     answer_part = OfModel()
     answer_scorer = OfModel()
-    doubt = OfModel()
+    warning_about = OfModel()
 
     def __init__(self, model: Any, features: Any, rows: int | None = None) -> None:
         z = Support().check(features, "feature", columns=model.reduction.features)

@@ -237,7 +237,7 @@ class ExpandedRegression(AnsweredRows, Regression):
         gamma = np.linalg.solve(np.eye(len(self.mean)) + H, g[..., None])[..., 0]
         return np.array(self.mean) + gamma @ self._prior_scale.T
 
-    def doubt(self, statistics: Array, /) -> str:
+    def warning_about(self, statistics: Array, /) -> str:
         """Return how far z·θ is from z·θ₀, in root mean square over rows, if that is too far for the expansion.
 
         E(z·(θ − θ₀))² is tr(HΣ) over the sum of weights: over the prior, from which decoys come, and at the posterior
@@ -249,10 +249,10 @@ class ExpandedRegression(AnsweredRows, Regression):
         >>> from troth.models import PoissonRegression
         >>> narrow, wide = (PoissonRegression(mean=[0, 0], precision=precision) for precision in (25, 1))
         >>> rows = [[1, 60], [1, 70]], [0, 1]
-        >>> wide.doubt(wide.statistics(rows)).partition(":")[0]
+        >>> wide.warning_about(wide.statistics(rows)).partition(":")[0]
         'the expansion is poor here'
         >>> rows = [[1, 0.5], [1, -0.5]], [0, 1]
-        >>> narrow.doubt(narrow.statistics(rows))
+        >>> narrow.warning_about(narrow.statistics(rows))
         ''
         """
         t = np.asarray(statistics, dtype=np.float64)

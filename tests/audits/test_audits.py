@@ -276,7 +276,9 @@ def test_audits_can_be_repeated_and_say_what_they_could_see(capsys: pytest.Captu
     assert one.findings[0].detectable > 0
     assert one.empty_share == pytest.approx(troth.divergences.logistic.empty_share)
     calls: list[tuple[int, int]] = []
-    more = troth.audit(MODEL, troth.MultiDay(), rows=ROWS, simulations=30_000, watch=lambda *call: calls.append(call))
+    more = troth.audit(
+        MODEL, troth.MultiDay(), rows=ROWS, simulations=30_000, progress=lambda *call: calls.append(call)
+    )
     assert more.findings[0].detectable < one.findings[0].detectable
     assert calls == sorted(calls)
     assert calls[-1] == (30_000, 30_000)

@@ -52,7 +52,7 @@ def pay_rounds(
     final: bool = False,
     secret: Secret | None = None,
     beacon: str | None = None,
-    watch: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> list[Day]:
     """Add to the ledger what has become payable, and return the days that were paid now.
 
@@ -66,7 +66,7 @@ def pay_rounds(
         What the campaign is committed to, for rules that draw.
     beacon
         The value of the public beacon that the terms name, published after the reports were in.
-    watch
+    progress
         Called with the number of rounds done and in all.
     """
     if not reports and not ledger.entries:
@@ -101,8 +101,8 @@ def pay_rounds(
         last = day == days[-1] and (closed or not campaign.daily)
         stamp = {"last": last, "versions": versions(), "time": now()}
         write_round(campaign, ledger, by_day[day], following, known, link, beacon, stamp)
-        if watch is not None:
-            watch(done, len(payable))
+        if progress is not None:
+            progress(done, len(payable))
     return payable
 
 
@@ -263,7 +263,9 @@ def refuse_same_nonce(reports: Sequence[Report]) -> None:
     """Refuse two reports with one nonce."""
     nonces = [report.nonce for report in reports if report.nonce is not None]
     if len(set(nonces)) < len(nonces):
-        raise DataError("two reports have the same nonce, so one proof would serve for both")
+        raise DataError(
+            "two reports have the same nonce, so one proof would hold for both: make one of them again with a new nonce"
+        )
 
 
 def refuse_unpayable_days(campaign: Campaign, reports: Sequence[Report]) -> None:

@@ -141,7 +141,7 @@ def refuse_one_provider(campaign: Campaign, count: int, when: str = "") -> None:
     """
     if count > 1 or (campaign.rule.pays_alone and len(campaign.providers) > 1):
         return
-    invited = "; list everybody who is invited in [data] providers, and it is paid as for an empty report"
+    invited = "; list everybody who is invited in [data] providers, and this report is paid like an empty one"
     raise DataError(
         f"{when}a round needs the reports of at least two providers, not {count}: each is paid for what its data say "
         f"about the others'{invited if campaign.rule.pays_alone else ''}"

@@ -45,7 +45,7 @@ class Client(Transport):
             """Declare the methods that the table of operations adds."""
 
     def call(
-        self, operation: Operation, *values: Any, watch: Callable[[int, int], None] | None = None, **fields: Any
+        self, operation: Operation, *values: Any, progress: Callable[[int, int], None] | None = None, **fields: Any
     ) -> Any:
         """Ask for an operation.
 
@@ -53,7 +53,7 @@ class Client(Transport):
         ----------
         values
             The values in the path, and the file where one is sent: bytes, or a path.
-        watch
+        progress
             Called with the bytes of the file that are sent, and how many there are.
         fields
             Of the query and the body.
@@ -63,7 +63,7 @@ class Client(Transport):
         query = {name: fields.pop(name) for name in operation.query}
         body = None
         if isinstance(operation.input, Content):
-            body = Body(values[len(names)], operation.input.media_type, watch)
+            body = Body(values[len(names)], operation.input.media_type, progress)
         elif operation.input is not None:
             body = Body(json.dumps(fields).encode(), "application/json")
         answer = self.send(
@@ -111,7 +111,7 @@ def _method(operation: Operation) -> Callable[..., Any]:
     positional = [Parameter(name, Parameter.POSITIONAL_ONLY) for name in ("self", *operation.path_parameters, *sent)]
     keywords = [Parameter(name, Parameter.KEYWORD_ONLY) for name in operation.query]
     if sent:
-        keywords.append(Parameter("watch", Parameter.KEYWORD_ONLY, default=None))
+        keywords.append(Parameter("progress", Parameter.KEYWORD_ONLY, default=None))
     elif operation.input is not None:
         keywords.append(Parameter("fields", Parameter.VAR_KEYWORD))
     method.__signature__ = Signature([*positional, *keywords])  # type: ignore[attr-defined]

@@ -118,7 +118,7 @@ class SamplesStatistics(Model, Protocol):
 
 
 class ComparedDesign(NamedTuple):
-    """What two days must have in common beside numbers of rows for their peers to be compared.
+    """What must be equal on two days, besides the number of rows, for their peers to be compared.
 
     Attributes
     ----------
@@ -148,7 +148,7 @@ class ComparedDesign(NamedTuple):
 
     @classmethod
     def of_rows_alone(cls, statistics: Array) -> Self:
-        """Compare nothing beside the number of rows."""
+        """Compare only the number of rows."""
         nothing = np.zeros((*np.shape(statistics)[:-1], 0))
         return cls(nothing, nothing)
 
@@ -167,7 +167,7 @@ class ComparesDays(Model, Protocol):
 
 @runtime_checkable
 class TakesFeatures(Protocol):
-    """A regression that knows more about a provider whose features are at hand."""
+    """A regression that knows more about a provider whose features are known."""
 
     def with_features(self, features: Any, /) -> SamplesStatistics:
         """Return the model of a provider with these features, ``(row, feature)``."""
@@ -186,7 +186,7 @@ class DrawsAnswers(TakesFeatures, SamplesStatistics, Protocol):
 
 @runtime_checkable
 class HasFeatures(SamplesStatistics, Protocol):
-    """The model of a provider whose features are at hand."""
+    """The model of a provider whose features are known."""
 
     @property
     def without_features(self) -> Model:
@@ -356,7 +356,7 @@ class HasExpectedEvidence(PlansDesigns, Protocol):
     """A model that knows E[Λ(t)] under its own prior predictive, and with it every mutual information."""
 
     def expected_log_evidence(self, design: Array, /) -> Array | None:
-        """E[Λ(t)] over datasets with this design, up to terms linear in it, or None where no exact sum is at hand."""
+        """E[Λ(t)] over datasets with this design, up to terms linear in it, or None if no exact sum is known."""
 
 
 class Extremes(NamedTuple):

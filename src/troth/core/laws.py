@@ -1,4 +1,4 @@
-"""The laws that every model must obey, checked on anybody's model and explained in words."""
+"""The laws that every model must obey, checked on any model and explained in words."""
 
 from __future__ import annotations
 
@@ -223,10 +223,11 @@ def _empty(model: Model, statistics: Array) -> Failures:
 def _chain(model: Model, statistics: Array) -> Failures:
     for i in range(len(statistics) - 2):
         a, b, c = statistics[i : i + 3]
-        one = log_pmi(model, a, b) + log_pmi(model, a + b, c)
-        two = log_pmi(model, b, c) + log_pmi(model, b + c, a)
-        if not _close(one, two, _rounding(model, a, b, c, a + b, b + c, a + b + c)):
-            yield f"pooling datasets {i}, {i + 1} and {i + 2} from the left gives {one}, from the right {two}"
+        from_left = log_pmi(model, a, b) + log_pmi(model, a + b, c)
+        from_right = log_pmi(model, b, c) + log_pmi(model, b + c, a)
+        if not _close(from_left, from_right, _rounding(model, a, b, c, a + b, b + c, a + b + c)):
+            datasets = f"datasets {i}, {i + 1} and {i + 2}"
+            yield f"pooling {datasets} from the left gives {from_left}, from the right {from_right}"
 
 
 def _additive(simulation: Simulation, statistics: Array) -> Failures:

@@ -33,7 +33,7 @@ def read_reports(
     engine: str = "threads",
     format: str | None = None,  # noqa: A002
     skip: Collection[Path] = (),
-    watch: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
     provider: str | None = None,
 ) -> tuple[list[Report], list[Path]]:
     """Reduce a table to reports sorted by day and name; also return the files of statistics that it names.
@@ -46,7 +46,7 @@ def read_reports(
         ``"threads"`` or ``"spark"``, for files.
     skip
         Files that are not data, such as the ledger in the same folder.
-    watch
+    progress
         Called with the number of fragments done and in all.
     provider
         Whose rows are in data without a column of providers; by default files are named after their providers.
@@ -64,7 +64,7 @@ def read_reports(
                 _refuse_shared_names(fragments)
             named = {fragment.provider: fragment.path for fragment in fragments}
         run = ENGINES[engine] if request.look is None else in_order
-        parts = _watched(run(fragments, request), len(fragments), watch)
+        parts = _with_progress(run(fragments, request), len(fragments), progress)
     elif is_pushed_down(data):
         from troth.data.pushdown import push_down
 
@@ -73,7 +73,7 @@ def read_reports(
     elif is_frame(data):
         request.refuse_nobody(provider)
         slices = plan_frame(data, request, provider)
-        parts = _watched(ENGINES["threads"](slices, request), len(slices), watch)
+        parts = _with_progress(ENGINES["threads"](slices, request), len(slices), progress)
     else:
         raise DataError(
             f"data of type {type(data).__name__} cannot be read; give a path, a pandas, Polars or Arrow frame, an Ibis "
@@ -99,10 +99,10 @@ def is_paths(data: Any) -> bool:
     return len(paths) > 0 and all(isinstance(path, str | Path) for path in paths)
 
 
-def _watched(parts: Iterable[Part], total: int, watch: Callable[[int, int], None] | None) -> Iterator[Part]:
+def _with_progress(parts: Iterable[Part], total: int, progress: Callable[[int, int], None] | None) -> Iterator[Part]:
     for done, part in enumerate(parts, 1):
-        if watch is not None:
-            watch(done, total)
+        if progress is not None:
+            progress(done, total)
         yield part
 
 

@@ -54,7 +54,7 @@ class Request:
         The public list of labels of each column that holds labels and explains an answer: every label but the first is
         a column of its own, 1 where a row has it and 0 elsewhere.
     features
-        Whether features are kept beside the summaries: all columns but the last.
+        Whether features are kept in addition to the summaries: all columns but the last.
     answers
         Whether the last column is kept with them.
     look
@@ -79,7 +79,7 @@ class Request:
 
     @property
     def kept_columns(self) -> int:
-        """How many columns of a row are kept beside the summaries."""
+        """How many columns of a row are kept in addition to the summaries."""
         return self.features * (self.reduction.columns - 1 + self.answers)
 
     @property

@@ -160,18 +160,18 @@ def compare_models(
     if not candidates:
         raise ParameterError("there are no models to compare")
     rate = options.pop("false_alarm", 0.05) / len(candidates)
-    watch = options.pop("watch", None)
+    progress = options.pop("progress", None)
     backtests = {}
     failed: dict[str, str] = {}
     for place, (name, model) in enumerate(candidates.items()):
 
-        def progress(done: int, total: int, before: int = place) -> None:
-            if watch is not None:
-                watch(before * total + done, len(candidates) * total)
+        def overall_progress(done: int, total: int, before: int = place) -> None:
+            if progress is not None:
+                progress(before * total + done, len(candidates) * total)
 
         try:
             backtests[name] = backtest(
-                history, model, rule, lies, name=name, false_alarm=rate, watch=progress, **options
+                history, model, rule, lies, name=name, false_alarm=rate, progress=overall_progress, **options
             )
         except TrothError as error:
             failed[name] = first_line(error)
@@ -186,7 +186,7 @@ def _percent(finding: PastFinding) -> str:
 
 
 def _table(rows: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
-    """Return lines of at most `_WIDEST` characters: models that do not fit beside the others have a table below."""
+    """Return lines of at most `_WIDEST` characters: models for which there is no room have a table below."""
     narrow = [max(map(len, column)) + 2 for column in zip(*(cells for _, cells in rows), strict=True)]
     label, widths = 36, [max(24, *narrow)] * len(narrow)
     if label + sum(widths) > _WIDEST:

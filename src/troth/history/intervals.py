@@ -86,7 +86,7 @@ def over_days(daily: Array, false_alarm: float, negligible: float = 0.0, extra: 
 
 
 def _resemblance(residual: Array, squares: float) -> float:
-    """Return the correlation of neighbouring days, with Kendall's correction of its bias where it is not chance."""
+    """Return the correlation of neighbouring days, with Kendall's correction of its bias if it is significant."""
     days, alike = len(residual), 0.0
     if squares > 0:
         alike = float(residual[1:] @ residual[:-1]) / squares

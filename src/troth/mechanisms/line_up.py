@@ -270,7 +270,7 @@ class LineUp(Rule):
     @property
     def truthful_by(self) -> str:  # type: ignore[override]
         """The order by one theorem, and the strict part by another."""
-        order, score = "rearrangement inequality", "propriety of the spherical score, by Cauchy and Schwarz"
+        order, score = "rearrangement inequality", "the spherical score is proper, by Cauchy and Schwarz"
         parts = [order] * (self.strict < 1) + [score] * (self.strict > 0)
         return "; ".join(parts) + ", for every number of decoys"
 
@@ -507,6 +507,6 @@ class ExpectedLineUp(LineUp):
     The rank part is the chance to beat r independent decoys, whatever their number. Panels are split as by the rule.
     """
 
-    not_offered = "is for audits of small worlds"
+    not_offered = "is for exact audits"
     needs_seed = False
     _expected = True

@@ -72,11 +72,11 @@ class Round:
             if not isinstance(self.evidence, HasFiniteStates):
                 *_, provider, entry = (int(i) for i in np.argwhere(ruled_out)[0])
                 problem = f"statistic {entry} is -inf, which only log-likelihoods of finitely many states can be"
-                raise ReportError(provider, f"{problem}: refuse the report")
+                raise ReportError(provider, f"{problem}: leave this report out")
             refused = impossible(self.evidence, statistics)
             if refused.any():
                 provider = int(np.argwhere(refused)[0][-1])
-                raise ReportError(provider, "the report cannot occur under any state of the model: refuse it")
+                raise ReportError(provider, "the report cannot occur under any state of the model: leave it out")
 
     @property
     def providers(self) -> int:

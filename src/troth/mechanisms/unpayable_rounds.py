@@ -32,7 +32,9 @@ def refuse_oversized(this_round: Round) -> None:
     beyond = np.array(False) if usual else ~(np.abs(t) <= LARGEST_SUM) & ~np.isneginf(t)  # −∞: a state is ruled out
     if beyond.any():
         *_, provider, entry = where = tuple(int(i) for i in np.argwhere(beyond)[0])
-        problem = f"statistic {entry} is {t[where]:.6g}, beyond ±{LARGEST_SUM:g}: rescale the values, or refuse it"
+        problem = (
+            f"statistic {entry} is {t[where]:.6g}, beyond ±{LARGEST_SUM:g}: rescale the values, or leave the report out"
+        )
         raise ReportError(provider, problem)
     for model, members in this_round.providers_by_model.items():
         reports = t if len(members) == this_round.providers else t[..., members, :]
@@ -44,8 +46,10 @@ def refuse_oversized(this_round: Round) -> None:
             wrong = (rows < 0) | (np.isfinite(rows) & (rows > most)) | sums
             if wrong.any():
                 where = tuple(int(i) for i in np.argwhere(wrong)[0])
-                problem = "sums without rows" if sums[where] else f"{rows[where]:.17g} rows, not from 0 to {most:,}"
-                raise ReportError(members[where[-1]], f"{problem}: refuse the report")
+                problem = (
+                    "it has sums but no rows" if sums[where] else f"{rows[where]:.17g} rows, not from 0 to {most:,}"
+                )
+                raise ReportError(members[where[-1]], f"{problem}: leave this report out")
         if isinstance(model, ChecksStatistics) and not (possible := model.possible(reports)).all():
             provider = members[int(np.argwhere(~possible)[0][-1])]
             raise ReportError(provider, f"no data have these statistics, because {model.possible_statistics}")
@@ -102,8 +106,8 @@ def name_reports(error: Exception, this_round: Round, evaluate: Callable[[Round]
 def _reports_to_leave_out(unpaid: Callable[[Sequence[int]], bool], distance: Array) -> list[int]:
     """Return the reports of which any one may be left out; otherwise some that stop the round together.
 
-    A report that is unlike all others by orders of magnitude makes the rest impossible to pay beside it, and any of
-    them may then be left out: it is named alone.
+    Next to a report that is larger than all others by orders of magnitude none of these can be paid, so that any of
+    them may be left out as well: the large one is named alone.
     """
     order = [int(j) for j in np.argsort(-distance, kind="stable")]
     if len(order) <= _ALL:

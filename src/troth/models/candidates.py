@@ -106,7 +106,7 @@ class Candidates(CandidateStates):
         return np.asarray(np.asarray(statistics).any(axis=-1, keepdims=True), dtype=np.float64)
 
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
-        """Return nothing beside the number of rows, unless log-likelihoods are of answers to features."""
+        """Compare only the number of rows, unless log-likelihoods are of answers to features."""
         if self.pairs:
             raise MissingCapabilityError(FEATURES_UNKNOWN)
         return ComparedDesign.of_rows_alone(statistics)

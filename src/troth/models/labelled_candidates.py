@@ -71,8 +71,8 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
     def from_summary(self, summary: Array, /) -> Array:
         """Put the log-likelihoods first: ℓ, n, the slopes and the curvatures."""
         s = np.asarray(summary, dtype=np.float64)
-        each, size = self.reduction.by_point(s), self._points.shape[1]
-        return self._pack(each[..., 0], s[..., :1], each[..., 1 : 1 + size], each[..., 1 + size :])
+        by_point, size = self.reduction.by_point(s), self._points.shape[1]
+        return self._pack(by_point[..., 0], s[..., :1], by_point[..., 1 : 1 + size], by_point[..., 1 + size :])
 
     def _pack(self, t: Array, rows: Array, slopes: Array, curvatures: Array) -> Array:
         flat = (part.reshape(*t.shape[:-1], -1) for part in (slopes, curvatures))
@@ -93,7 +93,7 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
         """Return where no log-likelihood exceeds the largest of an answer, and curvatures are sums of products."""
         likelihoods, _, _, halves = self._unpack(statistics)
         finite = np.asarray(np.isfinite(np.asarray(statistics)[..., len(self._points) :]).all(axis=-1))
-        H = self.reduction.each[0].matrix(np.where(finite[..., None, None], halves, 0.0))
+        H = self.reduction.expansions[0].matrix(np.where(finite[..., None, None], halves, 0.0))
         products = are_products(H, np.full(H.shape[:-2], np.inf)).all(axis=-1)
         return none_above(likelihoods, self._answer.best) & finite & products
 
@@ -108,7 +108,7 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
         """Return the design: c and d are differences of sums that are as large as slopes and log-likelihoods."""
         likelihoods, n, slopes, halves = self._unpack(statistics)
-        leading, candidates, expansion = n.shape[:-1], len(self._points), self.reduction.each[0]
+        leading, candidates, expansion = n.shape[:-1], len(self._points), self.reduction.expansions[0]
         length = np.sqrt(np.maximum(np.diagonal(expansion.matrix(halves), axis1=-2, axis2=-1), 0.0))
         squares = np.diagonal(expansion.blocks(halves), axis1=-2, axis2=-1)
         rows, columns = np.triu_indices(squares.shape[-1])
@@ -132,7 +132,7 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
         )
         apart = apart.reshape(*design.shape[:-1], candidates, size)
         halves = curvatures.reshape(*design.shape[:-1], candidates, -1)
-        scale, roots = root_of_curvature(self.reduction.each[0].matrix(halves))
+        scale, roots = root_of_curvature(self.reduction.expansions[0].matrix(halves))
         roots = scale[..., None] * roots
         root = _of_chosen(np.broadcast_to(roots, (*leading, *roots.shape[-3:])), chosen)
         shift = _of_chosen(np.broadcast_to(apart, (*leading, candidates, size)), chosen)
@@ -155,7 +155,7 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
         """
         table, classes = trained_coefficients(estimators)
         if "classes" in {each.name for each in cls.parameters()}:
-            if classes == 2:  # one vector, that of the second class beside 0 for the first
+            if classes == 2:  # one vector, that of the second class; the first has 0
                 table = np.concatenate([np.zeros_like(table), table], axis=1)
             given = {"classes": classes, **given}
         model = cls(coefficients=table, prior=prior, **given)

@@ -171,7 +171,7 @@ class VaryingBernoulli(VaryingLabels):
     The common rate is Beta(alpha, beta). A provider's rate is Beta with that mean and intra-class correlation
     ρ = spread²/(1 + spread²), from 0 to 0.9. At ρ = 0 it is `Bernoulli`.
 
-    The summary (zeros, ones) adds over rows. The statistic carries, beside counts, three functions of the pseudo-counts
+    The summary (zeros, ones) adds over rows. The statistic has, besides counts, three functions of the pseudo-counts
     by their values on a grid: log PMI is that of the continuous integral over rate and spread to 1e-6.
 
     Providers differ by ρ up to 0.01 if ``differ`` is ``"little"``, and up to 0.08 if it is ``"some"``.

@@ -35,7 +35,7 @@ class VaryingPoisson(CompleteEvidence, VaryingProviders):
     λ ~ Gamma with this mean and scale; the factor's standard deviation is 0 or up to 2. A provider's sum is then
     negative binomial. At spread 0 it is `Poisson`.
 
-    The summary (n, Σx) adds over rows. The statistic carries, beside it, functions of the spread, and of it and λ, by
+    The summary (n, Σx) adds over rows. The statistic has, besides it, functions of the spread, and of it and λ, by
     their values on a grid: log PMI is that of the continuous integral over λ and spread to 1e-6.
 
     Providers' rates differ by a tenth if ``differ`` is ``"little"``, and by three tenths if it is ``"some"``.

@@ -212,13 +212,13 @@ class VaryingExpandedRegression(ExpandedRegression, VaryingCoefficients):
         metadata=parameter(
             "how much providers differ in each coefficient compared with the others: 0.1 is a tenth as much as 1, in "
             "standard deviations of the prior; if empty, equally in all",
-            Numbers(above_zero=True, beside="mean"),
+            Numbers(above_zero=True, length_of="mean"),
         ),
     )
 
     smallest_spread: ClassVar[float] = 0.1
     spread_of_slopes: ClassVar[float] = 0.1
-    """How far slopes differ beside intercepts, in a first guess."""
+    """How far slopes differ compared with intercepts, in a first guess."""
 
     @classmethod
     def first_guess_of(cls, columns: Sequence[Column], target: Column, /) -> FirstGuess:

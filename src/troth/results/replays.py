@@ -71,15 +71,19 @@ def replay_lies(result: Result, lies: Sequence[RoundLie] = LIES, draws: int | No
             reports, places = _told(lie, campaign, stage, today)
             if not places:
                 continue
-            at: Any = (*stage.index, np.array(places))
+            liars: Any = (*stage.index, np.array(places))
             rule, seeds = stage.rule, [seed] * len(reports)
             if draws is not None and seed is not None:
                 rule = rule.drawing(max(1, draws // len(reports)))
                 seeds = [sha256(f"{seed} {number}".encode()).hexdigest() for number in range(len(reports))]
-            truths = {each: rule.evaluate(stage.fresh(each)).share[at] for each in set(seeds)}
+            truths = {round_seed: rule.evaluate(stage.fresh(round_seed)).share[liars] for round_seed in set(seeds)}
             pairs = zip(reports, seeds, strict=True)
             gain = np.mean(
-                [rule.evaluate(stage.fresh(each).with_own(own)).share[at] - truths[each] for own, each in pairs], axis=0
+                [
+                    rule.evaluate(stage.fresh(round_seed).with_own(own)).share[liars] - truths[round_seed]
+                    for own, round_seed in pairs
+                ],
+                axis=0,
             )
         except (TrothError, ArithmeticError, ValueError, TypeError):
             continue
@@ -130,6 +134,6 @@ def _replaced(campaign: Campaign, stage: Scene, summaries: Mapping[str, Array]) 
     others = {place: summaries[name] for place, name in enumerate(stage.names) if name in summaries}
     if others:
         models = model if isinstance(model, Model) else [model[place] for place in others]
-        at: Any = (*stage.index, list(others))
-        own[at] = campaign.statistics_of(models, list(others.values()))
+        replaced: Any = (*stage.index, list(others))
+        own[replaced] = campaign.statistics_of(models, list(others.values()))
     return own

@@ -250,7 +250,7 @@ class Result:
         return pl.from_arrow(self.to_arrow())
 
     def plot(self, path: str | Path | None = None) -> Picture:
-        """Draw payments beside caps: one round as bars, several as a heat map of providers and days.
+        """Draw payments and their caps: one round as bars, several as a heat map of providers and days.
 
         The picture is SVG: a notebook shows it, and a file that it is written to ends in ``.svg``.
         """

@@ -83,9 +83,10 @@ class TaskResult(Result):
         """The standard error of each provider's mean share: by its own tasks, or by everybody's if it has few."""
         share, errors = self.recorded.share, {}
         everybody = float(share.std())
-        for name, mine in self.recorded.reports.by_provider():
-            few = len(mine) < _FEW
-            errors[name] = everybody / sqrt(len(mine)) if few else float(share[mine].std()) / sqrt(len(mine) - 1)
+        for name, places in self.recorded.reports.by_provider():
+            number = len(places)
+            few = number < _FEW
+            errors[name] = everybody / sqrt(number) if few else float(share[places].std()) / sqrt(number - 1)
         return errors
 
     @cached_property
@@ -170,8 +171,8 @@ class TaskResult(Result):
             money = self.campaign.text(payment.payment)
             reason = f"{counted(payment.rows, 'task')}, {payment.share:.1%} of the price on average"
             shares = f"{payment.terms['shares']:.6f}"
-            each = f"{payment.payment / payment.rows / 10**self.campaign.decimals:.6f}"
-            rows.append([in_csv(payment.provider), payment.rows, shares, each, money, reason])
+            pay_per_task = f"{payment.payment / payment.rows / 10**self.campaign.decimals:.6f}"
+            rows.append([in_csv(payment.provider), payment.rows, shares, pay_per_task, money, reason])
         return csv_text(rows)
 
     def headline(self) -> str:

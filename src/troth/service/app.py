@@ -37,7 +37,7 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
     tick: float = 2.0  # seconds between checks of deadlines; 0 for none
     require_sandbox: bool = False  # refuse to start where the process that reads uploads cannot be confined
-    hosts: tuple[str, ...] = ()  # names beside the one in the URL, localhost and 127.0.0.1
+    hosts: tuple[str, ...] = ()  # names besides the one in the URL, localhost and 127.0.0.1
 
 
 AS_JSON = TypeAdapter(Settings)

@@ -13,7 +13,7 @@ from troth.core.errors import DataError, ParameterError
 from troth.core.formats import few_digits
 from troth.core.past import History
 from troth.core.reductions import Moments
-from troth.models.fitting.day_types.fit import FEWEST_DAYS, Watch, usable_providers
+from troth.models.fitting.day_types.fit import FEWEST_DAYS, ProgressCallback, usable_providers
 from troth.models.fitting.day_types.fitted import inverse
 from troth.models.fitting.day_types.outcomes import root_error, spreads
 from troth.models.fitting.fitted import BLUE, GREY, MOST_PROVIDERS, FittedProviders, name_rows
@@ -100,7 +100,7 @@ def fit_offsets(
     *,
     spread: float | None = None,
     ahead: int | None = None,
-    watch: Watch | None = None,
+    progress: ProgressCallback | None = None,
 ) -> FittedOffsets:
     """Fit θ ~ N(mean, scale²) of a day, and providers' offsets and dispersions, by penalised marginal likelihood.
 
@@ -126,14 +126,14 @@ def fit_offsets(
     variance = np.full(len(own), 0.2 * size)
     start = _State(middle, np.sqrt(0.5 * size), np.zeros(len(own)), variance, float(np.log(0.2 * size)), 1e-3 / size)
     state, _ = _maximise(data, start)
-    report: Watch = watch or (lambda share, words: None)  # noqa: ARG005
-    report(0.5, "normal, first climb")
+    progress = progress or (lambda share, words: None)  # noqa: ARG005
+    progress(0.5, "normal, first start")
     chance = 1 / np.maximum(data.weight(state.variance).sum(axis=0), 1e-300)
     between = max(float(np.var(state.offset, ddof=1) - chance.mean()), 1e-4 * size)
     state, trace = _maximise(data, replace(state, shrinkage=1 / between))
-    report(1.0, "normal")
+    progress(1.0, "normal")
     if len(trace) > _LONGEST:
-        notes.append(f"the climb had not ended after {_LONGEST} steps")
+        notes.append(f"the fit had not converged after {_LONGEST} steps")
     return _result(family, history, part, data, state, between, trace, notes, ahead)
 
 

@@ -1,4 +1,4 @@
-"""The integral over an unknown spread: a log-uniform prior between two ends, beside no spread at all.
+"""The integral over an unknown spread: a log-uniform prior between two ends, and a point mass at 0.
 
 The log evidence given the spread is a smooth function of ln spread², with the nearest singularity at a distance of π.
 Its values at nodes 0.4 apart determine it to 1e-8, by polynomials through 16 of them, and the integral of its

@@ -58,7 +58,7 @@ class BySpread(NamedTuple):
     providers: Array
 
     def integrate(self, low: float, high: float) -> Array:
-        """Ln of the evidence, with a log-uniform prior of the spread from low to high beside none at all.
+        """Ln of the evidence, with a log-uniform prior of the spread from low to high and a point mass at 0.
 
         The integrand over w is exp(L)·(δ₀ + δ)/δ. What it would be for exp(L) = exp(L₀)·δ₀/(δ₀ + δ) is known.
         """

@@ -66,7 +66,7 @@ def draw_features(rng: Generator, rows: Any, features: int, leading: tuple[int, 
 
 
 def root_of_curvature(H: Array) -> tuple[Array, Array]:
-    """Return s and F with diag(s)FFᵀdiag(s) = H: features of all sizes keep their digits beside each other."""
+    """Return s and F with diag(s)FFᵀdiag(s) = H: features of very different sizes keep their digits."""
     scale = np.sqrt(np.maximum(np.diagonal(H, axis1=-2, axis2=-1), 0.0))
     scale = np.where(scale > 0, scale, 1.0)
     values, vectors = np.linalg.eigh(H / scale[..., None] / scale[..., None, :])

@@ -24,7 +24,7 @@ from troth.models.shared.answered_rows import AnsweredRows, draw_features, plann
 from troth.models.shared.features_at_hand import KeptFeatures
 from troth.models.shared.regression import Regression
 
-_CLOSE = 1e-10  # of a Newton step to the mode, beside the coefficients
+_CLOSE = 1e-10  # of a Newton step to the mode, relative to the coefficients
 _MOST_STEPS = 100
 
 
@@ -43,7 +43,8 @@ class ExpandedRegression(AnsweredRows, Regression):
         default=None,
         kw_only=True,
         metadata=parameter(
-            "public coefficients at which the likelihood is expanded; the prior mean if empty", Numbers(beside="mean")
+            "public coefficients at which the likelihood is expanded; the prior mean if empty",
+            Numbers(length_of="mean"),
         ),
     )
 

@@ -306,7 +306,7 @@ class Regression(ReducesRows):
         gram = np.broadcast_to(matrix, (*leading, d, d))
         rows, sigma2 = np.broadcast_to(design[..., -1], leading), np.broadcast_to(variance, leading)
         size = np.sqrt(np.diagonal(matrix, axis1=-2, axis2=-1))
-        size = np.where(size > 0, size, 1.0)  # columns of all sizes keep their digits beside each other
+        size = np.where(size > 0, size, 1.0)  # columns of very different sizes keep their digits
         root, positive = _root_and_rank(matrix / size[..., None] / size[..., None, :])
         white = np.sqrt(sigma2)[..., None] * rng.standard_normal((*leading, d)) * positive
         noise = np.einsum("...ij,...j->...i", size[..., None] * root, white)

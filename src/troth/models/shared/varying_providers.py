@@ -11,7 +11,7 @@ import numpy as np
 from troth.core.contract import Array, ComparedDesign, Generator, Mask
 from troth.core.limits import LARGEST_SUM
 from troth.models.family import ReducesRows
-from troth.models.numerics.possible_statistics import agree, are_products, everywhere
+from troth.models.numerics.possible_statistics import agree, all_possible, are_products
 from troth.models.numerics.random_effects import (
     Effects,
     draw_coefficients,
@@ -74,7 +74,7 @@ class VaryingProviders(ReducesRows):
 
     def _recomputed(self, statistics: Array) -> tuple[Array, Mask]:
         """Return statistics computed anew from the sums that they carry, and where data can have such sums."""
-        return statistics, everywhere(statistics)
+        return statistics, all_possible(statistics)
 
     def expected_log_evidence(self, _: Array, /) -> None:
         """No exact sum: two providers' rows are not one provider's, so designs do not add."""

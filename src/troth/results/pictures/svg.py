@@ -1,4 +1,4 @@
-"""SVG without scripts, styles or colours: a style sheet beside it, `pictures.css`, follows light, dark and paper."""
+"""SVG without scripts, styles or colours; the style sheet `pictures.css` has rules for light, dark and paper."""
 
 from __future__ import annotations
 

@@ -48,6 +48,9 @@ def _response(operation: Operation) -> dict[str, Any]:
         return {"response_class": Response, "responses": {operation.status: body}}
     model = None if operation.output is None else getattr(responses, operation.output)
     if isinstance(operation.input, Content):
-        received = {"model": model, "description": "Received in time and safe; it is read later. Ask again."}
+        received = {
+            "model": model,
+            "description": "The file arrived in time and is stored, but not read yet: ask for the submission again.",
+        }
         return {"response_model": model, "responses": {202: received}}
     return {"response_model": model}

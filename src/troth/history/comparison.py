@@ -56,8 +56,8 @@ class ModelComparison:
         own = self.backtests[name]
         every = list(self.backtests.values())
         sound = [replayed for replayed in every if not replayed.gaining()] or every
-        alike = [other for other in sound if other.measure == own.measure and own.measure is not None]
-        return any(over_days(other.scores - own.scores, own.false_alarm).low > 0 for other in alike)
+        comparable = [other for other in sound if other.measure == own.measure and own.measure is not None]
+        return any(over_days(other.scores - own.scores, own.false_alarm).low > 0 for other in comparable)
 
     @property
     def advisable(self) -> bool:

@@ -21,7 +21,7 @@ from troth.models.numerics.dispersed import draw_codes, draw_dirichlet
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.identification import compare_log_pmi
 from troth.models.numerics.possible_statistics import none_negative
-from troth.models.numerics.spread_grid import ALIKE
+from troth.models.numerics.spread_grid import CHANCE_OF_NO_SPREAD
 from troth.models.parameters import parameter, positive, pseudo_counts
 from troth.models.shared.varying_providers import VaryingProviders, how_far
 
@@ -100,7 +100,7 @@ class VaryingLabels(CompleteEvidence, VaryingProviders):
         alpha = self._pseudo_counts
         total, labels = alpha.sum() + rows + sum(n for _, n in self._in_one_space(peers)), len(alpha)
         least = labels * gammaln(total / labels) - gammaln(total) - (gammaln(alpha).sum() - gammaln(alpha.sum()))
-        return Extremes(float(least + (labels - 1) * np.log(ALIKE)), high)
+        return Extremes(float(least + (labels - 1) * np.log(CHANCE_OF_NO_SPREAD)), high)
 
     def _parameters(self, rates: Array, spreads: Array) -> Array:
         """Return θ of the rates and the spreads of the questions."""

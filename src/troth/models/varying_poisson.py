@@ -19,7 +19,7 @@ from troth.models.fitting.initial_parameters import FreeParameters, Positive, da
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.gamma_poisson import draw_mean, log_evidence, summarise_counts
 from troth.models.numerics.possible_statistics import none_negative
-from troth.models.numerics.spread_grid import ALIKE
+from troth.models.numerics.spread_grid import CHANCE_OF_NO_SPREAD
 from troth.models.parameters import parameter, positive
 from troth.models.shared.count_and_sum import draw_poisson
 from troth.models.shared.varying_providers import VaryingProviders, how_far
@@ -109,7 +109,9 @@ class VaryingPoisson(CompleteEvidence, VaryingProviders):
         shape, rate = self._prior
         all_sums = shape + np.linspace(0, everyone * high, 4001)
         least = (gammaln(all_sums) - all_sums * np.log(rate + everyone)).min() - gammaln(shape) + shape * np.log(rate)
-        return Extremes(float(least + np.log(ALIKE) - everyone * gammaln(high + 1)), float(own.max()) + _MARGIN)
+        return Extremes(
+            float(least + np.log(CHANCE_OF_NO_SPREAD) - everyone * gammaln(high + 1)), float(own.max()) + _MARGIN
+        )
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw (λ, spread) from the prior, shape ``(*shape, 2)``."""

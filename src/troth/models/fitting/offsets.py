@@ -22,7 +22,7 @@ from troth.models.numerics.dispersed import real_weight
 if TYPE_CHECKING:
     from troth.models.provider_normal import ProviderNormal
 
-_ALIKE = 2.0  # standard deviation of the logarithms of providers' variances
+_SPREAD_OF_LOGS = 2.0  # standard deviation of the logarithms of providers' variances
 _LONGEST = 2000
 _TOLERANCE = 1e-8
 _ATTEMPTS = (1.0, 0.25, 0.05, 0.0)
@@ -151,7 +151,7 @@ def _posterior(data: _Days, state: _State) -> tuple[Array, Array, Array]:
 
 def _unlikeness(variance: Array, centre: float) -> Array:
     """Return the squares of how far logarithms of τ² are from the others', in units of what is usual."""
-    return np.asarray(((np.log(variance) - centre) / _ALIKE) ** 2)
+    return np.asarray(((np.log(variance) - centre) / _SPREAD_OF_LOGS) ** 2)
 
 
 def _objective(state: _State, evidence: Array) -> float:
@@ -185,8 +185,8 @@ def _step(data: _Days, state: _State, mean: Array, spare: Array) -> _State:
     squares = (data.average - mean[:, None] - offset) ** 2 + spare[:, None]
     slope = 0.5 * (squares * w - 1) * w * state.variance
     log = np.log(state.variance)
-    up = slope.sum(axis=0) - (log - state.centre) / _ALIKE**2
-    step = np.clip(up / ((slope**2).sum(axis=0) + _ALIKE**-2), -1.0, 1.0)
+    up = slope.sum(axis=0) - (log - state.centre) / _SPREAD_OF_LOGS**2
+    step = np.clip(up / ((slope**2).sum(axis=0) + _SPREAD_OF_LOGS**-2), -1.0, 1.0)
 
     def height(variance: Array) -> Array:
         return np.asarray(_expected(data, variance, squares) - 0.5 * _unlikeness(variance, state.centre))

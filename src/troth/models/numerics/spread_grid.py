@@ -17,7 +17,7 @@ from troth.core.blocks import for_each_chunk
 from troth.core.contract import Array, Generator, Indexes
 from troth.models.numerics.log_sum_exp import log_sum_exp
 
-ALIKE = 0.1
+CHANCE_OF_NO_SPREAD = 0.1
 """Prior probability that providers do not differ at all."""
 
 _SPACING = 0.4
@@ -89,7 +89,7 @@ class _Quadrature:
         points, weights = np.polynomial.legendre.leggauss(ceil(np.pi / 2 * (high - low) / spacing))
         points = 0.5 * (low + high) + 0.5 * (high - low) * points
         self.spreads = np.concatenate([[0.0], np.exp(points / 2)])
-        self._log_weights = np.log(np.concatenate([[ALIKE], (1 - ALIKE) * weights / 2]))
+        self._log_weights = np.log(np.concatenate([[CHANCE_OF_NO_SPREAD], (1 - CHANCE_OF_NO_SPREAD) * weights / 2]))
         self._first = np.searchsorted(nodes, points) - _STENCIL // 2
         gaps = points[:, None] - nodes[self._first[:, None] + np.arange(_STENCIL)]
         signs = np.array([(-1.0) ** i * comb(_STENCIL - 1, i) for i in range(_STENCIL)])

@@ -123,8 +123,8 @@ class FittedStates(CompleteEvidence, ReducesRows, FiniteStates):
         if days < LEAST_DAYS:
             raise DataError(f"{days} days with reports: weights are fitted to at least {LEAST_DAYS}")
         summaries = np.asarray(history.summaries)[present]
-        alike = cls(prior=np.full(states, 1 / states), **given)
-        t = statistics_of(alike, summaries, history.reduction).sum(axis=-2)[:, :states]
+        uniform = cls(prior=np.full(states, 1 / states), **given)
+        t = statistics_of(uniform, summaries, history.reduction).sum(axis=-2)[:, :states]
         peak = t.max(axis=-1, keepdims=True)
         if np.isneginf(peak).any():
             day = int(np.flatnonzero(present)[int(np.argmax(np.isneginf(peak[:, 0])))])

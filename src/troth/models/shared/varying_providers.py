@@ -19,7 +19,7 @@ from troth.models.numerics.random_effects import (
     evidence_of_effects,
     integrate_effects,
 )
-from troth.models.numerics.spread_grid import ALIKE, SpreadGrid, spread_grid
+from troth.models.numerics.spread_grid import CHANCE_OF_NO_SPREAD, SpreadGrid, spread_grid
 from troth.models.parameters import Word, parameter
 
 BORROWED_ROWS = 3.0
@@ -82,8 +82,8 @@ class VaryingProviders(ReducesRows):
 
     def _draw_spread(self, rng: Generator, shape: tuple[int, ...]) -> Array:
         low, high = np.log(self._spreads)
-        uniform, alike = rng.random(shape), rng.random(shape) < ALIKE
-        return np.where(alike, 0.0, np.exp(low + (high - low) * uniform))
+        uniform, without_spread = rng.random(shape), rng.random(shape) < CHANCE_OF_NO_SPREAD
+        return np.where(without_spread, 0.0, np.exp(low + (high - low) * uniform))
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class Payment(Figures):
 
 @dataclass(frozen=True)
 class Scene:
-    """A round as the rule sees it, and where everybody is in it.
+    """A round as the rule sees it, and the place of each provider in it.
 
     ``names`` has everybody with a place in the arrays, also those who report on the next day only, and ``paid`` the
     places of those who are paid. ``index`` comes before these in the rule's arrays: the day, for rules that look at

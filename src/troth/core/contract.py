@@ -108,7 +108,7 @@ class SamplesStatistics(Model, Protocol):
     """
 
     def design(self, statistics: Array, /) -> Array:
-        """Read the design off a statistic, shape ``(..., design)``."""
+        """Return the design of a statistic, shape ``(..., design)``."""
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw θ from the prior, shape ``(*shape, parameter)``."""

@@ -115,7 +115,7 @@ def second_difference(model: Model, own: Array, peers: Array, both: Array | None
 
 
 def impossible(model: Model, statistics: Array) -> Mask:
-    """Return where no state of a model could have statistics, because each is ruled out by some of their data.
+    """Return which statistics are impossible: each state of the model gives some of their data probability 0.
 
     Only −∞ says so, and without any nothing is computed.
 

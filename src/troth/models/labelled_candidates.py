@@ -15,7 +15,13 @@ from troth.models.family import Example, Matrix
 from troth.models.numerics.possible_statistics import are_products, none_above
 from troth.models.parameters import Whole, matrix, parameter
 from troth.models.regression_candidates import LARGEST_TABLE, RegressionCandidates, trained_coefficients
-from troth.models.shared.answered_rows import AnsweredRows, OfCounts, OfLabels, OfYesNo, root_of_curvature
+from troth.models.shared.answered_rows import (
+    AnsweredRows,
+    CountedAnswers,
+    LabelAnswers,
+    YesNoAnswers,
+    root_of_curvature,
+)
 
 
 @dataclass(frozen=True)
@@ -190,7 +196,7 @@ def _of_chosen(by_candidate: Array, chosen: Indexes) -> Array:
 
 
 @dataclass(frozen=True)
-class LogisticCandidates(OfYesNo, LabelledCandidates):
+class LogisticCandidates(YesNoAnswers, LabelledCandidates):
     """Labels 0 and 1 with P(y = 1) = 1/(1 + e^(−z·θ)), where θ is one of S known vectors.
 
     Candidates are draws from last year's posterior, or trained classifiers.
@@ -207,7 +213,7 @@ class LogisticCandidates(OfYesNo, LabelledCandidates):
 
 
 @dataclass(frozen=True)
-class SoftmaxCandidates(OfLabels, LabelledCandidates):
+class SoftmaxCandidates(LabelAnswers, LabelledCandidates):
     """Labels 0 … classes−1 with P(y = c) ∝ e^(z·θ_c), where θ = (θ_0, θ_1, …) is one of S known vectors.
 
     Examples
@@ -237,7 +243,7 @@ class SoftmaxCandidates(OfLabels, LabelledCandidates):
 
 
 @dataclass(frozen=True)
-class PoissonCandidates(OfCounts, LabelledCandidates):
+class PoissonCandidates(CountedAnswers, LabelledCandidates):
     """Counts with mean e^(z·θ), where θ is one of S known vectors.
 
     Examples

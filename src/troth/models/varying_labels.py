@@ -23,7 +23,7 @@ from troth.models.numerics.identification import compare_log_pmi
 from troth.models.numerics.possible_statistics import none_negative
 from troth.models.numerics.spread_grid import CHANCE_OF_NO_SPREAD
 from troth.models.parameters import parameter, positive, pseudo_counts
-from troth.models.shared.varying_providers import VaryingProviders, how_far
+from troth.models.shared.varying_providers import VaryingProviders, differ_parameter
 
 _MARGIN = 0.01  # nats that the greatest log PMI may exceed what was found on a ladder of counts
 
@@ -187,7 +187,9 @@ class VaryingBernoulli(VaryingLabels):
 
     alpha: float = field(default=1.0, metadata=parameter("pseudo-count of ones", positive, 1.0))
     beta: float = field(default=1.0, metadata=parameter("pseudo-count of zeros", positive, 1.0))
-    differ: str = field(default="any", metadata=how_far("a correlation of up to 0.9 between a provider's rows"))
+    differ: str = field(
+        default="any", metadata=differ_parameter("a correlation of up to 0.9 between a provider's rows")
+    )
 
     description: ClassVar[str] = "yes or no, from providers that differ"
     example: ClassVar[Example] = Bernoulli.example
@@ -233,7 +235,9 @@ class VaryingCategorical(VaryingLabels):
     """
 
     alpha: Vector = field(metadata=parameter("pseudo-counts of the labels", pseudo_counts, [1.0, 1.0, 1.0]))
-    differ: str = field(default="any", metadata=how_far("a correlation of up to 0.9 between a provider's rows"))
+    differ: str = field(
+        default="any", metadata=differ_parameter("a correlation of up to 0.9 between a provider's rows")
+    )
 
     description: ClassVar[str] = "one of several labels, from providers that differ"
     example: ClassVar[Example] = Categorical.example

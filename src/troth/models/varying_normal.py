@@ -19,7 +19,7 @@ from troth.models.numerics.dispersed import moments_around
 from troth.models.numerics.possible_statistics import SLACK
 from troth.models.numerics.spread_grid import CHANCE_OF_NO_SPREAD
 from troth.models.parameters import number, parameter, positive
-from troth.models.shared.varying_providers import BORROWED_ROWS, RandomEffects, how_far
+from troth.models.shared.varying_providers import BORROWED_ROWS, RandomEffects, differ_parameter
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class VaryingNormal(RandomEffects):
     mean: float = field(metadata=parameter("roughly where the mean lies", number, 20.0))
     scale: float = field(metadata=parameter("how far off that may be", positive, 10.0))
     noise: float = field(metadata=parameter("roughly how far a provider's rows scatter", positive, 2.0))
-    differ: str = field(default="any", metadata=how_far("up to thirty times the noise"))
+    differ: str = field(default="any", metadata=differ_parameter("up to thirty times the noise"))
 
     description: ClassVar[str] = "numbers, from providers that differ"
     example: ClassVar[Example] = Normal.example

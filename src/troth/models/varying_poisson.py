@@ -22,7 +22,7 @@ from troth.models.numerics.possible_statistics import none_negative
 from troth.models.numerics.spread_grid import CHANCE_OF_NO_SPREAD
 from troth.models.parameters import parameter, positive
 from troth.models.shared.count_and_sum import draw_poisson
-from troth.models.shared.varying_providers import VaryingProviders, how_far
+from troth.models.shared.varying_providers import VaryingProviders, differ_parameter
 
 _MARGIN = 0.01  # nats that the greatest log PMI may exceed what was found on a ladder of counts
 _LARGEST_RATE = 1e15
@@ -51,7 +51,7 @@ class VaryingPoisson(CompleteEvidence, VaryingProviders):
 
     mean: float = field(metadata=parameter("roughly where the mean count lies", positive, 8.0))
     scale: float = field(metadata=parameter("how far off that may be", positive, 8.0))
-    differ: str = field(default="any", metadata=how_far("rates that vary by up to twice their mean"))
+    differ: str = field(default="any", metadata=differ_parameter("rates that vary by up to twice their mean"))
 
     description: ClassVar[str] = "counts, from providers that differ"
     example: ClassVar[Example] = Example("cars counted in a minute", ("cars",), "sensor", values=(0, 200))

@@ -58,7 +58,7 @@ class Findings:
     skipped: dict[str, str] = field(default_factory=dict)
 
 
-def find(
+def check_result(
     result: Result,
     *,
     simulations: int = 4000,

@@ -68,7 +68,7 @@ def replay_lies(result: Result, lies: Sequence[RoundLie] = LIES, draws: int | No
     replays = []
     for lie in lies:
         try:
-            reports, places = _told(lie, campaign, stage, today)
+            reports, places = _reports_with_lie(lie, campaign, stage, today)
             if not places:
                 continue
             liars: Any = (*stage.index, np.array(places))
@@ -109,7 +109,9 @@ def _last_scene(result: Result) -> tuple[Campaign, Scene, str | None, list[Repor
     return campaign.on(head["day"]), scene(campaign, today, following), head["seed"], today
 
 
-def _told(lie: RoundLie, campaign: Campaign, stage: Scene, today: list[Report]) -> tuple[list[Array], list[int]]:
+def _reports_with_lie(
+    lie: RoundLie, campaign: Campaign, stage: Scene, today: list[Report]
+) -> tuple[list[Array], list[int]]:
     """Return what everybody would report instead, each time another choice, and the places of those who can."""
     rng, model, evidence = np.random.default_rng(20201206), campaign.model, stage.round.evidence
     if isinstance(lie, FabricateFromPrior):

@@ -274,7 +274,7 @@ class Result:
         return write_whole(path, self.ledger.to_bytes(), private=True)
 
     def to_html(self, **options: Any) -> str:
-        """Return the page, which needs no network; options are those of `troth.results.findings.find`."""
+        """Return the page, which needs no network; options are those of `troth.results.findings.check_result`."""
         from troth.results.page import render
 
         return render(self, **options)

@@ -149,14 +149,14 @@ def _posterior(data: _Days, state: _State) -> tuple[Array, Array, Array]:
     return state.mean + shift, 1 / precision, evidence
 
 
-def _unlikeness(variance: Array, centre: float) -> Array:
-    """Return the squares of how far logarithms of τ² are from the others', in units of what is usual."""
+def _squared_deviations(variance: Array, centre: float) -> Array:
+    """Return squared deviations of the logarithms of τ² from their centre, in units of their usual spread."""
     return np.asarray(((np.log(variance) - centre) / _SPREAD_OF_LOGS) ** 2)
 
 
 def _objective(state: _State, evidence: Array) -> float:
     """Return the penalised log-likelihood."""
-    penalties = state.shrinkage * state.offset**2 + _unlikeness(state.variance, state.centre)
+    penalties = state.shrinkage * state.offset**2 + _squared_deviations(state.variance, state.centre)
     return float(evidence.sum() + (-0.5 * penalties).sum())
 
 
@@ -189,7 +189,7 @@ def _step(data: _Days, state: _State, mean: Array, spare: Array) -> _State:
     step = np.clip(up / ((slope**2).sum(axis=0) + _SPREAD_OF_LOGS**-2), -1.0, 1.0)
 
     def height(variance: Array) -> Array:
-        return np.asarray(_expected(data, variance, squares) - 0.5 * _unlikeness(variance, state.centre))
+        return np.asarray(_expected(data, variance, squares) - 0.5 * _squared_deviations(variance, state.centre))
 
     before = height(state.variance)
     variance, waiting = state.variance, np.ones(len(log), dtype=bool)

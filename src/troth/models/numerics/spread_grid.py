@@ -50,8 +50,8 @@ class SpreadGrid:
         low, high = ends[index], ends[np.minimum(index + 1, len(ends) - 1)]
         return np.where(index > 0, np.exp((low + (high - low) * rng.random(index.shape)) / 2), 0.0)
 
-    def between(self, values: Array, spreads: Array) -> Array:
-        """Return what stands at the nodes, along an axis after those of the spreads, at spreads between them."""
+    def interpolate(self, values: Array, spreads: Array) -> Array:
+        """Interpolate values at the nodes, along an axis after those of the spreads, at spreads between them."""
         position = 1 + (2 * np.log(np.maximum(spreads, self.nodes[1])) - self._nodes[0]) / _SPACING
         low = np.where(spreads > 0, np.minimum(position.astype(np.intp), len(self.nodes) - 2), 0)
         part = np.where(spreads > 0, position - low, 0.0)

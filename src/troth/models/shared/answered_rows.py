@@ -86,7 +86,7 @@ def checked_rows(data: Any, features: int, support: Support) -> tuple[Array, Arr
     return z, y
 
 
-class OfYesNo:
+class YesNoAnswers:
     """Answers 0 and 1."""
 
     answers: ClassVar[str] = "yes or no"
@@ -99,7 +99,7 @@ class OfYesNo:
     _answer = YesNo()
 
 
-class OfLabels:
+class LabelAnswers:
     """Answers 0 … classes−1."""
 
     classes: int
@@ -116,7 +116,7 @@ class OfLabels:
         return Classes(self.classes)
 
 
-class OfCounts:
+class CountedAnswers:
     """Answers that are counts."""
 
     answers: ClassVar[str] = "counts"

@@ -124,7 +124,7 @@ class ExpandedRegression(AnsweredRows, Regression):
         return np.asarray(np.diag(precision) if precision.ndim == 1 else precision)
 
     @cached_property
-    def _away(self) -> Array:
+    def _point_from_mean(self) -> Array:
         """θ₀ − mean."""
         return np.asarray(np.array(self.reduction.point) - np.array(self.mean), dtype=np.float64)
 
@@ -141,7 +141,7 @@ class ExpandedRegression(AnsweredRows, Regression):
     def _expanded(self, summary: Array) -> tuple[Array, Array]:
         """Return H and g: the slope is moved from the public point to the prior mean."""
         H = self.reduction.curvature(summary)
-        return H, self.reduction.slope(summary) + H @ self._away
+        return H, self.reduction.slope(summary) + H @ self._point_from_mean
 
     def plan(self, rows: Any, /) -> Array:
         """Return the design of a report with these features, ``(rows, d)``."""
@@ -193,9 +193,9 @@ class ExpandedRegression(AnsweredRows, Regression):
     def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
         """Return the expanded log-likelihood at the prior mean."""
         s = reduction.convert(summaries, self.reduction)
-        away, H = self._away, self.reduction.curvature(s)
+        shift, H = self._point_from_mean, self.reduction.curvature(s)
         slope = self.reduction.slope(s)
-        return np.asarray(s[..., 1] - slope @ away - 0.5 * (H @ away) @ away)
+        return np.asarray(s[..., 1] - slope @ shift - 0.5 * (H @ shift) @ shift)
 
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
@@ -262,9 +262,9 @@ class ExpandedRegression(AnsweredRows, Regression):
         weight = float(self.rows(t) * (mean * (1 - mean) if self._answer.labels is not None else mean).sum())
         if not weight > 0:
             return ""
-        H, away = self._pooled(t)[0], self._away @ self._prior_root
+        H, shift = self._pooled(t)[0], self._point_from_mean @ self._prior_root
         learnt = (self.posterior_mean(t) - self.public_coefficients) @ self._prior_root
-        squares = float(np.trace(H) + away @ H @ away), float(learnt @ H @ learnt) / 4
+        squares = float(np.trace(H) + shift @ H @ shift), float(learnt @ H @ learnt) / 4
         over_prior, of_reports = (float(np.sqrt(max(each, 0.0) / weight)) for each in squares)
         if max(over_prior, of_reports) <= self.good_within:
             return ""
@@ -363,7 +363,7 @@ class GeneralisedRegression(ExpandedRegression, KnownNoiseRegression):
 
     def answers_of_slope(self, slope: Array, design: Array, /) -> Array:
         """Return g of answers with this slope at the public point."""
-        return np.asarray(slope + self._gram(design) @ self._away)
+        return np.asarray(slope + self._gram(design) @ self._point_from_mean)
 
     def expected_log_evidence(self, design: Array, /) -> Array:
         """−½ ln det(P + H), in the limit of many rows."""

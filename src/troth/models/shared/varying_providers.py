@@ -28,8 +28,8 @@ BORROWED_ROWS = 3.0
 _LARGEST = {"little": 0.1, "some": 0.3}  # "any" is up to the family
 
 
-def how_far(most: str) -> Any:
-    """Return the metadata of the parameter ``differ``, with what the largest spread is in words."""
+def differ_parameter(most: str) -> Any:
+    """Return the metadata of the parameter ``differ``, with the largest spread in words."""
     meaning = f"how far honest providers may differ: little, some or any; any means {most}"
     return parameter(meaning, Word(*_LARGEST, "any"), "any")
 
@@ -219,6 +219,6 @@ class RandomEffects(VaryingProviders):
         t = np.asarray(statistics, dtype=np.float64)
         effects = self._unpack(t)
         spread = self._grid.draw(rng, evidence_of_effects(effects), self._effects(t))
-        product, precision = (self._grid.between(part, spread) for part in effects[1:])
+        product, precision = (self._grid.interpolate(part, spread) for part in effects[1:])
         chosen = Effects(np.zeros(spread.shape), product, precision)
         return draw_coefficients(rng.standard_normal(product.shape), chosen), spread

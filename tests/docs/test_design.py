@@ -22,6 +22,7 @@ from troth.cli.commands import app
 from troth.core import contract, declarations, information, sensitivity
 from troth.core.reductions import reduction
 from troth.models.family import Family
+from troth.results.findings import check_result
 
 if TYPE_CHECKING:
     from types import FrameType

@@ -25,9 +25,9 @@ def lines_of(plain: Mapping[str, Any], providers: int | None = None, checked: st
     if plain["odd_reports"]:
         lines.append(f"it fits without            {', '.join(map(printable, plain['odd_reports']))}")
     if plain["warning"]:
-        lines.append(f"but                        {plain['warning']}")
+        lines.append(f"warning                    {plain['warning']}")
     if plain["below_empty_report"] is None:
-        return [*lines, "it is not known either who would have earned more with an empty or a smaller report"]
+        return [*lines, "nor is it known who would have earned more with an empty or a smaller report"]
     over_days, on_day = "", ""
     if plain["days"] > 1:
         over_days, on_day = f", on average over {plain['days']:,} days", f", on day {plain['last_day']} alone"

@@ -28,7 +28,7 @@ from troth.audits.strategies import lies_for_reduction
 from troth.core.reductions import Counts, Moments
 from troth.history import History, compare_models, from_rows, from_summaries
 from troth.history.learn import candidates_for
-from troth.history.stretches import SPLITS
+from troth.history.splits import SPLITS
 
 CARRIERS = ("9E", "AA", "B6", "DL", "EV", "MQ", "UA", "US", "WN")  # those with 30 flights on a usual day, or more
 

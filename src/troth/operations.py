@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 PREFIX = "/api/v1"
 Scope = Literal["read", "submit", "manage"]
 SCOPES: tuple[Scope, ...] = ("read", "submit", "manage")
-Lane = Literal["health", "reads", "writes", "passwords", "work", "parsing"]
+Pool = Literal["health", "reads", "writes", "passwords", "work", "parsing"]
 """Kinds of work that never wait for each other."""
 Size = Literal["small", "large", "upload"]
 """How large a body may be; an upload is counted while it is stored."""
@@ -59,7 +59,7 @@ class Operation:
     status: int = 200  # of a response that grants the request
     refusals: tuple[int, ...] = ()  # statuses that do not follow from the path, the input and the access
     keyed: bool = False
-    slow: Lane | None = None  # where it takes longer than a look at the database or a change to it
+    slow: Pool | None = None  # where it takes longer than a look at the database or a change to it
     size: Size = "small"  # of the request's body
 
     @property
@@ -68,7 +68,7 @@ class Operation:
         return f"{self.method} {PREFIX}{self.path}"
 
     @property
-    def lane(self) -> Lane:
+    def pool(self) -> Pool:
         """The kind of work that it is."""
         return self.slow or ("reads" if self.method == "GET" else "writes")
 
@@ -99,7 +99,7 @@ _ACCOUNTS = (
         refusals=(503,), slow="health"),
     Operation("me", "GET", "/me", _READ, "Show who the token belongs to.", output="Me"),
     Operation("create_token", "POST", "/tokens", ANYONE,
-        "Exchange a name and password for a token that expires; it is shown this once.",
+        "Exchange a name and password for a token, which expires and is shown only once.",
         input="SignIn", output="NewToken", status=201, refusals=(401, 429), slow="passwords"),
     Operation("list_tokens", "GET", "/tokens", _READ, "List your tokens, without their secrets.", output="Tokens"),
     Operation("revoke_token", "DELETE", "/tokens/{token}", Access(_BOTH, "manage"), "Revoke one of your tokens.",
@@ -205,7 +205,7 @@ _LEDGERS = (
     Operation("list_payouts", "GET", f"{CAMPAIGN}/payouts", _ANALYST_READS,
         "List payments, and whether they were paid out.", output="Payouts", refusals=(409,)),
     Operation("export_payouts", "POST", f"{CAMPAIGN}/payouts", _MANAGE,
-        "Make a batch of all payments that are in no batch yet; pay out each batch once to pay everybody once.",
+        "Make a batch of all payments that are not in one yet; pay out each batch once, and everybody is paid once.",
         output="Batch", status=201, refusals=(409,), keyed=True),
     Operation("show_payouts", "GET", f"{CAMPAIGN}/payouts/{{number}}", _ANALYST_READS,
         "Show a batch of payouts; it never changes.", output="Batch"),

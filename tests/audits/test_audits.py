@@ -73,7 +73,7 @@ def test_audits_agree_with_exact_expectations() -> None:
 
 
 def _reports(model: Any, rows: int, only: bool = False) -> list[tuple[int, ...]]:
-    from troth.models.numerics.reports import enumerate_reports
+    from troth.models.numerics.enumeration import enumerate_reports
 
     counts, _, _ = enumerate_reports(model, [rows] if only else range(rows + 1))
     return [tuple(int(n) for n in c) for c in counts]
@@ -276,7 +276,9 @@ def test_audits_can_be_repeated_and_say_what_they_could_see(capsys: pytest.Captu
     assert one.findings[0].detectable > 0
     assert one.empty_share == pytest.approx(troth.divergences.logistic.empty_share)
     calls: list[tuple[int, int]] = []
-    more = troth.audit(MODEL, troth.MultiDay(), rows=ROWS, simulations=30_000, watch=lambda *call: calls.append(call))
+    more = troth.audit(
+        MODEL, troth.MultiDay(), rows=ROWS, simulations=30_000, progress=lambda *call: calls.append(call)
+    )
     assert more.findings[0].detectable < one.findings[0].detectable
     assert calls == sorted(calls)
     assert calls[-1] == (30_000, 30_000)

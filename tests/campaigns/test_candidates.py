@@ -189,9 +189,9 @@ def test_everybody_sees_how_many_candidates_are_left(
     t = np.stack([result.campaign.statistics(result.campaign.model, report.summary) for report in result.reports])
     posterior = np.exp(t[:, :12] - t[:, :12].max(axis=1, keepdims=True))
     posterior /= posterior.sum(axis=1, keepdims=True)
-    assert np.allclose(left.each, 1 / (posterior**2).sum(axis=1))
+    assert np.allclose(left.by_report, 1 / (posterior**2).sum(axis=1))
     shown = result.to_dict()["effective_candidates"]
-    assert (shown["of"], shown["each"][HOSPITALS[0]]) == (12, pytest.approx(left.each[0]))
+    assert (shown["of"], shown["by_report"][HOSPITALS[0]]) == (12, pytest.approx(left.by_report[0]))
     assert left.near_one
     page = result.write_page(campaign.parent / "report.html", simulations=50).read_text()
     assert "Few candidates are left" in page

@@ -22,7 +22,7 @@ from troth.campaigns.settle import scene
 from troth.certificates import check_fit
 from troth.core.errors import DataError
 from troth.data import read_reports
-from troth.data.features import MOST_NUMBERS, Keeper
+from troth.data.features import MOST_NUMBERS, FeatureSampler
 from troth.data.request import Request
 from troth.results.findings import check_campaign_fit
 
@@ -129,20 +129,20 @@ def test_of_many_rows_a_random_sample_is_kept() -> None:
     assert wide.shape == (200, 1024)
 
 
-def _keep(rows: int, features: int) -> Keeper:
-    keeper = Keeper(features)
-    keeper.add(np.zeros(rows, dtype=np.intp), [np.ones(rows)] * features, np.arange(rows))
-    return keeper
+def _keep(rows: int, features: int) -> FeatureSampler:
+    sampler = FeatureSampler(features)
+    sampler.add(np.zeros(rows, dtype=np.intp), [np.ones(rows)] * features, np.arange(rows))
+    return sampler
 
 
 def test_parts_keep_what_the_whole_keeps() -> None:
     rng = np.random.default_rng(5)
     rows, reports = 60_000, rng.integers(3, size=60_000)
     columns, numbers = rng.normal(size=(4, rows)), np.arange(rows)
-    whole, joined = Keeper(4), Keeper(4)
+    whole, joined = FeatureSampler(4), FeatureSampler(4)
     whole.add(reports, list(columns), numbers)
     for some in np.split(numbers, [1_000, 55_000]):
-        part = Keeper(4)
+        part = FeatureSampler(4)
         part.add(reports[some], list(columns[:, some]), some)
         part.thin()
         joined.join(part, np.arange(3))

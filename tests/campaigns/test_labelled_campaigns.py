@@ -207,11 +207,11 @@ def test_counts_of_columns_without_scales_are_warned_of() -> None:
     assert "[model.scales]" in raw.notes[0]
     assert raw.notes[0] in str(raw)
     assert raw.notes[0] in str(raw.verdict)
-    assert raw.verdict.to_dict()["doubt"] == raw.notes[0]
+    assert raw.verdict.to_dict()["warning"] == raw.notes[0]
     assert "poor for these data" in raw.to_html()
     scaled = pay_labelled(models.PoissonRegression([0.5, 0.0], 25.0), ["age"], **counts, scales={"age": [50, 10]})
     assert scaled.notes == ()
-    assert scaled.verdict.doubt == ""
+    assert scaled.verdict.warning == ""
 
 
 def test_features_that_never_vary_are_left_out_and_said(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from troth.campaigns.check import audit_campaign, certify_campaign, setting_of
 from troth.campaigns.records.canonical_json import digest
 from troth.campaigns.records.ledger import Ledger, LedgerError, read_ledger
 from troth.core.settings import CampaignError
-from troth.results.findings import find
+from troth.results.findings import check_result
 from troth.results.pay import open_ledger, pay_campaign
 
 REGISTER = "improved\n" + "1\n" * 30 + "0\n" * 10
@@ -346,7 +346,7 @@ def test_a_family_without_a_posterior_of_its_own(tmp_path: Path) -> None:
         updated = family(3.0 + len(public), 2.0 + float((public["height"] ** 2).sum()) / 2)
         assert shares(result) == pytest.approx(shares(troth.pay(buoys, updated, **options)), abs=1e-9)
         result.verify()
-        findings = find(result, simulations=100)
+        findings = check_result(result, simulations=100)
         assert not findings.skipped
         assert [replay.lie for replay in findings.replays][-1] == "copy the public data"
 

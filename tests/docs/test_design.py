@@ -22,7 +22,7 @@ from troth.cli.commands import app
 from troth.core import contract, declarations, information, sensitivity
 from troth.core.reductions import reduction
 from troth.models.family import Family
-from troth.results.findings import find
+from troth.results.findings import check_result
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -86,7 +86,7 @@ def test_a_payment_calls_every_function_that_the_walk_numbers(tmp_path: Path, mo
     rows = [f"{clinic},{number % 3 // 2}" for clinic in ("Ash", "Birch", "Elm") for number in range(9)]
     (tmp_path / "rows.csv").write_text("\n".join(["clinic,improved", *rows]))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(find.__kwdefaults__ or {}, "simulations", 50)
+    monkeypatch.setitem(check_result.__kwdefaults__ or {}, "simulations", 50)
     begin = ["init", "study", "--data", "rows.csv", "--provider", "clinic", "--column", "improved"]
     assert CliRunner().invoke(app, [*begin, "--family", "Bernoulli"]).exit_code == 0
     called: set[tuple[str, str]] = set()

@@ -102,7 +102,7 @@ def test_the_number_of_types_is_found(outcome: str) -> None:
     history, _ = day_types(outcome, 7, days=160 if SOAK else 100, types=3)
     told: list[float] = []
     most = 5 if SOAK else 4
-    fit = models.LatentClass.fit(history, outcome, max_types=most, watch=lambda share, words: told.append(share))
+    fit = models.LatentClass.fit(history, outcome, max_types=most, progress=lambda share, words: told.append(share))
     assert fit.types == 3
     assert fit.held_out[3][0] > fit.held_out[2][0]
     assert told == sorted(told)

@@ -16,7 +16,7 @@ from troth.core.past import History
 from troth.core.reductions import Counts, Moments
 from troth.history import backtest, from_summaries
 from troth.history.learn import Learner, candidates_for, fit
-from troth.history.stretches import first_days, split_days
+from troth.history.splits import first_days, split_days
 from troth.models.fitting.offsets import walk_of
 
 RULE = troth.SyntheticPeers(draws=8)
@@ -104,7 +104,7 @@ def test_the_stated_power_is_right(days: int) -> None:
         replayed = backtest(past, models.Bernoulli(4, 8), troth.MultiDay(exchangeable=True), lies.Nothing(), folds=1)
         seen += replayed["report nothing"].verdict == "gains"
         detectable.append(replayed.detectable)
-        assert days > 60 or replayed.means_little
+        assert days > 60 or replayed.underpowered
     gain = 0.0525  # measured on 12,000 days
     share = seen / runs
     assert (share > 0.6) if gain > np.median(detectable) else (share < 0.95)

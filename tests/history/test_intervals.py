@@ -10,7 +10,7 @@ from scipy import stats
 
 from registry import SOAK, generator
 from troth.history.intervals import joint_level, over_days
-from troth.history.judged import findings_of
+from troth.history.significance import findings_of
 
 RUNS = 3000 if SOAK else 400
 

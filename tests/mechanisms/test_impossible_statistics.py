@@ -80,7 +80,7 @@ def test_what_data_have_is_never_refused(name: str, rows: int) -> None:
     assert isinstance(model, ChecksStatistics)
     assert model.possible(t).all()
     assert model.possible(np.zeros_like(t)).all()
-    beside = troth.core.posterior.beside_known(model, t[0])
+    beside = troth.core.posterior.conditioned_on(model, t[0])
     assert isinstance(beside, ChecksStatistics)
     assert beside.possible(t).all()
 

@@ -158,8 +158,8 @@ def test_the_rule_pays_what_was_enumerated(seed: int, decoys: int) -> None:
     for line in product(range(len(peers)), repeat=decoys):
         drawn = np.zeros((decoys, lines.rounds, lines.per_round, t.shape[-1]))
         drawn[:, :, 0] = pooled[list(line)][:, None]
-        standing = lines.stand_among([drawn], np.zeros((decoys, lines.rounds)), strict=False)
-        paid = rank_share(standing.above, standing.tied, decoys, rule.rivals)[:, 0].reshape(share.shape)
+        places = lines.place_among([drawn], np.zeros((decoys, lines.rounds)), strict=False)
+        paid = rank_share(places.above, places.tied, decoys, rule.rivals)[:, 0].reshape(share.shape)
         share += marginal[list(line)].prod() * paid
     assert np.abs(share - expected).max() <= TOLERANCE
     limit = rule.in_expectation().evaluate(Round(one_model(world.models), t, rows=np.broadcast_to(rows, t.shape[:-1])))

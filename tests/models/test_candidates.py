@@ -201,7 +201,7 @@ def test_a_saved_posterior_of_pymc_is_paid_end_to_end(tmp_path: Path) -> None:
     shares = {payment.provider: payment.share for payment in result.rounds[0].payments}
     assert shares.pop("hospital 4") < 0.6 < min(shares.values())
     left = result.effective_candidates
-    assert (left.of, len(left.each)) == (150, 10)
+    assert (left.of, len(left.by_report)) == (150, 10)
     assert left.near_one
     assert not left.coarse
     whole = draws.posterior["slopes"].values.reshape(-1, 2)
@@ -235,15 +235,15 @@ def test_it_prices_as_a_finite_model_does() -> None:
 
 def test_effective_candidates_are_counted_and_near_one_is_said() -> None:
     model = symbols(np.full(4, 0.25), np.array([[0.9, 0.1], [0.6, 0.4], [0.4, 0.6], [0.1, 0.9]]))
-    few = model.effective(np.stack([model.statistics([0, 1]), model.statistics([1, 0])]))
-    assert 2 < few.together <= few.each.min() <= 4
+    few = model.effective_candidates(np.stack([model.statistics([0, 1]), model.statistics([1, 0])]))
+    assert 2 < few.together <= few.by_report.min() <= 4
     assert not few.near_one
-    many = model.effective(np.stack([model.statistics([0] * 60), model.statistics([1])]))
+    many = model.effective_candidates(np.stack([model.statistics([0] * 60), model.statistics([1])]))
     assert many.near_one
     assert many.coarse
     assert "near one: a report leaves about one alone" in str(many)
-    assert many.to_dict(["a", "b"])["each"]["a"] == pytest.approx(1)
-    together = model.effective(np.stack([model.statistics([0, 0, 0, 0, 1])] * 30))
+    assert many.to_dict(["a", "b"])["by_report"]["a"] == pytest.approx(1)
+    together = model.effective_candidates(np.stack([model.statistics([0, 0, 0, 0, 1])] * 30))
     assert together.near_one
     assert not together.coarse
     assert "near one: all together" in str(together)
@@ -283,7 +283,7 @@ def test_draws_of_a_posterior_are_candidates() -> None:
         draws, lambda p, x: float(-0.5 * (((np.asarray(x) - p["mean"]) / p["scale"]) ** 2).sum()), most=50
     )
     assert len(model.prior) == 50
-    assert model.effective(model.statistics([0.1, 0.4])).together > 5
+    assert model.effective_candidates(model.statistics([0.1, 0.4])).together > 5
     with pytest.raises(ParameterError, match="no group 'prior'"):
         models.Candidates.from_draws(draws, lambda p, x: 0.0, group="prior")
     with pytest.raises(MissingCapabilityError, match="draw="):
@@ -323,8 +323,8 @@ def test_candidates_that_leave_nothing_are_named() -> None:
     model = troth.models.Candidates([0.5, 0.5], lambda x: np.array(x, dtype=float))
     with pytest.raises(troth.DataError, match="all 2 candidates give these data probability 0"):
         model.statistics([-np.inf, -np.inf])
-    left = model.effective(np.array([[0.0, -np.inf], [-np.inf, 0.0]]))
-    assert (left.each.tolist(), left.together) == ([1.0, 1.0], 0.0)
+    left = model.effective_candidates(np.array([[0.0, -np.inf], [-np.inf, 0.0]]))
+    assert (left.by_report.tolist(), left.together) == ([1.0, 1.0], 0.0)
     assert "all together leave none" in str(left)
 
 

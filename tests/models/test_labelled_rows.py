@@ -299,10 +299,10 @@ def test_a_poor_expansion_is_warned_of_and_a_good_one_is_not(
             z = np.concatenate([np.ones((6, 50, 1)), rng.normal(size=(6, 50, 3))], axis=-1)
             theta = model.draw_parameters(rng)
             t = np.stack([model.statistics(model.draw_data(rng, theta, each)) for each in z])
-            assert bool(model.doubt(t)) == warned, (reach, model.doubt(t))
+            assert bool(model.warning_about(t)) == warned, (reach, model.warning_about(t))
     wrong = family(mean.ravel(), 25.0, **more)
-    assert wrong.doubt(np.zeros((2, wrong.width))) == ""
-    assert "narrower prior" in troth.check_fit([model.with_features(z[0])] * 6, t, simulations=200).doubt
+    assert wrong.warning_about(np.zeros((2, wrong.width))) == ""
+    assert "narrower prior" in troth.check_fit([model.with_features(z[0])] * 6, t, simulations=200).warning
 
 
 @pytest.mark.parametrize("with_rows", [False, True])

@@ -11,7 +11,7 @@ import pytest
 import troth
 from rayleigh import Rayleigh
 from registry import EXAMPLES, MISSING, generator
-from troth.core.posterior import beside_known
+from troth.core.posterior import conditioned_on
 
 
 def drawn(model: Any, seed: int, *rows: int) -> list[Any]:
@@ -37,7 +37,7 @@ def test_log_pmi_given_known_data(name: str, seed: int) -> None:
     value = troth.log_pmi(posterior, own, peers)
     assert value == pytest.approx(differences, abs=1e-12 * (1 + abs(float(evidence(a + b + z)))))
     assert value == pytest.approx(chain, abs=1e-12)
-    wrapped = beside_known(model, z)
+    wrapped = conditioned_on(model, z)
     assert troth.log_pmi(wrapped, a, b) == pytest.approx(value, abs=1e-12)
     assert troth.log_pmi(wrapped, a, np.zeros_like(a)) == 0
 
@@ -85,7 +85,7 @@ def test_draws_beside_known_data_are_draws_given_these(name: str) -> None:
     """As families without a posterior of their own have it: θ given z, and given a report and z."""
     model: Any = EXAMPLES[name]
     a, z = (model.statistics(data) for data in drawn(model, 6, 3, 8))
-    wrapped: Any = beside_known(model, z)
+    wrapped: Any = conditioned_on(model, z)
     given_z, given_both = (np.broadcast_to(t, (5, len(t))) for t in (z, a + z))
     assert np.array_equal(wrapped.draw_parameters(generator(7), (5,)), model.draw_posterior(generator(7), given_z))
     both = wrapped.draw_posterior(generator(7), np.broadcast_to(a, (5, len(a))))

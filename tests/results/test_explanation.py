@@ -12,7 +12,7 @@ import troth
 from registry import EXAMPLES, generator
 from troth import models
 from troth.core.formats import share
-from troth.core.reductions.reduction import FitsCoefficients, SaysSummary
+from troth.core.reductions.reduction import DescribesSummary, FitsCoefficients
 from troth.mechanisms import Figures, Line
 from troth.results.explanation import data_in_words, explain_days, strip
 
@@ -35,7 +35,7 @@ def test_every_family_says_what_data_are_on_average(name: str) -> None:
     if isinstance(reduction, FitsCoefficients) and reduction.predicts:
         assert np.isfinite(reduction.coefficients(summary)).all()
     else:
-        assert isinstance(reduction, SaysSummary)
+        assert isinstance(reduction, DescribesSummary)
         words = reduction.in_words(summary, None)
         assert words is not None
         assert words.noun

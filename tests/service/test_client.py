@@ -574,7 +574,9 @@ def test_an_upload_is_sent_again_whole_and_under_the_same_key(tmp_path: Path) ->
     path.write_bytes(b"improved\n" + b"1\n" * 100_000)
     told: list[tuple[int, int]] = []
     with flaky(losses=2) as (url, seen):
-        _quick(url).submit_file("0" * 16, 1, path, name="a.csv", watch=lambda done, total: told.append((done, total)))
+        _quick(url).submit_file(
+            "0" * 16, 1, path, name="a.csv", progress=lambda done, total: told.append((done, total))
+        )
     assert len(seen) == 3
     assert {body for _, body in seen} == {path.read_bytes()}
     assert len({key for key, _ in seen}) == 1

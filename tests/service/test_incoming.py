@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from troth.service.incoming import sweep
+from troth.service.incoming import remove_leftovers
 
 
 def test_what_a_dead_service_left_is_removed_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,6 +26,6 @@ def test_what_a_dead_service_left_is_removed_and_nothing_else(tmp_path: Path, mo
     long_ago = time.time() - 7200
     for path in (old, folder, link, outside):
         os.utime(path, (long_ago, long_ago), follow_symlinks=False)
-    sweep()
+    remove_leftovers()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "troth-upload-fresh"]
     assert (outside / "rows.csv").exists()

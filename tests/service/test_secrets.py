@@ -187,9 +187,9 @@ def test_nobody_waits_longer_than_five_minutes(database: str) -> None:
                 tx.execute(insert(attempts), many)
                 if waits:
                     with pytest.raises(TooManyError, match="wait 300 s"):
-                        accounts._refuse_haste(tx, subject, MOST_FAILURES)
+                        accounts._refuse_too_soon(tx, subject, MOST_FAILURES)
                 else:
-                    accounts._refuse_haste(tx, subject, MOST_FAILURES)
+                    accounts._refuse_too_soon(tx, subject, MOST_FAILURES)
 
 
 def test_unknown_names_wait_as_known_ones_do(database: str) -> None:

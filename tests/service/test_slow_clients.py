@@ -364,7 +364,7 @@ def test_waits_grow_and_have_an_end(database: str, monkeypatch: pytest.MonkeyPat
                 moment += 0.5
                 with pytest.raises((SignInNeededError, TooManyError)) as refused:
                     with store.write() as tx:
-                        accounts._refuse_haste(tx, "name:bob from:10.0.0.1", 1)
+                        accounts._refuse_too_soon(tx, "name:bob from:10.0.0.1", 1)
                         raise SignInNeededError("it need not wait")
                 if refused.type is SignInNeededError:
                     break

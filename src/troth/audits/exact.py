@@ -12,7 +12,7 @@ import numpy as np
 from troth.core.contract import Array, Models, one_each, shared_evidence
 from troth.core.errors import DataError, ParameterError
 from troth.mechanisms import Round
-from troth.models.numerics.reports import count_reports, enumerate_reports
+from troth.models.numerics.enumeration import count_reports, enumerate_reports
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

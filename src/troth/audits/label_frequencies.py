@@ -32,7 +32,7 @@ _LARGEST = 50.0  # saddlepoint that is looked for
 
 
 class Frequency(NamedTuple):
-    """A label, which part of all answers it is, which part is expected, and the chance of such a difference."""
+    """The observed and the expected frequency of a label among all answers, and the p-value of the difference."""
 
     label: str
     observed: float

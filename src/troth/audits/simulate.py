@@ -48,7 +48,7 @@ def audit(
     liar: int = 0,
     rng: Generator | None = None,
     false_alarm: float = 1e-6,
-    watch: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Audit:
     """Ask what lies would earn under a rule, everybody else being honest.
 
@@ -74,8 +74,8 @@ def audit(
         A fixed one by default, so that an audit can be repeated.
     false_alarm
         Largest probability that a finding's interval misses the true gain.
-    watch
-        Called with the number of simulations done and in all.
+    progress
+        Called with the number of simulations done and the total number.
 
     Examples
     --------
@@ -106,8 +106,8 @@ def audit(
         results = pool.map(partial(scene.simulate, tried), sizes, seeds)
         for done, part in zip(accumulate(sizes), results, strict=True):
             sums += part
-            if watch is not None:
-                watch(done, simulations)
+            if progress is not None:
+                progress(done, simulations)
     labels = _unique([f"{play.name}, in a group" if grouped else play.name for play, grouped in tried])
     findings = tuple(
         finding_of(label, total, simulations, rule, false_alarm, play.needed_accounts)
@@ -189,11 +189,11 @@ class _Scene:
             rows[list(accounts)] = sizes
             existing = tuple(i for i in accounts if i < len(self.rows))
             # colluders have a group in any case; a provider that splits could have stayed one account
-            beside = grouped and existing == accounts
-            if (existing, beside) not in truths:
+            with_group = grouped and existing == accounts
+            if (existing, with_group) not in truths:
                 honest_rows = np.array(self.rows, dtype=np.float64)
-                truths[existing, beside] = self._earned(honest, existing, test, key, beside, honest_rows)[0]
-            truth = truths[existing, beside]
+                truths[existing, with_group] = self._earned(honest, existing, test, key, with_group, honest_rows)[0]
+            truth = truths[existing, with_group]
             earned, refused = self._earned(reported, accounts, test, key, grouped, rows)
             sums[number] = truth.sum(), earned.sum(), ((earned - truth) ** 2).sum(), refused.sum()
         return sums
@@ -201,7 +201,7 @@ class _Scene:
     def _earned(
         self, t: Array, accounts: tuple[int, ...], test: Array | None, key: int, grouped: bool, rows: Array
     ) -> tuple[Array, Any]:
-        """Return what some accounts earn in all, per account that exists anyway, in units of an honest cap.
+        """Return what accounts of the liar earn together, for each that it really has, in units of an honest cap.
 
         Nothing is paid in simulations in which a report is refused: no state could produce it, or it is out of range.
         """
@@ -221,17 +221,17 @@ class _Scene:
         self, t: Array, accounts: tuple[int, ...], test: Array | None, key: int, groups: Any, rows: Array
     ) -> Array:
         """Return the shares of some accounts; peers are pooled first where that makes no difference to the rule."""
-        one = isinstance(self.model, Model)
-        poolable = one and self.rule.pools_peers and has_independent_rows(self.evidence)
+        shared = isinstance(self.model, Model)
+        poolable = shared and self.rule.pools_peers and has_independent_rows(self.evidence)
         if poolable and groups is None and len(accounts) == 1:
             (account,) = accounts
             peers = t[..., :account, :].sum(axis=-2) + t[..., account + 1 :, :].sum(axis=-2)
             t, accounts = np.stack([t[..., account, :], peers], axis=-2), (0,)
             rows = np.array([rows[account], rows.sum() - rows[account]])
         added = [self.models[self.liar]] * (t.shape[-2] - len(self.models))
-        models = self.model if one else [*self.models, *added]
+        models = self.model if shared else [*self.models, *added]
         this_round = Round(models, t, groups, rows, np.random.default_rng(key), test, lenient=True)
-        if not poolable:  # nobody else's share is asked for
+        if not poolable:  # only the shares of these accounts are wanted
             only = np.isin(np.arange(t.shape[-2]), accounts)
             this_round = this_round.with_own(np.where(only[:, None], t, 0.0))
         share = self.rule.evaluate(this_round).share

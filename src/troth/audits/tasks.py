@@ -125,7 +125,7 @@ def draw_world(rng: Generator, tasks: Tasks, labels: Labels) -> tuple[Tasks, Ind
 
 
 def some_tasks(tasks: Tasks, wanted: int, *, repeat: bool = False) -> Tasks:
-    """Return about ``wanted`` tasks: some of them, evenly chosen, or all of them, several times if asked for."""
+    """Return about ``wanted`` tasks: some of them, evenly spaced, or all of them, repeated if asked for."""
     count = int(tasks.task[-1]) + 1
     if count > wanted:
         chosen = np.unique(np.linspace(0, count - 1, wanted).astype(np.intp))
@@ -167,10 +167,10 @@ def audit_task_values(tasks: Tasks, rule: Rule, *, simulations: int, false_alarm
     reports = np.flatnonzero(tasks.task == np.flatnonzero(sizes == usual)[0])
     models = [tasks.likelihoods[number] for number in tasks.likelihood_of[tasks.provider[reports]]]
     rows = np.asarray(models[0].reduction.rows(tasks.summaries[reports])).astype(int).tolist()
-    one: Any = models[0] if len(set(map(id, models))) == 1 else models
-    few, lies = rule.prepared(one, rows, None).drawing(_DRAWS), lies_about_values(models[0])
+    model: Any = models[0] if len(set(map(id, models))) == 1 else models
+    quick, lies = rule.prepared(model, rows, None).drawing(_DRAWS), lies_about_values(models[0])
     rng = np.random.default_rng(seed)
-    return audit(one, few, lies, rows, simulations=simulations, rng=rng, false_alarm=false_alarm)
+    return audit(model, quick, lies, rows, simulations=simulations, rng=rng, false_alarm=false_alarm)
 
 
 def lies_about_values(model: Any) -> list[Strategy]:

@@ -204,8 +204,8 @@ def _days(campaign: Campaign, setting: Setting, reports: Sequence[Report]) -> li
     fewest = windows.min(axis=-1)
     if not campaign.rule.exchangeable:
         fewest = np.where(windows.max(axis=-1) == fewest, fewest, 0)
-    each = zip(map(campaign.on, by_day), map(tuple, fewest.tolist()), strict=False)
-    return list({(id(day), few): (day, few) for day, few in each}.values())
+    fewest_on = zip(map(campaign.on, by_day), map(tuple, fewest.tolist()), strict=False)
+    return list({(id(day), rows): (day, rows) for day, rows in fewest_on}.values())
 
 
 def _with_features(campaign: Campaign, setting: Setting, reports: Sequence[Report]) -> list[Report | None]:

@@ -87,7 +87,7 @@ def with_model_file(plain: Any, path: Path | None) -> Any:
 def _read(path: Path) -> Mapping[str, Any]:
     try:
         if path.stat().st_size > _LARGEST_FILE:
-            raise DataError(f"{path.name}: too large for a model of plain numbers")
+            raise DataError(f"{path.name}: has more than {_LARGEST_FILE >> 20} MiB, too large for a model file")
         plain = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
     except OSError as error:
         raise DataError(f"{path.name}: cannot be read: {error.strerror}") from None

@@ -58,7 +58,7 @@ def read_history(
     *,
     provider: str | None = None,
     day: str | None = None,
-    watch: Callable[[str, int, int], None] | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
     notice: Callable[[str], None] | None = None,
 ) -> History:
     """Read past days as summaries by day and provider, from any table that a campaign may have.
@@ -82,8 +82,8 @@ def read_history(
     keeps_rows = isinstance(reduction, HasTarget)
     request = replace(campaign.request, provider=provider or campaign.provider, day=named, reduction=reduction)
     request = replace(request, features=keeps_rows, answers=keeps_rows)
-    reading = None if watch is None else lambda done, total: watch("reading", done, total)
-    reports, files = read_reports(source, request, engine=campaign.engine, format=campaign.format, watch=reading)
+    reading = None if progress is None else lambda done, total: progress("reading", done, total)
+    reports, files = read_reports(source, request, engine=campaign.engine, format=campaign.format, progress=reading)
     if files:
         raise DataError(f"{Path(files[0]).name}: a history is read from rows, not from files of statistics")
     if not reports:
@@ -92,7 +92,7 @@ def read_history(
     if len(tables) == len(reports):
         rows, sample = sum(report.rows for report in reports), sum(map(len, tables.values()))
         if sample < rows and notice is not None:
-            notice(f"the history has {rows:,} rows: a random sample of {sample:,} stands for them")
+            notice(f"the history has {rows:,} rows: only a random sample of {sample:,} is used")
         return History.from_tables(tables, reduction)
     return History.from_reports([(report.day, report.provider, report.summary) for report in reports], reduction)
 

@@ -43,8 +43,8 @@ def take_guesses(section: Section) -> TaskReports | None:
     section.text("source")
     section.digest("digest", "create")
     section.done(_KEYS)
-    each = np.arange(len(names))
-    return TaskReports(tuple(names), (PUBLIC,), each, np.zeros_like(each), summaries)
+    task = np.arange(len(names))
+    return TaskReports(tuple(names), (PUBLIC,), task, np.zeros_like(task), summaries)
 
 
 def describe_guesses(tasks: Sequence[str], summaries: Array, source: str, digest: str | None = None) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def pay_rounds(
     final: bool = False,
     secret: Secret | None = None,
     beacon: str | None = None,
-    watch: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> list[Day]:
     """Add to the ledger what has become payable, and return the days that were paid now.
 
@@ -66,7 +66,7 @@ def pay_rounds(
         What the campaign is committed to, for rules that draw.
     beacon
         The value of the public beacon that the terms name, published after the reports were in.
-    watch
+    progress
         Called with the number of rounds done and in all.
     """
     if not reports and not ledger.entries:
@@ -86,7 +86,7 @@ def pay_rounds(
             raise DataError(f"provider {report.provider!r}: {error}") from None
     by_day = reports_by_day(sorted(every, key=lambda report: report.provider))
     days = list(by_day)
-    check_kinds([*days, *(campaign.public if campaign.public_by_day else ())])
+    refuse_mixed_days([*days, *(campaign.public if campaign.public_by_day else ())])
     _check_days(campaign, days, paid, campaign.daily and any(entry["last"] for entry in ledger.of("round")))
     closed = final or (campaign.days is not None and len(days) == campaign.days)
     ready = [day for day in days if closed or len(later_days(campaign, days, day)) == campaign.rule.days - 1]
@@ -94,15 +94,15 @@ def pay_rounds(
     if payable:
         check_beacon(campaign, beacon)
     used = {*payable, *(later for day in payable for later in later_days(campaign, days, day))}
-    refuse_lonely(campaign, [report for report in every if report.day in used and report.day not in paid])
+    refuse_unpayable_days(campaign, [report for report in every if report.day in used and report.day not in paid])
     for done, day in enumerate(payable, 1):
         following = following_reports(campaign, by_day, day)
         link = link_of(campaign, secret, len(ledger.of("round")) + 1)
         last = day == days[-1] and (closed or not campaign.daily)
         stamp = {"last": last, "versions": versions(), "time": now()}
         write_round(campaign, ledger, by_day[day], following, known, link, beacon, stamp)
-        if watch is not None:
-            watch(done, len(payable))
+        if progress is not None:
+            progress(done, len(payable))
     return payable
 
 
@@ -242,8 +242,8 @@ def check_limits(campaign: Campaign, reports: Sequence[Report]) -> None:
             raise DataError(f"{report}: {report.rows:,} rows, but {type(model).__name__} takes at most {most:,}")
 
 
-def check_kinds(days: Sequence[Day]) -> None:
-    """Refuse days of two kinds."""
+def refuse_mixed_days(days: Sequence[Day]) -> None:
+    """Refuse days of which some are dates and others whole numbers."""
     if len({type(day) for day in days}) > 1:
         raise DataError(f"some days are whole numbers and others dates ({', '.join(map(str, days[:4]))}); use one kind")
 
@@ -263,10 +263,12 @@ def refuse_same_nonce(reports: Sequence[Report]) -> None:
     """Refuse two reports with one nonce."""
     nonces = [report.nonce for report in reports if report.nonce is not None]
     if len(set(nonces)) < len(nonces):
-        raise DataError("two reports have the same nonce, so one proof would serve for both")
+        raise DataError(
+            "two reports have the same nonce, so one proof would hold for both: make one of them again with a new nonce"
+        )
 
 
-def refuse_lonely(campaign: Campaign, reports: Sequence[Report]) -> None:
+def refuse_unpayable_days(campaign: Campaign, reports: Sequence[Report]) -> None:
     """Refuse days that can never be paid, before another day's payment records their reports."""
     for day, count in Counter(report.day for report in reports).items():
         refuse_one_provider(campaign, count, "" if day is None else f"day {day}: ")

@@ -38,7 +38,7 @@ class Payment(Figures):
 
 @dataclass(frozen=True)
 class Scene:
-    """A round as the rule sees it, and where everybody is in it.
+    """A round as the rule sees it, and the place of each provider in it.
 
     ``names`` has everybody with a place in the arrays, also those who report on the next day only, and ``paid`` the
     places of those who are paid. ``index`` comes before these in the rule's arrays: the day, for rules that look at
@@ -111,8 +111,8 @@ def settle(
         days = list(dict.fromkeys(report.day for report in (*reports, *(following or ()))))
         names = _names(reports, following)
         refusal = DataError(error.in_campaign(names, days))
-        guilty = error.providers if isinstance(error, UnpayableRoundError) else (getattr(error, "provider", None),)
-        refusal.names = tuple(names[place] for place in guilty if place is not None)
+        responsible = error.providers if isinstance(error, UnpayableRoundError) else (getattr(error, "provider", None),)
+        refusal.names = tuple(names[place] for place in responsible if place is not None)
         raise refusal from None
     caps = campaign.caps_for([stage.names[place] for place in stage.paid])
     rows = {report.provider: report.rows for report in reports}
@@ -141,7 +141,7 @@ def refuse_one_provider(campaign: Campaign, count: int, when: str = "") -> None:
     """
     if count > 1 or (campaign.rule.pays_alone and len(campaign.providers) > 1):
         return
-    invited = "; list everybody who is invited in [data] providers, and it is paid as for an empty report"
+    invited = "; list everybody who is invited in [data] providers, and this report is paid like an empty one"
     raise DataError(
         f"{when}a round needs the reports of at least two providers, not {count}: each is paid for what its data say "
         f"about the others'{invited if campaign.rule.pays_alone else ''}"

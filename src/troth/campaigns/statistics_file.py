@@ -96,7 +96,7 @@ def parse_statistics(campaign: Campaign, plain: Any, source: str = "") -> list[R
     body = {"days"} if campaign.daily else {"rows", "summary"}
     unknown = sorted(set(plain) - _KEYS - body)
     if unknown:
-        raise DataError(f"there is no field {unknown[0]!r}")
+        raise DataError(f"unknown field {unknown[0]!r}: remove it")
     name = plain.get("provider")
     if not isinstance(name, str) or not name.strip():
         raise DataError(f"provider must be a name, not {name!r}")

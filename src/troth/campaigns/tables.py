@@ -96,12 +96,12 @@ def _pair(section: Section, key: str, holds: Callable[[float, float], bool], wha
     if given is None:
         return None
     try:
-        one, two = map(float, numbers(given))
-        if not (isfinite(one) and isfinite(two) and holds(one, two)):
+        first, second = map(float, numbers(given))
+        if not (isfinite(first) and isfinite(second) and holds(first, second)):
             raise ValueError(given)
     except (TypeError, ValueError):
         raise section.fail(key, f"{what}, not {given!r}") from None
-    return one, two
+    return first, second
 
 
 def take_model(section: Section, own: Model | None) -> dict[str, Any]:

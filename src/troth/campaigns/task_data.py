@@ -82,8 +82,8 @@ def refuse_past_tasks(campaign: Campaign, reports: TaskReports) -> None:
 
 def same_tasks(names: Iterable[str], others: Iterable[str]) -> list[str]:
     """Return the tasks that are among others, however these were spelled."""
-    there = set(map(task_name, others))
-    return [name for name in names if task_name(name) in there]
+    other_names = set(map(task_name, others))
+    return [name for name in names if task_name(name) in other_names]
 
 
 def write_file(reports: TaskReports, public: TaskReports | None, shares: TaskShares) -> bytes:

@@ -68,9 +68,9 @@ def arrange(campaign: Campaign, reports: TaskReports, public: TaskReports | None
         model: Any = combined[own[PUBLIC]]
         statistics = np.asarray(model.from_summary(public.summaries), dtype=np.float64)
         place_of = {name: place for place, name in enumerate(reports.tasks)}
-        at = np.array([place_of.get(public.tasks[task], -1) for task in public.task], dtype=np.intp)
+        places = np.array([place_of.get(public.tasks[task], -1) for task in public.task], dtype=np.intp)
         known = np.zeros((len(reports.tasks), statistics.shape[1]))
-        known[at[at >= 0]] = statistics[at >= 0]
+        known[places[places >= 0]] = statistics[places >= 0]
     return Tasks(
         reports.task,
         reports.provider,
@@ -121,22 +121,22 @@ def payments_of(campaign: Campaign, reports: TaskReports, shares: TaskShares) ->
     """Return one payment per provider: the price times the sum of its shares, rounded down once."""
     price = price_of(campaign, len(reports))
     payments = []
-    for name, mine in reports.by_provider():
-        total = fsum(shares.share[mine])  # the same in any order
-        lonely = int((shares.peers[mine] == 0).sum())
-        finite = shares.log_pmi[mine][np.isfinite(shares.log_pmi[mine])]
+    for name, places in reports.by_provider():
+        total = fsum(shares.share[places])  # the same in any order
+        without_peers = int((shares.peers[places] == 0).sum())
+        finite = shares.log_pmi[places][np.isfinite(shares.log_pmi[places])]
         payments.append(
             Payment(
                 provider=name,
-                rows=len(mine),
+                rows=len(places),
                 log_pmi=fsum(finite) / len(finite) if len(finite) else None,
                 score=None,
                 low=None,
                 high=None,
-                terms={"shares": total, "without_peers": float(lonely)},
-                share=total / len(mine),
-                empty_share=fsum(shares.empty_share[mine]) / len(mine),
-                cap=floor(price * len(mine)),
+                terms={"shares": total, "without_peers": float(without_peers)},
+                share=total / len(places),
+                empty_share=fsum(shares.empty_share[places]) / len(places),
+                cap=floor(price * len(places)),
                 payment=portion(total, price),
             )
         )
@@ -252,8 +252,8 @@ def rehearse_tasks(campaign: Campaign, providers: Sequence[str], content: bytes 
     empty = OwnTasks(("",), np.zeros((1, model.reduction.width)))
     own = empty if content is None else OwnTasks.from_bytes(content)
     if len(own.names) > MOST_REHEARSED:
-        some = np.sort(np.argsort(-np.abs(own.summaries).max(axis=1), kind="stable")[:MOST_REHEARSED])
-        own = OwnTasks(tuple(own.names[place] for place in some), own.summaries[some])
+        largest = np.sort(np.argsort(-np.abs(own.summaries).max(axis=1), kind="stable")[:MOST_REHEARSED])
+        own = OwnTasks(tuple(own.names[place] for place in largest), own.summaries[largest])
     seed = "sha256:" + "0" * 64 if campaign.draws else None
     settle_tasks(campaign, join_tasks(dict.fromkeys(providers, own)), campaign.guesses, seed)
 
@@ -261,8 +261,8 @@ def rehearse_tasks(campaign: Campaign, providers: Sequence[str], content: bytes 
 def planned_tasks(campaign: Campaign, providers: Sequence[str]) -> Tasks:
     """Return tasks as they may be given out, a few providers on each, to try rules on before anybody reports."""
     model: Any = campaign.model
-    names, each = sorted(providers), min(3, len(providers))
-    task, place = np.divmod(np.arange(len(names) * each), each)
+    names, workers = sorted(providers), min(3, len(providers))
+    task, place = np.divmod(np.arange(len(names) * workers), workers)
     first = np.zeros((len(task), model.reduction.width))
     first[:, 0] = 1.0
     order = np.lexsort(((task + place) % len(names), task))

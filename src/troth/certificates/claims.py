@@ -178,8 +178,10 @@ def _fewest(
     def weakest(few: Sequence[int]) -> Sensitivity:
         cases = list(zip(*(situations(model, most, groups, few, split) for split in (1, panels)), strict=True))
         liars = [case for case in cases if case[0][1]] or cases
-        each = [_sensitivity(*whole) if panels == 1 else _in_a_panel(whole, panel) for whole, panel in liars]
-        return min(each, key=lambda one: (STRENGTH[one.verdict], one.margin or 0.0))
+        sensitivities = [
+            _sensitivity(*all_peers) if panels == 1 else _in_a_panel(all_peers, panel) for all_peers, panel in liars
+        ]
+        return min(sensitivities, key=lambda case: (STRENGTH[case.verdict], case.margin or 0.0))
 
     if least is not None:
         return weakest(least), [int(n) for n in least], None
@@ -278,8 +280,8 @@ def _price(rule: Rule, cases: list[Any], paid: list[Any], exactly: bool) -> list
     """
     scale = rule.price_scale(exactly)
     low = -inf if scale is None else scale.low
-    each = [own.price_of_lying(limit, peers, low) for own, limit, peers in cases if isinstance(own, HasSensitivity)]
-    prices = [price for price in each if price is not None]
+    known = [own.price_of_lying(limit, peers, low) for own, limit, peers in cases if isinstance(own, HasSensitivity)]
+    prices = [price for price in known if price is not None]
     if scale is None or len(prices) < len(cases):
         where = "under this range" if len(prices) == len(cases) else "here"
         return [Claim("price of lying", "undecided", f"the cost of lies {where} is measured by audit", "")]

@@ -9,11 +9,11 @@ import numpy as np
 
 from troth.core.contract import (
     Array,
-    DoubtsReports,
     Generator,
     Model,
     Models,
     SamplesStatistics,
+    WarnsAboutReports,
     design_of,
     one_each,
     shared_evidence,
@@ -41,8 +41,8 @@ class Fit:
         The same for each check by itself.
     observed, expected
         The checks' values, and their means under the model.
-    doubt
-        Why the model is poor for these reports although they may fit it, where the family can tell.
+    warning
+        Why the model is poor for these reports although they may fit it, if the family can tell.
     """
 
     p_value: float
@@ -51,7 +51,7 @@ class Fit:
     expected: dict[str, float]
     level: float
     simulations: int
-    doubt: str = field(default="", kw_only=True)
+    warning: str = field(default="", kw_only=True)
 
     @property
     def plausible(self) -> bool:
@@ -66,10 +66,10 @@ class Fit:
     @property
     def title(self) -> str:
         """The verdict and its p-value, in a line."""
-        doubt = ", and its fit is doubtful" if self.verdict == "doubtful" else ""
+        doubtful = ", and its fit is doubtful" if self.verdict == "doubtful" else ""
         verdict = "THE MODEL DOES NOT FIT these reports"
         if self.plausible:
-            verdict = f"the model is plausible for these reports{doubt}"
+            verdict = f"the model is plausible for these reports{doubtful}"
         return f"{verdict}: p = {probability(self.p_value, 4, self.level)} ({self.simulations:,} simulations)"
 
     def __str__(self) -> str:
@@ -77,7 +77,7 @@ class Fit:
         for name, p in self.p_values.items():
             numbers = f"{few_digits(self.observed[name]):>10}, expected {few_digits(self.expected[name]):>9}"
             lines.append(f"  {name:<38} {numbers}   p = {p:.4f}")
-        return "\n".join([*lines, *([f"  {self.doubt}"] if self.doubt else []), f"  {BOUND}"])
+        return "\n".join([*lines, *([f"  {self.warning}"] if self.warning else []), f"  {BOUND}"])
 
     def _repr_html_(self) -> str:
         rows = [
@@ -137,14 +137,14 @@ def check_fit(
         {name: float(sample.mean()) for name, sample in simulated.items()},
         level,
         simulations,
-        doubt=doubt_of(model, t),
+        warning=warning_about(model, t),
     )
 
 
-def doubt_of(model: Models, statistics: Array) -> str:
+def warning_about(model: Models, statistics: Array) -> str:
     """Return why a model is poor for reports, from the first model that can tell; empty if it is good."""
-    first = next((one for one in one_each(model) if isinstance(one, DoubtsReports)), None)
-    return first.doubt(statistics) if first is not None else ""
+    first = next((each for each in one_each(model) if isinstance(each, WarnsAboutReports)), None)
+    return first.warning_about(statistics) if first is not None else ""
 
 
 def why_unchecked(model: Model, width: int) -> str:

@@ -98,7 +98,7 @@ def _near(
     except MissingCapabilityError:
         return []
     possible_pairs = len(t) * (len(t) - 1) / 2
-    alike = []
+    pairs = []
     for group in _groups(np.round(designs, 6)):
         first = np.nan_to_num(t[group[0]], neginf=-1e6)
         theta = model.draw_posterior(rng, np.broadcast_to(t[group[0]], (draws, t.shape[1])))
@@ -117,8 +117,8 @@ def _near(
             one, two = sorted((int(where[group[i]]), int(where[group[j]])))
             exact = np.array_equal(t[group[i]], t[group[j]])
             why = "the same statistics" if exact else "nearly the same statistics"
-            alike.append(NearDuplicates((one, two), why, same))
-    return alike
+            pairs.append(NearDuplicates((one, two), why, same))
+    return pairs
 
 
 def _groups(keys: Array) -> list[Indexes]:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from troth.cli.options import AsJson, CampaignFile
-from troth.cli.output import STOPPED, print_result, progress, say_unfit, show, warn
+from troth.cli.output import STOPPED, print_result, progress_bar, say_unfit, show, warn
 from troth.core.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
-    from troth.cli.output import Watch
+    from troth.cli.output import ProgressCallback
     from troth.results.result import Result
 
 
@@ -27,10 +27,10 @@ def demo(
 
     reported, honest = write_demo(directory)
     ledger = reported.parent / "ledger.jsonl"
-    with progress() as watch:
-        result = pay(reported, ledger=ledger, watch=watch, anyway=True)
-        truth = pay(honest, ledger=honest.parent / "ledger.jsonl", watch=watch, anyway=True)
-        page = result.write_page(reported.parent / "report.html", watch=watch)
+    with progress_bar() as progress:
+        result = pay(reported, ledger=ledger, progress=progress, anyway=True)
+        truth = pay(honest, ledger=honest.parent / "ledger.jsonl", progress=progress, anyway=True)
+        page = result.write_page(reported.parent / "report.html", progress=progress)
     lost = {name: truth.totals[name] - result.totals[name] for name in (INVENTS, EMBELLISHES)}
     if as_json:
         losses = {name: result.campaign.text(amount) for name, amount in lost.items()}
@@ -158,7 +158,7 @@ def _init_for_data(
 
 def _init_tasks(directory: Path, data: Path | None, as_json: bool, **settings: Any) -> None:
     """Write campaigns of tasks."""
-    from troth.campaigns.starter.look import label_count
+    from troth.campaigns.starter.columns import label_count
     from troth.campaigns.starter.task_campaign import start_tasks
     from troth.models import FAMILIES
 
@@ -221,17 +221,19 @@ def pay(
     terms = Campaign.load(campaign)
     book = ledger or campaign.parent / "ledger.jsonl"
     page = report or page_beside(book)
-    refuse_same(campaign, book, *([] if no_report else [page]), *([] if csv is None else [csv]))
-    with progress() as watch:
+    refuse_same_file(campaign, book, *([] if no_report else [page]), *([] if csv is None else [csv]))
+    with progress_bar() as progress:
 
         def approve(result: Result) -> bool:
-            watch("checking", 0, 1)
+            progress("checking", 0, 1)
             return not dry_run and (anyway or not result.verdict.stops)
 
-        result = pay_campaign(terms, ledger=book, final=final, beacon=beacon, watch=watch, approve=approve)
+        result = pay_campaign(terms, ledger=book, final=final, beacon=beacon, progress=progress, approve=approve)
         written = not result.dry and not dry_run
         if written:
-            _write_beside(book, result, page=None if no_report or not result.rounds else page, csv=csv, watch=watch)
+            _write_beside(
+                book, result, page=None if no_report or not result.rounds else page, csv=csv, progress=progress
+            )
     if as_json:
         verdict = {"verdict": result.verdict.to_dict()} if result.rounds else {}
         show({**result.to_dict(), **verdict, "written": written}, as_json)
@@ -246,11 +248,13 @@ def pay(
         _say_paid(result, campaign, book, page if written and not no_report else None)
 
 
-def _write_beside(book: Path, result: Result, *, page: Path | None, csv: Path | None, watch: Watch) -> None:
+def _write_beside(
+    book: Path, result: Result, *, page: Path | None, csv: Path | None, progress: ProgressCallback
+) -> None:
     """Write the page and the payments as CSV, once the ledger has them."""
     try:
         if page is not None:
-            result.write_page(page, watch=watch)
+            result.write_page(page, progress=progress)
         if csv is not None:
             result.write_csv(csv)
     except OSError as error:
@@ -305,7 +309,7 @@ def statistics(
 
     text = json.dumps(make_statistics(Campaign.load(campaign), file, provider), indent=1, ensure_ascii=False) + "\n"
     target = output or file.with_name(f"{stem(file)}.statistics.json")
-    refuse_same(target, campaign, file)
+    refuse_same_file(target, campaign, file)
     write_whole(target, text.encode())
     typer.echo(
         text if as_json else f"wrote {target}: submit it instead of {file}, whose rows stay with you\n", nl=False
@@ -317,7 +321,7 @@ def page_beside(ledger: Path) -> Path:
     return ledger.with_name("report.html" if ledger.name == "ledger.jsonl" else f"{ledger.stem}.report.html")
 
 
-def refuse_same(*paths: Path) -> None:
+def refuse_same_file(*paths: Path) -> None:
     """Refuse to write one file over another."""
     resolved = [path.resolve() for path in paths]
     for path in paths:

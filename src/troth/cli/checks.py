@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from troth.cli.options import AsJson, CampaignFile, PlotFile
-from troth.cli.output import progress, show
+from troth.cli.output import progress_bar, show
 
 if TYPE_CHECKING:
     from troth.campaigns.terms import Campaign
-    from troth.cli.output import Watch
+    from troth.cli.output import ProgressCallback
     from troth.data import Report
 
 
@@ -52,12 +52,12 @@ def audit(
         text = f"one worker lies on {where}, its peers are honest{under}\n{audited.lies}"
         show(plain, as_json, text, warnings=odd if audited.contradiction else ())
         return
-    with progress() as watch:
-        reports = _reports(terms, providers, rows, watch)
+    with progress_bar() as progress:
+        reports = _reports(terms, providers, rows, progress)
         setting = setting_of(terms, reports, providers, rows)
         setting = setting if providers is not None or rows is not None else reduced(setting)
         options = {"simulations": simulations or 20_000, "fewest": simulations or 2_000}
-        earnings = audit_campaign(terms, setting, reports, watch=partial(watch, "auditing"), **options)
+        earnings = audit_campaign(terms, setting, reports, progress=partial(progress, "auditing"), **options)
         drawn = audited_rows(terms, setting, reports)
     if plot is not None:
         earnings.plot(plot)
@@ -90,8 +90,8 @@ def certify(
         where, assumed = [], assumed_of(terms)
         certificate = certify_task_campaign(terms, beside(terms, terms.source or ()))
     else:
-        with progress() as watch:
-            reports = _reports(terms, providers, rows, watch)
+        with progress_bar() as progress:
+            reports = _reports(terms, providers, rows, progress)
         setting, assumed = setting_of(terms, reports, providers, rows), ASSUMED
         certificate = certify_campaign(terms, setting, reports)
         days = len({report.day for report in reports})
@@ -101,10 +101,10 @@ def certify(
     show({"claims": certificate.to_dict(), "assumed": list(assumed)}, as_json, *lines)
 
 
-def _reports(terms: Campaign, providers: int | None, rows: int | None, watch: Watch) -> list[Report]:
+def _reports(terms: Campaign, providers: int | None, rows: int | None, progress: ProgressCallback) -> list[Report]:
     """Read the reports that sizes are taken from, unless they are not needed."""
     from troth.results.pay import read_campaign
 
     if (providers is not None and rows is not None) or (terms.source is None and terms.providers):
         return []
-    return read_campaign(terms, watch)
+    return read_campaign(terms, progress)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from troth.cli.options import AsJson, CampaignFile
-from troth.cli.output import progress, warn
+from troth.cli.output import progress_bar, warn
 from troth.cli.service_connection import Server, TheCampaign, compare_head, find_campaign, find_round, open_client
 from troth.cli.service_lines import as_read, receipt_lines, show_lines
 from troth.cli.service_rounds import export, payments, payouts, why
@@ -234,9 +234,9 @@ def submit(
     if earlier is not None and not replace:
         raise DataError(f"you have already reported in round {number}; pass --replace to replace that report")
     package = prepare(client, chosen, current, file, statistics=statistics)
-    with progress() as watch:
+    with progress_bar() as progress:
         submission = client.submit_file(
-            chosen["id"], number, package.content, name=package.name, watch=partial(watch, "sending")
+            chosen["id"], number, package.content, name=package.name, progress=partial(progress, "sending")
         )
     while submission["state"] == "waiting":
         time.sleep(1.0)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from troth.cli.options import AsJson, CampaignFile, DayColumn, HistoryFile, PlotFile, ProviderColumn
-from troth.cli.output import progress, show, warn
+from troth.cli.output import progress_bar, show, warn
 from troth.core.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def fit(
     target = output or campaign.with_name("fitted.toml")
     refuse_paid(target)
     if (pilot is None) == (history is None):
-        raise typer.BadParameter("name either past days or a pilot", param_hint="HISTORY")
+        raise typer.BadParameter("give either HISTORY or --pilot", param_hint="HISTORY")
     if pilot is not None:
         _recentre(terms, pilot, target, as_json)
         return
@@ -118,10 +118,10 @@ def _fit_days(
     """Learn the model from past days, write the campaign file, and return both what was learned and the days used."""
     from troth.campaigns.past import fit_campaign, fitted_text, read_history
 
-    with progress() as watch:
-        past = read_history(terms, str(history), **columns, watch=watch, notice=warn)
+    with progress_bar() as progress:
+        past = read_history(terms, str(history), **columns, progress=progress, notice=warn)
         used = past if recent is None else past.select(days=past.days[-recent:])
-        options["watch"] = lambda share, words: watch("fitting", round(100 * share), 100)  # noqa: ARG005
+        options["progress"] = lambda share, words: progress("fitting", round(100 * share), 100)  # noqa: ARG005
         learned = fit_campaign(terms, used, family, **options)
     source = os.path.relpath(history, target.parent)
     _write_campaign(terms, target, fitted_text(terms, learned, past, source, **columns, recent=recent))
@@ -203,8 +203,8 @@ def backtest(
     from troth.campaigns.terms import Campaign
 
     terms = Campaign.load(campaign)
-    with progress() as watch:
-        past = read_history(terms, str(history), provider=provider, day=day, watch=watch, notice=warn)
+    with progress_bar() as progress:
+        past = read_history(terms, str(history), provider=provider, day=day, progress=progress, notice=warn)
         comparison = backtest_campaign(
             terms,
             past,
@@ -216,7 +216,7 @@ def backtest(
             recent=recent,
             ahead=ahead,
             seed=seed,
-            watch=partial(watch, "replaying"),
+            progress=partial(progress, "replaying"),
         )
     recommended = comparison[comparison.recommended]
     if plot is not None:

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from troth.cli.campaign import page_beside, refuse_same
+from troth.cli.campaign import page_beside, refuse_same_file
 from troth.cli.options import AsJson, DayColumn, LedgerFile, ProviderColumn
-from troth.cli.output import progress, show
+from troth.cli.output import progress_bar, show
 from troth.core.errors import DataError, TrothError
 from troth.core.formats import counted, printable
 
@@ -26,8 +26,8 @@ def verify(
     from troth.campaigns.records.arithmetic import tolerance
     from troth.results.pay import verify as check
 
-    with progress() as watch:
-        result = check(ledger, head=head, watch=watch)
+    with progress_bar() as progress:
+        result = check(ledger, head=head, progress=progress)
     payments = sum(len(paid.payments) for paid in result.rounds)
     alike = tolerance(result.ledger) == 0
     plain = {
@@ -64,15 +64,15 @@ def report(
     from troth.results.pay import open_ledger
 
     page = output or page_beside(ledger)
-    refuse_same(ledger, page)
+    refuse_same_file(ledger, page)
     result = open_ledger(ledger)
-    with progress() as watch:
+    with progress_bar() as progress:
         past = None
         if history is not None:
             from troth.campaigns.past import read_history
 
-            past = read_history(result.campaign, str(history), provider=provider, day=day, watch=watch)
-        result.write_page(page, history=past, watch=watch)
+            past = read_history(result.campaign, str(history), provider=provider, day=day, progress=progress)
+        result.write_page(page, history=past, progress=progress)
     show({"report": str(page)}, as_json, f"wrote {page}")
 
 

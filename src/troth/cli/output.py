@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from troth.results.result import Result
 
-    Watch = Callable[[str, int, int], None]
+    ProgressCallback = Callable[[str, int, int], None]
 
 
 STOPPED = 3  # the exit code if the model does not fit
@@ -61,7 +61,7 @@ def warn(message: str) -> None:
 
 
 @contextmanager
-def progress() -> Iterator[Watch]:
+def progress_bar() -> Iterator[ProgressCallback]:
     """Yield a function that draws a bar: called with the name of a task, how much is done and how much there is.
 
     It draws nothing where standard error is not a terminal.
@@ -81,9 +81,9 @@ def progress() -> Iterator[Watch]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         tasks: dict[str, TaskID] = {}
 
-        def watch(task: str, done: int, total: int) -> None:
+        def progress(task: str, done: int, total: int) -> None:
             if task not in tasks:
                 tasks[task] = bar.add_task(task, total=total)
             bar.update(tasks[task], completed=done, total=total)
 
-        yield watch
+        yield progress

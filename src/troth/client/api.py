@@ -28,7 +28,7 @@ class Client(Transport):
         client.submit_file(campaign, 1, Path("may.csv"), name="may.csv")
 
     Methods return what the service answers: plain data, or bytes where it is a file. Those that send a file take a
-    function ``watch`` too, which is called with how many bytes are sent, and how many there are. A request whose
+    function ``progress`` too, which is called with how many bytes are sent, and how many there are. A request whose
     connection is lost is sent again where that does no harm.
 
     Parameters
@@ -82,7 +82,7 @@ def _method(operation: Operation) -> Callable[..., Any]:
         query = {name: fields.pop(name) for name in operation.query}
         body = None
         if isinstance(operation.input, Content):
-            body = Body(values[-1], operation.input.media_type, fields.get("watch"))
+            body = Body(values[-1], operation.input.media_type, fields.get("progress"))
         elif operation.input is not None:
             body = Body(json.dumps(fields).encode(), "application/json")
         answer = self.send(
@@ -98,7 +98,7 @@ def _method(operation: Operation) -> Callable[..., Any]:
     positional = [Parameter(name, Parameter.POSITIONAL_ONLY) for name in ("self", *names, *sent)]
     keywords = [Parameter(name, Parameter.KEYWORD_ONLY) for name in operation.query]
     if sent:
-        keywords.append(Parameter("watch", Parameter.KEYWORD_ONLY, default=None))
+        keywords.append(Parameter("progress", Parameter.KEYWORD_ONLY, default=None))
     elif operation.input is not None:
         keywords.append(Parameter("fields", Parameter.VAR_KEYWORD))
     method.__signature__ = Signature([*positional, *keywords])  # type: ignore[attr-defined]

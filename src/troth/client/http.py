@@ -45,7 +45,7 @@ class Body(NamedTuple):
 
     content: bytes | Path
     media_type: str
-    watch: Callable[[int, int], None] | None = None
+    progress: Callable[[int, int], None] | None = None
 
     @property
     def size(self) -> int:
@@ -62,8 +62,8 @@ class Body(NamedTuple):
             while block := file.read(min(_BLOCK, total - done)):
                 yield block
                 done += len(block)
-                if self.watch is not None:
-                    self.watch(done, total)
+                if self.progress is not None:
+                    self.progress(done, total)
 
 
 class Transport:

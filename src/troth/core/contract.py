@@ -108,7 +108,7 @@ class SamplesStatistics(Model, Protocol):
     """
 
     def design(self, statistics: Array, /) -> Array:
-        """Read the design off a statistic, shape ``(..., design)``."""
+        """Return the design of a statistic, shape ``(..., design)``."""
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw θ from the prior, shape ``(*shape, parameter)``."""
@@ -118,7 +118,7 @@ class SamplesStatistics(Model, Protocol):
 
 
 class ComparedDesign(NamedTuple):
-    """What two days must have in common beside numbers of rows for their peers to be compared.
+    """What must be equal on two days, besides the number of rows, for their peers to be compared.
 
     Attributes
     ----------
@@ -148,26 +148,26 @@ class ComparedDesign(NamedTuple):
 
     @classmethod
     def of_rows_alone(cls, statistics: Array) -> Self:
-        """Compare nothing beside the number of rows."""
+        """Compare only the number of rows."""
         nothing = np.zeros((*np.shape(statistics)[:-1], 0))
         return cls(nothing, nothing)
 
 
 @runtime_checkable
 class ComparesDays(Model, Protocol):
-    """A model that says what must agree on two days besides the number of rows (erratum E10): the features.
+    """A model that says what must be equal on two days besides the number of rows (erratum E10): the features.
 
     It is less than `SamplesStatistics.design` where that holds what answers show, such as the spread of a provider's
     rows: on independent days that is a part of the data.
     """
 
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
-        """Read it off a statistic; raises `MissingCapabilityError` where statistics do not say it."""
+        """Return the compared design of a statistic; raise `MissingCapabilityError` if that is not known."""
 
 
 @runtime_checkable
 class TakesFeatures(Protocol):
-    """A regression that knows more about a provider whose features are at hand."""
+    """A regression that knows more about a provider whose features are known."""
 
     def with_features(self, features: Any, /) -> SamplesStatistics:
         """Return the model of a provider with these features, ``(row, feature)``."""
@@ -186,7 +186,7 @@ class DrawsAnswers(TakesFeatures, SamplesStatistics, Protocol):
 
 @runtime_checkable
 class HasFeatures(SamplesStatistics, Protocol):
-    """The model of a provider whose features are at hand."""
+    """The model of a provider whose features are known."""
 
     @property
     def without_features(self) -> Model:
@@ -221,19 +221,19 @@ class HasFiniteStates(Model, Protocol):
 
 
 @runtime_checkable
-class LeavesCandidates(HasFiniteStates, Protocol):
+class CountsEffectiveCandidates(HasFiniteStates, Protocol):
     """A model whose θ is one of a few candidates, which may be too few for the data."""
 
-    def effective(self, statistics: Array, /) -> EffectiveCandidates:
-        """Count the candidates that reports ``(provider, statistic)`` leave, each alone and all together."""
+    def effective_candidates(self, statistics: Array, /) -> EffectiveCandidates:
+        """Count the candidates that reports ``(provider, statistic)`` leave plausible, each alone and all together."""
 
 
 @runtime_checkable
-class DoubtsReports(Model, Protocol):
-    """A model that is good for some data only, and can tell."""
+class WarnsAboutReports(Model, Protocol):
+    """A model whose approximation is good only for some data, and that can tell for which."""
 
-    def doubt(self, statistics: Array, /) -> str:
-        """Return why the model is poor for reports ``(..., statistic)``, and what to do; empty if it is good."""
+    def warning_about(self, statistics: Array, /) -> str:
+        """Say why the approximation is poor for reports ``(..., statistic)``, and the remedy; empty if it is good."""
 
 
 @runtime_checkable
@@ -270,7 +270,7 @@ class ChecksStatistics(Model, Protocol):
 
     @property
     def possible_statistics(self) -> str:
-        """What holds of all statistics of data, in words."""
+        """The condition that all statistics of data satisfy, in words."""
 
     def possible(self, statistics: Array, /) -> Mask:
         """Return for each statistic whether some data can have it, up to rounding; also where that is not known."""
@@ -317,10 +317,10 @@ class HasAnswerPart(SamplesStatistics, Protocol):
     """
 
     def answer_part(self, statistics: Array, /) -> Array:
-        """Return what answers change, ``(..., entry)``; it adds over providers."""
+        """Return the part that answers change, ``(..., entry)``; it adds over providers."""
 
     def draw_answer_part(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
-        """Draw that part given θ; the leading axes of ``parameters`` and ``design`` broadcast."""
+        """Draw the answer part given θ; the leading axes of ``parameters`` and ``design`` broadcast."""
 
     def answer_scorer(self, own: Array, peers: Array, /) -> Callable[[Array], Array]:
         """Return log PMI of reports ``(..., statistic)`` as a function of the answer part of peers.
@@ -356,7 +356,7 @@ class HasExpectedEvidence(PlansDesigns, Protocol):
     """A model that knows E[Λ(t)] under its own prior predictive, and with it every mutual information."""
 
     def expected_log_evidence(self, design: Array, /) -> Array | None:
-        """E[Λ(t)] over datasets with this design, up to terms linear in it, or None where no exact sum is at hand."""
+        """E[Λ(t)] over datasets with this design, up to terms linear in it, or None if no exact sum is known."""
 
 
 class Extremes(NamedTuple):

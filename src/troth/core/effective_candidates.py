@@ -21,7 +21,7 @@ class EffectiveCandidates:
     Where all together leave about one, payments rest on θ being exactly that candidate.
     """
 
-    each: Array
+    by_report: Array
     together: float
     of: int
 
@@ -33,7 +33,7 @@ class EffectiveCandidates:
     @property
     def coarse(self) -> bool:
         """Whether some report alone leaves about one candidate, so that the candidates are too coarse for it."""
-        return bool((self.each < NEAR_ONE).any())
+        return bool((self.by_report < NEAR_ONE).any())
 
     @property
     def warning(self) -> str:
@@ -44,7 +44,7 @@ class EffectiveCandidates:
                 "report are wrong"
             )
         if self.coarse:
-            count = int((self.each < NEAR_ONE).sum())
+            count = int((self.by_report < NEAR_ONE).sum())
             who = "a report leaves" if count == 1 else f"{count} reports leave"
             return (
                 f"{who} about one alone: the candidates are too coarse for this many rows. Take more, near what past "
@@ -58,11 +58,11 @@ class EffectiveCandidates:
         return ""
 
     def __str__(self) -> str:
-        spread = f"{self.each.min():.3g} to {self.each.max():.3g}"
+        spread = f"{self.by_report.min():.3g} to {self.by_report.max():.3g}"
         text = f"of {self.of} candidates a report leaves {spread} effective ones, all together {self.together:.3g}"
         return f"{text}; near one: {self.warning}" if self.near_one else text
 
     def to_dict(self, providers: Sequence[str]) -> dict[str, Any]:
         """Plain data for JSON, with the number that each provider's report leaves by name."""
-        each = dict(zip(providers, self.each.tolist(), strict=True))
-        return {"of": self.of, "each": each, "together": self.together, "near_one": self.near_one}
+        by_report = dict(zip(providers, self.by_report.tolist(), strict=True))
+        return {"of": self.of, "by_report": by_report, "together": self.together, "near_one": self.near_one}

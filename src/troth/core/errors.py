@@ -125,13 +125,13 @@ class UnpayableRoundError(ReportError):
 
     def __init__(self, providers: Sequence[int], cause: str, *, together: bool) -> None:
         self.providers, self.cause, self.together = tuple(providers), cause, together
-        super().__init__(self.providers[0], self._problem([str(each) for each in self.providers]))
+        super().__init__(self.providers[0], self._problem([str(provider) for provider in self.providers]))
 
     def in_campaign(self, names: Sequence[str], days: Sequence[object] = ()) -> str:
         """Name the providers."""
         del days
-        guilty = [repr(names[each]) for each in self.providers]
-        return f"provider {guilty[0]}: {self._problem(guilty)}"
+        quoted = [repr(names[provider]) for provider in self.providers]
+        return f"provider {quoted[0]}: {self._problem(quoted)}"
 
     def _problem(self, names: Sequence[str]) -> str:
         joint = " and " if self.together else ", or without "

@@ -33,7 +33,7 @@ _ROUNDING = 1e-6  # beyond which an exact sum is not called exact
 
 
 @runtime_checkable
-class Measured(Model, Protocol):
+class HasWidth(Model, Protocol):
     """A model that knows how many numbers a statistic has."""
 
     @property
@@ -91,7 +91,7 @@ def _check_sizes(model: Model, own: Array, peers: Array, both: Array | None) -> 
     for name, t in parts.items():
         if t.ndim < 1:
             raise DataError(f"{name} must have shape (..., statistic), not {t.shape}")
-        expected = model.width if isinstance(model, Measured) else own.shape[-1]
+        expected = model.width if isinstance(model, HasWidth) else own.shape[-1]
         if t.shape[-1] != expected:
             raise DataError(
                 f"{name} has {t.shape[-1]} statistics on its last axis, but {type(model).__name__} has {expected}"
@@ -115,7 +115,7 @@ def second_difference(model: Model, own: Array, peers: Array, both: Array | None
 
 
 def impossible(model: Model, statistics: Array) -> Mask:
-    """Return where no state of a model could have statistics, because each is ruled out by some of their data.
+    """Return which statistics are impossible: each state of the model gives some of their data probability 0.
 
     Only −∞ says so, and without any nothing is computed.
 
@@ -136,7 +136,7 @@ def leave_one_out(statistics: Array, groups: Sequence[Any] | None = None) -> Arr
     """Sum everyone's peers: for each provider the sum of all other providers' statistics.
 
     The sums are exact before one last rounding, so they depend on the set of reports alone: permuting providers
-    permutes the result bit for bit, equal reports have equal peers, and a small provider keeps its digits beside
+    permutes the result bit for bit, equal reports have equal peers, and a small provider keeps its digits next to
     a large one. A statistic of −∞ (a parameter that a report rules out) is carried without NaN. The cost is linear.
 
     Statistics are ``(..., provider, statistic)``. Providers with the same label in ``groups`` are related, and none of
@@ -189,9 +189,9 @@ def sum_subsets(statistics: Array, members: Mask) -> Array:
     size = max(1, _BLOCK_OF_ROWS // max(1, t.size))
     for start in range(0, who.shape[-2], size):
         part = who[..., start : start + size, :, None]
-        some = _exact_sums(np.where(part, finite[..., None, :, :], 0.0), None)[1][..., 0, :]
+        sums = _exact_sums(np.where(part, finite[..., None, :, :], 0.0), None)[1][..., 0, :]
         ruled_out = (part & excluded[..., None, :, :]).any(axis=-2) if excluded.any() else False
-        total[..., start : start + size, :] = np.where(ruled_out, -np.inf, some)
+        total[..., start : start + size, :] = np.where(ruled_out, -np.inf, sums)
     return total
 
 
@@ -350,7 +350,7 @@ def _group_codes(groups: Sequence[Any], providers: int) -> Indexes:
 
 
 def _exact_sums(t: Array, labels: Indexes | None) -> tuple[Array, Array]:
-    """Sum over the provider axis, without each provider's own group and in all, exact up to the final rounding.
+    """Sum over the provider axis, without each provider's own group and in total, exact up to the final rounding.
 
     The work goes a block of columns at a time, few enough for the processor's cache but enough for full cache lines;
     where there are only a few columns, providers go innermost.
@@ -375,7 +375,7 @@ def _exact_sums(t: Array, labels: Indexes | None) -> tuple[Array, Array]:
 
 
 def _exact_block(t: Array, labels: Indexes | None, axis: int) -> tuple[Array, Array]:
-    """Sum a block along an axis, without each provider's group, and in all.
+    """Sum a block along an axis, without each provider's group, and in total.
 
     The leading parts are added first: where they cancel, their sum is exact, and the later ones keep their digits.
     """

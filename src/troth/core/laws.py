@@ -223,10 +223,11 @@ def _empty(model: Model, statistics: Array) -> Failures:
 def _chain(model: Model, statistics: Array) -> Failures:
     for i in range(len(statistics) - 2):
         a, b, c = statistics[i : i + 3]
-        one = log_pmi(model, a, b) + log_pmi(model, a + b, c)
-        two = log_pmi(model, b, c) + log_pmi(model, b + c, a)
-        if not _close(one, two, _rounding(model, a, b, c, a + b, b + c, a + b + c)):
-            yield f"pooling datasets {i}, {i + 1} and {i + 2} from the left gives {one}, from the right {two}"
+        from_left = log_pmi(model, a, b) + log_pmi(model, a + b, c)
+        from_right = log_pmi(model, b, c) + log_pmi(model, b + c, a)
+        if not _close(from_left, from_right, _rounding(model, a, b, c, a + b, b + c, a + b + c)):
+            datasets = f"datasets {i}, {i + 1} and {i + 2}"
+            yield f"pooling {datasets} from the left gives {from_left}, from the right {from_right}"
 
 
 def _additive(simulation: Simulation, statistics: Array) -> Failures:
@@ -292,7 +293,7 @@ def _density_ratio(simulation: Simulation, where: str, a: Array, b: Array) -> Fa
         yield f"log PMI is not a number for statistics {_short(a[worst])} and {_short(b[worst])}"
         return
     bounds = {c: (expit(independent + np.log(c)) / c, expit(-matched - np.log(c))) for c in (0.25, 1.0, 4.0)}
-    for (c, bounded), weight in product(bounds.items(), weights(a, b, rolled, simulation.telling)):
+    for (c, bounded), weight in product(bounds.items(), weights(a, b, rolled, simulation.informative)):
         left, right = (bound * function for bound, function in zip(bounded, weight, strict=True))
         difference, margin = bounded_mean(means_of_pairs(left - right), 1 + 1 / c)
         if abs(difference) > margin:

@@ -124,9 +124,9 @@ class History:
         """Return the history of some days and some providers, by their labels and in their order here."""
         rows = _places("day", self.days, days)
         columns = _places("provider", self.providers, providers)
-        kept, names = tuple(self.days[i] for i in rows), tuple(self.providers[i] for i in columns)
+        chosen, names = tuple(self.days[i] for i in rows), tuple(self.providers[i] for i in columns)
         part = np.ix_(rows, columns)
-        return replace(self, days=kept, providers=names, summaries=self.summaries[part], present=self.present[part])
+        return replace(self, days=chosen, providers=names, summaries=self.summaries[part], present=self.present[part])
 
 
 @dataclass(frozen=True, eq=False)

@@ -72,11 +72,11 @@ def posterior(models: Model | Sequence[Model], statistics: Array) -> Model | lis
 
 
 def _given(model: Model, known: Array) -> Model:
-    return model.posterior(known) if isinstance(model, HasPosterior) else beside_known(model, known)
+    return model.posterior(known) if isinstance(model, HasPosterior) else conditioned_on(model, known)
 
 
-class BesideKnown:
-    """Any model given known data z: Λ(t) becomes Λ(t + z), and θ is drawn given z."""
+class Conditioned:
+    """Any model conditioned on known data z: Λ(t) becomes Λ(t + z), and θ is drawn given z."""
 
     def __init__(self, model: Any, known: Array) -> None:
         self.model, self.known = model, known
@@ -90,7 +90,7 @@ class BesideKnown:
         return cast("Array", self.model.log_evidence(np.asarray(statistics) + self.known))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, BesideKnown) and self._key == other._key
+        return isinstance(other, Conditioned) and self._key == other._key
 
     def __hash__(self) -> int:
         return hash(self._key)
@@ -100,7 +100,7 @@ class BesideKnown:
         return self.model, tuple(self.known.tolist())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return beside_known, (self.model, self.known)
+        return conditioned_on, (self.model, self.known)
 
     def __repr__(self) -> str:
         return f"{self.model!r} given {self.known.tolist()}"
@@ -123,30 +123,30 @@ class BesideKnown:
 
     def _in_space_of(self, reference: Any, /) -> Model:
         """Return the same with statistics in the space of ``reference``."""
-        return beside_known(self.model.in_space_of(reference.model), self.known)
+        return conditioned_on(self.model.in_space_of(reference.model), self.known)
 
 
-def beside_known(model: Model, known: Array) -> Model:
-    """Return a model beside known data, with the capabilities that the model has and the data leave intact.
+def conditioned_on(model: Model, known: Array) -> Model:
+    """Condition a model on known data; it keeps the capabilities that this leaves intact.
 
     Examples
     --------
     >>> import troth
     >>> model = troth.models.Bernoulli(alpha=1, beta=1)
-    >>> beside = beside_known(model, model.statistics([1, 1, 1, 0]))
-    >>> beside.log_evidence(model.statistics([1])), model.log_evidence(model.statistics([1, 1, 1, 0, 1]))
+    >>> conditioned = conditioned_on(model, model.statistics([1, 1, 1, 0]))
+    >>> conditioned.log_evidence(model.statistics([1])), model.log_evidence(model.statistics([1, 1, 1, 0, 1]))
     (array(-3.40119738), array(-3.40119738))
     """
     offers: dict[str, Any] = {
         name: property(attrgetter(f"model.{name}")) for name in _OF_THE_LIKELIHOOD if hasattr(model, name)
     }
     if isinstance(model, HasLogPMI):
-        offers["log_pmi"] = BesideKnown._log_pmi
+        offers["log_pmi"] = Conditioned._log_pmi
     if isinstance(model, SamplesPosterior):
-        offers |= {"draw_parameters": BesideKnown._draw_parameters, "draw_posterior": BesideKnown._draw_posterior}
+        offers |= {"draw_parameters": Conditioned._draw_parameters, "draw_posterior": Conditioned._draw_posterior}
     if isinstance(model, HasFiniteStates):
-        offers["posterior_probabilities"] = BesideKnown._posterior_probabilities
+        offers["posterior_probabilities"] = Conditioned._posterior_probabilities
     if isinstance(model, Combinable):
-        offers["in_space_of"] = BesideKnown._in_space_of
-    kind = type(type(model).__name__, (BesideKnown,), offers)  # capabilities are what a class has
+        offers["in_space_of"] = Conditioned._in_space_of
+    kind = type(type(model).__name__, (Conditioned,), offers)  # capabilities are what a class has
     return cast("Model", kind(model, known))

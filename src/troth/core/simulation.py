@@ -59,8 +59,8 @@ class Simulation:
         return t
 
     @cached_property
-    def telling(self) -> Indexes:
-        """Statistics in which matched datasets agree most, found on draws of their own."""
+    def informative(self) -> Indexes:
+        """The statistics in which matched datasets agree most, found on separate draws."""
         a, b = (_compressed(t) for t in self.draw(self.sizes[-1], 1000))
         a, b = ((t - t.mean(axis=0)) / np.maximum(t.std(axis=0), 1e-12) for t in (a, b))
         return np.argsort(-np.abs((a * b).mean(axis=0)), kind="stable")[:3]
@@ -87,18 +87,20 @@ def means_of_pairs(sample: Array) -> Array:
     return (sample[: len(sample) // 2 * 2 : 2] + sample[1::2]) / 2
 
 
-def weights(a: Array, b: Array, rolled: Array, telling: Indexes) -> list[tuple[Array, Array]]:
+def weights(a: Array, b: Array, rolled: Array, informative: Indexes) -> list[tuple[Array, Array]]:
     """Functions into [0, 1] of independent and of matched pairs: any bounded function of both statistics would do.
 
-    1; how alike the two are; and for each telling statistic how large and how far from its middle their sum is.
+    1; how alike the two are; and for each informative statistic how large and how far from its middle their sum is.
     """
-    parts = [_compressed(t[:, telling]) for t in (a, b, rolled)]
+    parts = [_compressed(t[:, informative]) for t in (a, b, rolled)]
     middle = [np.median(t, axis=0) for t in parts]
-    one, two, other = (np.tanh((t - m) / np.maximum(t.std(axis=0), 1e-12)) for t, m in zip(parts, middle, strict=True))
+    first, second, third = (
+        np.tanh((t - m) / np.maximum(t.std(axis=0), 1e-12)) for t, m in zip(parts, middle, strict=True)
+    )
     weights = [(np.ones(len(a)), np.ones(len(a)))]
-    weights.append((expit(2 * (one * other).sum(axis=-1)), expit(2 * (one * two).sum(axis=-1))))
-    for k in range(len(telling)):
-        independent, matched = (one[:, k] + other[:, k]) / 2, (one[:, k] + two[:, k]) / 2
+    weights.append((expit(2 * (first * third).sum(axis=-1)), expit(2 * (first * second).sum(axis=-1))))
+    for k in range(len(informative)):
+        independent, matched = (first[:, k] + third[:, k]) / 2, (first[:, k] + second[:, k]) / 2
         weights += [((1 + independent) / 2, (1 + matched) / 2), (independent**2, matched**2)]
     return weights
 

@@ -1,4 +1,4 @@
-"""Features of providers' rows, all or a random sample, from which decoys are drawn."""
+"""The features of each report's rows, all or a random sample of them, with which decoys are drawn."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from troth.core.support import Array
 
 MOST_NUMBERS = 1 << 16
-"""The most numbers that are kept of one report, if they are enough for `ENOUGH_ROWS`."""
+"""The most numbers that are kept of one report, if `ENOUGH_ROWS` rows fit."""
 
 ENOUGH_ROWS = 512
-"""The rows of one report that are kept in any case, however many features they have, within `MOST_IN_ALL`."""
+"""How many rows of a report are kept however many features they have, within `MOST_IN_ALL`."""
 
 MOST_IN_ALL = 1 << 22
 """The most numbers that are kept of all reports together."""
@@ -26,8 +26,8 @@ MOST_IN_ALL = 1 << 22
 _FEWEST = 2  # rows of a sample for each feature, below which it says too little of the rest
 
 
-class Keeper:
-    """Keeps the features of reports, numbered 0, 1, …, within bounded memory.
+class FeatureSampler:
+    """Samples the features of reports, numbered 0, 1, …, in bounded memory.
 
     A row has rank r or more with a chance of 2⁻ʳ. Of a report that has too many rows, those of a rank of at least its
     level are kept, and the level is as low as it can be. So what is kept does not depend on how rows come in parts.
@@ -42,15 +42,15 @@ class Keeper:
         """Add rows: the report of each, its features by column, and its number in its file."""
         self._make_room(int(reports.max()) + 1)
         ranks = row_ranks(numbers)
-        some = np.flatnonzero(ranks >= self._levels[reports])
-        values = np.empty((len(columns), len(some)))
+        sampled = np.flatnonzero(ranks >= self._levels[reports])
+        values = np.empty((len(columns), len(sampled)))
         for row, column in zip(values, columns, strict=True):
-            row[:] = column[some] if len(some) < len(column) else column
-        self._batches.append((values, ranks[some], reports[some]))
+            row[:] = column[sampled] if len(sampled) < len(column) else column
+        self._batches.append((values, ranks[sampled], reports[sampled]))
         if sum(part[0].size for part in self._batches) > 2 * MOST_IN_ALL:
             self.thin()
 
-    def join(self, other: Keeper, places: NDArray[np.intp]) -> None:
+    def join(self, other: FeatureSampler, places: NDArray[np.intp]) -> None:
         """Add the rows of another part of the data, whose reports have these numbers here."""
         self._make_room(int(places.max(initial=-1)) + 1)
         self._levels[places] = np.maximum(self._levels[places], other._levels)

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from troth.core.errors import DataError
 from troth.core.limits import LARGEST_SUM
 from troth.core.reductions.reduction import AddsInParts
-from troth.data.features import Keeper
+from troth.data.features import FeatureSampler
 from troth.data.request import NO_VALUE, Day, Key, Part, Problem, Request, listed, parse_day
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Adder:
         self._labels = _Spelled(lambda value: str(value).strip())
         self._known: tuple[Any, Any, Codes] = (None, None, np.zeros(0, dtype=np.intp))
         self.dropped: dict[Key, int] = {}
-        self._keeper = Keeper(request.kept_columns) if request.features else None
+        self._sampler = FeatureSampler(request.kept_columns) if request.features else None
         self._row_numbers = np.zeros(0, dtype=np.intp)  # of the batch at hand
         self._owners: tuple[Sequence[str] | None, Codes] = (None, np.zeros(0, dtype=np.intp))  # of its rows
 
@@ -85,9 +85,9 @@ class Adder:
             self.add(batch, first_row)
             first_row += batch.num_rows
         keys = list(self._totals.places)
-        if self._keeper is not None:
-            self._keeper.thin()
-        return Part(keys, self._totals.array[: len(keys)], self.problems, self.place, self.dropped, self._keeper)
+        if self._sampler is not None:
+            self._sampler.thin()
+        return Part(keys, self._totals.array[: len(keys)], self.problems, self.place, self.dropped, self._sampler)
 
     def add(self, batch: Any, first_row: int = 0) -> None:
         """Add a record batch whose first row is row ``first_row`` of its place, counted from 0."""
@@ -119,11 +119,11 @@ class Adder:
                     return
                 where = self._places(names, days, present if keys is None else keys[present])
                 self._totals.add(where, summaries)
-        if self._keeper is not None:
+        if self._sampler is not None:
             present = np.flatnonzero(np.bincount(codes, minlength=size))
             report_of_code = np.zeros(size, dtype=np.intp)
             report_of_code[present] = self._places(names, days, present if keys is None else keys[present])
-            self._keeper.add(report_of_code[codes], columns[: self.request.kept_columns], numbers)
+            self._sampler.add(report_of_code[codes], columns[: self.request.kept_columns], numbers)
 
     def code(self, batch: Any, numbers: Codes) -> tuple[Sequence[str], list[Day], Codes, list[NDArray[Any]]]:
         """Return names, days, the code of each row (name times days plus day) and the columns that the model reads."""

@@ -1,4 +1,4 @@
-"""Public data: rows of any table, added up like one report."""
+"""Public data: the rows of any table, added up like one report, no matter which provider they name."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from troth.core.errors import DataError, ParameterError
 from troth.data.engines import ENGINES, in_order
-from troth.data.features import Keeper
+from troth.data.features import FeatureSampler
 from troth.data.files import plan
 from troth.data.frames import is_frame, plan_frame
 from troth.data.kernel import Totals
@@ -33,7 +33,7 @@ def read_reports(
     engine: str = "threads",
     format: str | None = None,  # noqa: A002
     skip: Collection[Path] = (),
-    watch: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
     provider: str | None = None,
 ) -> tuple[list[Report], list[Path]]:
     """Reduce a table to reports sorted by day and name; also return the files of statistics that it names.
@@ -46,7 +46,7 @@ def read_reports(
         ``"threads"`` or ``"spark"``, for files.
     skip
         Files that are not data, such as the ledger in the same folder.
-    watch
+    progress
         Called with the number of fragments done and in all.
     provider
         Whose rows are in data without a column of providers; by default files are named after their providers.
@@ -64,7 +64,7 @@ def read_reports(
                 _refuse_shared_names(fragments)
             named = {fragment.provider: fragment.path for fragment in fragments}
         run = ENGINES[engine] if request.look is None else in_order
-        parts = _watched(run(fragments, request), len(fragments), watch)
+        parts = _with_progress(run(fragments, request), len(fragments), progress)
     elif is_pushed_down(data):
         from troth.data.pushdown import push_down
 
@@ -73,7 +73,7 @@ def read_reports(
     elif is_frame(data):
         request.refuse_nobody(provider)
         slices = plan_frame(data, request, provider)
-        parts = _watched(ENGINES["threads"](slices, request), len(slices), watch)
+        parts = _with_progress(ENGINES["threads"](slices, request), len(slices), progress)
     else:
         raise DataError(
             f"data of type {type(data).__name__} cannot be read; give a path, a pandas, Polars or Arrow frame, an Ibis "
@@ -99,10 +99,10 @@ def is_paths(data: Any) -> bool:
     return len(paths) > 0 and all(isinstance(path, str | Path) for path in paths)
 
 
-def _watched(parts: Iterable[Part], total: int, watch: Callable[[int, int], None] | None) -> Iterator[Part]:
+def _with_progress(parts: Iterable[Part], total: int, progress: Callable[[int, int], None] | None) -> Iterator[Part]:
     for done, part in enumerate(parts, 1):
-        if watch is not None:
-            watch(done, total)
+        if progress is not None:
+            progress(done, total)
         yield part
 
 
@@ -122,7 +122,7 @@ def _merge(parts: Iterable[Part], request: Request) -> list[Report]:
     sources: list[str] = []
     problems: list[Problem] = []
     dropped: Counter[Key] = Counter()
-    keeper = Keeper(request.kept_columns)
+    sampler = FeatureSampler(request.kept_columns)
     for part in parts:
         problems += part.problems
         dropped.update(part.dropped)
@@ -131,16 +131,18 @@ def _merge(parts: Iterable[Part], request: Request) -> list[Report]:
         places = np.array([totals.place(key, len(part.keys)) for key in part.keys])
         totals.add(places, part.summaries)
         if part.features is not None:
-            keeper.join(part.features, places)
+            sampler.join(part.features, places)
         sources += [part.place] * (len(totals.places) - len(sources))
     refuse(problems)
     for (name, day), count in dropped.items():
         if name and request.day is None and (name, day) not in totals.places:
             raise DataError(f"provider {name!r}: all of its {count:,} rows lack a value; remove them")
-    return _named(totals, sources, request, dropped, keeper)
+    return _named(totals, sources, request, dropped, sampler)
 
 
-def _named(totals: Totals, sources: list[str], request: Request, dropped: Counter[Key], keeper: Keeper) -> list[Report]:
+def _named(
+    totals: Totals, sources: list[str], request: Request, dropped: Counter[Key], sampler: FeatureSampler
+) -> list[Report]:
     places = totals.places
     rows = [int(count) for count in request.reduction.rows(totals.array[: len(places)])]
     names = {raw: canonical_name(raw) for raw, _ in places}
@@ -152,7 +154,7 @@ def _named(totals: Totals, sources: list[str], request: Request, dropped: Counte
         raise DataError(f"days are whole numbers in some rows ({number}) and dates in others ({date}); use one kind")
     ordered = sorted(places.items(), key=lambda item: (day_order(item[0][1]), names[item[0][0]]))
     first = {day: raw for (raw, day), _ in reversed(ordered)}
-    features = keeper.features(rows) if request.features else []
+    features = sampler.features(rows) if request.features else []
     return [
         Report(
             names[raw],

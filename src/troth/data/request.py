@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from troth.core.reductions import Reduction
     from troth.core.support import Array, Support
-    from troth.data.features import Keeper
+    from troth.data.features import FeatureSampler
 
 Day: TypeAlias = str | int | None
 """An ISO date, a whole number, or None for a campaign without days."""
@@ -54,7 +54,7 @@ class Request:
         The public list of labels of each column that holds labels and explains an answer: every label but the first is
         a column of its own, 1 where a row has it and 0 elsewhere.
     features
-        Whether features are kept beside the summaries: all columns but the last.
+        Whether features are kept in addition to the summaries: all columns but the last.
     answers
         Whether the last column is kept with them.
     look
@@ -79,7 +79,7 @@ class Request:
 
     @property
     def kept_columns(self) -> int:
-        """How many columns of a row are kept beside the summaries."""
+        """How many columns of a row are kept in addition to the summaries."""
         return self.features * (self.reduction.columns - 1 + self.answers)
 
     @property
@@ -256,7 +256,7 @@ class Part:
     problems: list[Problem] = field(default_factory=list)
     place: str = ""
     dropped: dict[Key, int] = field(default_factory=dict)
-    features: Keeper | None = None
+    features: FeatureSampler | None = None
 
 
 @dataclass(frozen=True, eq=False)

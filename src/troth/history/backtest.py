@@ -17,11 +17,11 @@ from troth.core.contract import Array, HasReduction, Model, one_each
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.history.drift import Stretch, ages_of, trends_of
 from troth.history.findings import Backtest
-from troth.history.judged import daily_mean, findings_of, mean_of
 from troth.history.learn import Learner
 from troth.history.likelihood import log_marginal, score_measure
 from troth.history.replay import Replay
-from troth.history.stretches import Split, split_days
+from troth.history.significance import daily_mean, findings_of, mean_of
+from troth.history.splits import Split, split_days
 from troth.mechanisms import Rule
 from troth.models.fitting.fitted import FittedPrior, FittedProviders
 
@@ -52,7 +52,7 @@ def backtest(
     false_alarm: float = 0.05,
     negligible: float = 0.001,
     seed: int = 0,
-    watch: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Backtest:
     """Ask what the known lies would have gained on past days, one provider lying and the others honest.
 
@@ -87,7 +87,7 @@ def backtest(
         Share of the cap up to which a gain is not worth a lie, and is not counted as one: no fitted model is exact.
     seed
         Of lies and rules that draw: the same seed gives the same backtest.
-    watch
+    progress
         Called with the number of stretches done and in all.
 
     Examples
@@ -129,8 +129,8 @@ def backtest(
             earned, out = replay.lying(lie, k)
             gains[part.paid, :, k] = earned - truth[part.paid]
             refused[part.paid, :, k] = np.where(np.isnan(truth[part.paid]), np.nan, out)
-        if watch is not None:
-            watch(fold + 1, len(splits))
+        if progress is not None:
+            progress(fold + 1, len(splits))
     gains[np.abs(gains) < _ROUNDING] = 0.0
     names = tuple(lie.name for lie in tried)
     reported = history.present.any(axis=1)

@@ -11,7 +11,7 @@ from troth.core.formats import number, share
 from troth.history.backtest import Candidate, Payer, backtest
 from troth.history.findings import HONEST_PAST, INDEPENDENT_PAST, Backtest
 from troth.history.intervals import over_days
-from troth.history.stretches import SPLITS
+from troth.history.splits import SPLITS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,8 +56,8 @@ class ModelComparison:
         own = self.backtests[name]
         every = list(self.backtests.values())
         sound = [replayed for replayed in every if not replayed.gaining()] or every
-        alike = [other for other in sound if other.measure == own.measure and own.measure is not None]
-        return any(over_days(other.scores - own.scores, own.false_alarm).low > 0 for other in alike)
+        comparable = [other for other in sound if other.measure == own.measure and own.measure is not None]
+        return any(over_days(other.scores - own.scores, own.false_alarm).low > 0 for other in comparable)
 
     @property
     def advisable(self) -> bool:
@@ -95,7 +95,7 @@ class ModelComparison:
             f"no lie gains significantly{replayed.coverage}, and a lie costs {share(replayed.incentive, 1)} of the "
             "cap on average"
         )
-        advice = f"{name} passes: {cost}" if replayed.means_little else f"Pay with {name}: {cost}"
+        advice = f"{name} passes: {cost}" if replayed.underpowered else f"Pay with {name}: {cost}"
         return f"{advice}. {replayed.caution}{warning}"
 
     def __str__(self) -> str:
@@ -159,18 +159,18 @@ def compare_models(
     if not candidates:
         raise ParameterError("there are no models to compare")
     rate = options.pop("false_alarm", 0.05) / len(candidates)
-    watch = options.pop("watch", None)
+    progress = options.pop("progress", None)
     backtests = {}
     failed: dict[str, str] = {}
     for place, (name, model) in enumerate(candidates.items()):
 
-        def progress(done: int, total: int, before: int = place) -> None:
-            if watch is not None:
-                watch(before * total + done, len(candidates) * total)
+        def overall_progress(done: int, total: int, before: int = place) -> None:
+            if progress is not None:
+                progress(before * total + done, len(candidates) * total)
 
         try:
             backtests[name] = backtest(
-                history, model, rule, lies, name=name, false_alarm=rate, watch=progress, **options
+                history, model, rule, lies, name=name, false_alarm=rate, progress=overall_progress, **options
             )
         except TrothError as error:
             failed[name] = first_line(error)
@@ -185,7 +185,7 @@ def _percent(finding: PastFinding) -> str:
 
 
 def _table(rows: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
-    """Return lines of at most `_WIDEST` characters: models that do not fit beside the others have a table below."""
+    """Return lines of at most `_WIDEST` characters: models for which there is no room have a table below."""
     narrow = [max(map(len, column)) + 2 for column in zip(*(cells for _, cells in rows), strict=True)]
     label, widths = 36, [max(24, *narrow)] * len(narrow)
     if label + sum(widths) > _WIDEST:

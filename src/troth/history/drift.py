@@ -9,13 +9,13 @@ import numpy as np
 from scipy.special import stdtr
 
 from troth.core.formats import share
-from troth.history.intervals import MOST_ALIKE, joint_level, over_days
+from troth.history.intervals import LARGEST_CORRELATION, joint_level, over_days
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from troth.core.contract import Array
-    from troth.history.stretches import Split
+    from troth.history.splits import Split
 
 
 _MATERIAL = 0.02  # nats per report: an older fit has also seen fewer days, and loses a little by that alone
@@ -169,10 +169,10 @@ def _errors(residuals: Array) -> tuple[Array, Array]:
     """Return the long-run standard deviation of each column of residuals, and its degrees of freedom."""
     days = len(residuals)
     squares = (residuals**2).sum(axis=0)
-    alike = (residuals[1:] * residuals[:-1]).sum(axis=0) / np.where(squares > 0, squares, 1.0)
-    alike = np.maximum(alike, alike[squares > 0].mean() if (squares > 0).any() else 0.0)
-    alike += (2 + 4 * alike) / days + 0.5 * days**-0.5
-    alike = np.clip(alike, 0.0, MOST_ALIKE)
-    innovations = residuals[1:] - alike * residuals[:-1]
-    variance = np.maximum((innovations**2).sum(axis=0) / (days - 3) / (1 - alike) ** 2, squares / (days - 2))
-    return np.sqrt(variance), np.maximum(days * (1 - alike) / (1 + alike) - 2, 1.0)
+    correlation = (residuals[1:] * residuals[:-1]).sum(axis=0) / np.where(squares > 0, squares, 1.0)
+    correlation = np.maximum(correlation, correlation[squares > 0].mean() if (squares > 0).any() else 0.0)
+    correlation += (2 + 4 * correlation) / days + 0.5 * days**-0.5
+    correlation = np.clip(correlation, 0.0, LARGEST_CORRELATION)
+    innovations = residuals[1:] - correlation * residuals[:-1]
+    variance = np.maximum((innovations**2).sum(axis=0) / (days - 3) / (1 - correlation) ** 2, squares / (days - 2))
+    return np.sqrt(variance), np.maximum(days * (1 - correlation) / (1 + correlation) - 2, 1.0)

@@ -11,7 +11,7 @@ from troth.audits.findings import VERDICT_IN_WORDS, Finding
 from troth.audits.plots import heat_map
 from troth.core.formats import number
 from troth.history.drift import shelf_life
-from troth.history.stretches import SPLITS
+from troth.history.splits import SPLITS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +69,7 @@ class Backtest:
         Mean log probability of a held-out day under the fitted model, up to what ``measure`` says; NaN if the model
         knows it only up to terms that depend on its parameters.
     split
-        How days were split, one of `troth.history.stretches.SPLITS`.
+        How days were split, one of `troth.history.splits.SPLITS`.
     stretches
         What each stretch looked like, in order.
     ages
@@ -150,8 +150,8 @@ class Backtest:
         return max(f.detectable for f in _open(self.findings))
 
     @property
-    def means_little(self) -> bool:
-        """Whether a lie that gains 2% of the cap for everybody, or 10% for one, could go unnoticed, or days are few."""
+    def underpowered(self) -> bool:
+        """Whether days are few, or a gain of 2% of the cap for all providers, or 10% for one, could go unnoticed."""
         seen = self.detectable <= _UNSEEN and self.detectable_alone <= _UNSEEN_ALONE
         return self.days < _FEW_DAYS or not seen
 
@@ -169,7 +169,7 @@ class Backtest:
     @property
     def caution(self) -> str:
         """The same of a pass, with a warning where it means little."""
-        return f"{self.power} So this pass means little: wait for more days." if self.means_little else self.power
+        return f"{self.power} So this pass means little: wait for more days." if self.underpowered else self.power
 
     @property
     def verdict(self) -> str:
@@ -284,7 +284,7 @@ class Backtest:
             "verdict": self.verdict,
             "detectable": _finite(self.detectable),
             "detectable_alone": _finite(self.detectable_alone),
-            "means_little": self.means_little,
+            "underpowered": self.underpowered,
             "shelf_life": self.shelf_life,
             "stretches": [_plain(each) for each in self.stretches],
             "ages": [_plain(each) for each in self.ages],

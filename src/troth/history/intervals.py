@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 POWER = 0.8
 """The probability with which a gain of the size that is called detectable is found."""
 
-MOST_ALIKE = 0.97
+LARGEST_CORRELATION = 0.97
 """The largest correlation of neighbouring days that an interval assumes."""
 
 _DRAWS = 2000
@@ -71,28 +71,28 @@ def over_days(daily: Array, false_alarm: float, negligible: float = 0.0, extra: 
     squares = float(residual @ residual)
     if squares <= 1e-30 * days * max(mean**2, 1e-300) and not extra:
         return Interval(mean, mean, mean, float(mean <= negligible), float(mean >= 0), days, 0.0, days - 1.0)
-    alike = _resemblance(residual, squares)
-    e = residual[1:] - alike * residual[:-1]
+    correlation = _correlation(residual, squares)
+    e = residual[1:] - correlation * residual[:-1]
     lags = min(int(4 * (days / 100) ** (2 / 9)), len(e) - 1)
     variance = float(e @ e)
     variance += 2 * sum((1 - lag / (lags + 1)) * float(e[lag:] @ e[:-lag]) for lag in range(1, lags + 1))
-    long_run = max(variance, float(e @ e)) / (len(e) - 1) / (1 - alike) ** 2
+    long_run = max(variance, float(e @ e)) / (len(e) - 1) / (1 - correlation) ** 2
     error = float(np.sqrt(max(long_run, squares / (days - 1)) / days + extra))
-    freedom = max(days * (1 - alike) / (1 + alike) - 1, 1.0)
+    freedom = max(days * (1 - correlation) / (1 + correlation) - 1, 1.0)
     margin = -float(stdtrit(freedom, false_alarm / 2)) * error
     above = float(stdtr(freedom, (negligible - mean) / error))
     below = float(stdtr(freedom, mean / error))
     return Interval(mean, mean - margin, mean + margin, above, below, days, error, freedom)
 
 
-def _resemblance(residual: Array, squares: float) -> float:
-    """Return the correlation of neighbouring days, with Kendall's correction of its bias where it is not chance."""
-    days, alike = len(residual), 0.0
+def _correlation(residual: Array, squares: float) -> float:
+    """Return the correlation of neighbouring days, with Kendall's correction of its bias if it is significant."""
+    days, correlation = len(residual), 0.0
     if squares > 0:
-        alike = float(residual[1:] @ residual[:-1]) / squares
-    if alike > days**-0.5:
-        alike += (1 + 3 * alike) / days
-    return min(max(alike, 0.0), MOST_ALIKE)
+        correlation = float(residual[1:] @ residual[:-1]) / squares
+    if correlation > days**-0.5:
+        correlation += (1 + 3 * correlation) / days
+    return min(max(correlation, 0.0), LARGEST_CORRELATION)
 
 
 def joint_level(columns: Array, false_alarm: float) -> float:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 AHEAD = 30
 """The default number of days ahead for which a drifting model is learnt."""
 
-_HARMLESS = ("seed", "watch")
+_HARMLESS = ("seed", "progress")
 """Options that are ignored by a fit that draws nothing, or is quick."""
 
 

@@ -13,13 +13,13 @@ from troth.core.errors import DataError
 from troth.core.information import impossible
 from troth.history.likelihood import daily_statistics
 from troth.mechanisms import Round
-from troth.mechanisms.decoys import LineMemory
+from troth.mechanisms.log_pmi_cache import LogPmiCache
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from troth.core.past import History
-    from troth.history.stretches import Split
+    from troth.history.splits import Split
     from troth.mechanisms import Rule
 
 _REHEARSED_DRAWS = 16  # of a rule that draws
@@ -45,7 +45,7 @@ class Replay:
         self.reported = self._statistics(self.summaries[split.paid])
         self.rows = history.reduction.rows(self.summaries[split.paid])
         self._earned: dict[SummaryLie, Array] = {}
-        self._memory = LineMemory()
+        self._cache = LogPmiCache()
 
     @property
     def payable(self) -> Mask:
@@ -144,5 +144,5 @@ class Replay:
 
     def _shares(self, own: Array) -> Array:
         key = np.random.default_rng([*self.seed, 0x50AD])  # truth and every lie face the same draws of the rule
-        this_round = Round(self.model, self.reported, self.groups, self.rows, key, lenient=True, memory=self._memory)
+        this_round = Round(self.model, self.reported, self.groups, self.rows, key, lenient=True, cache=self._cache)
         return self.rule.evaluate(this_round if own is self.reported else this_round.with_own(own)).share

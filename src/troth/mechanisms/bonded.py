@@ -70,7 +70,7 @@ class Bonded(Rule):
         return replace(inner, share=(inner.share - empty) / self._room(empty), terms=terms)
 
     def contradicted(self, this_round: Round, /) -> Any:
-        """Return nobody: the rule behind it sees to contradictions."""
+        """Return nobody: the bonded rule handles contradictions itself."""
         return np.zeros(this_round.own.shape[:-1], dtype=bool)
 
     def deposit(

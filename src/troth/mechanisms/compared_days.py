@@ -1,4 +1,4 @@
-"""Whose design, rows and features, stays the same on the days that are compared (erratum E10).
+"""Which providers have the same design, rows and features, on all days that are compared (erratum E10).
 
 Peers with another design on another day would let a provider distinguish the days, and gain by faking. Whoever changes
 its design is left out of everybody's peers. That depends on its own reports alone, so nobody chooses its own peers.
@@ -35,7 +35,7 @@ EXCHANGEABLE = Flag(
 
 
 class UnequalSizesError(TrothError, ValueError):
-    """Everybody has another design, rows or features, on some of the days that are compared (erratum E10).
+    """No provider has the same design, rows and features, on all days that are compared (erratum E10).
 
     Attributes
     ----------
@@ -79,22 +79,22 @@ def unchanged(designs: ComparedDesign) -> Mask:
     return np.asarray((np.abs(after - before) <= room).all(axis=-1))
 
 
-def few_left(this_round: Round, reported: Mask, stay: Mask) -> Mask:
-    """Return who has less than half of its peers left, of those who reported on all days compared.
+def has_too_few_peers(this_round: Round, reported: Mask, constant: Mask) -> Mask:
+    """Return for whom fewer than half of the peers that reported on all days compared have a constant design.
 
-    That depends on the peers' reports alone, so nobody chooses the empty share, or not to get it.
+    That depends on the peers' reports alone, so no provider can choose whether it gets the empty share.
     """
-    counts = np.stack([reported, reported & stay], axis=-1).astype(np.float64)
-    of, left = np.moveaxis(leave_one_out(counts, this_round.groups), -1, 0)
-    return np.asarray(2 * left < of)
+    counts = np.stack([reported, reported & constant], axis=-1).astype(np.float64)
+    peers, constant_peers = np.moveaxis(leave_one_out(counts, this_round.groups), -1, 0)
+    return np.asarray(2 * constant_peers < peers)
 
 
-def who_stays(this_round: Round, same: Mask, compared: range) -> Mask:
-    """Return who keeps one design on all days compared; ``same`` marks days whose design is also the next day's."""
+def has_constant_design(this_round: Round, same: Mask, compared: range) -> Mask:
+    """Return whose design is the same on all days compared; ``same`` marks days whose design is also the next day's."""
     same_here = same[..., compared[0] : compared[-1], :]
-    stay = np.asarray(same_here.all(axis=-2))
+    constant = np.asarray(same_here.all(axis=-2))
     present = (this_round.count_rows()[..., compared[0] : compared[-1] + 1, :] > 0).all(axis=-2)
-    nobody = np.argwhere(~stay.any(axis=-1) & (present.sum(axis=-1) > 1))
+    nobody = np.argwhere(~constant.any(axis=-1) & (present.sum(axis=-1) > 1))
     if len(nobody):
         where = tuple(nobody[0])
         rows = this_round.count_rows()[where][compared[0] : compared[-1] + 1]
@@ -102,15 +102,15 @@ def who_stays(this_round: Round, same: Mask, compared: range) -> Mask:
         day, provider = np.argwhere(other_rows if other_rows.any() else ~same_here[where])[0]
         sizes = float(rows[day, provider]), float(rows[day + 1, provider])
         raise UnequalSizesError(int(provider), compared[0] + int(day), sizes, compared)
-    return stay
+    return constant
 
 
-def only_peers(this_round: Round, stay: Mask) -> Round:
-    """Remove those who do not stay from everybody's peers; they are scored like everybody."""
-    if stay.all():
+def without_changing_peers(this_round: Round, constant: Mask) -> Round:
+    """Remove providers whose design changes from everybody's peers; they themselves are scored as usual."""
+    if constant.all():
         return this_round
-    rows = None if this_round.rows is None else np.where(stay, this_round.count_rows(), 0.0)
-    statistics = np.where(stay[..., None], this_round.statistics, 0.0)
+    rows = None if this_round.rows is None else np.where(constant, this_round.count_rows(), 0.0)
+    statistics = np.where(constant[..., None], this_round.statistics, 0.0)
     return replace(this_round, statistics=statistics, rows=rows).with_own(this_round.own)
 
 
@@ -130,7 +130,7 @@ def daily_designs(this_round: Round) -> ComparedDesign:
 
 
 def _features(model: Model, this_round: Round, members: list[int]) -> ComparedDesign:
-    """Return what a model compares days by beside rows: by its own account, or all of a design that has more."""
+    """Return what must be equal on two days besides rows: what the model declares, or else its whole design."""
     statistics = this_round.statistics[..., members, :]
     if isinstance(model, ComparesDays):
         return model.compared_design(statistics)

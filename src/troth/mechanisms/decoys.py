@@ -20,15 +20,14 @@ from troth.core.contract import (
     HasLineLogPMI,
     HasLogPMI,
     Indexes,
-    Model,
     OrdersPeers,
     SamplesStatistics,
     has_independent_rows,
 )
 from troth.core.declarations import declared
-from troth.core.information import impossible, leave_one_out, line_log_pmi, log_pmi, second_difference
+from troth.core.information import impossible, leave_one_out, line_log_pmi, log_pmi
 from troth.mechanisms.drawn_peers import BLOCK, designs_of, distinct_designs, draw_part, draw_peers, sampling_classes
-from troth.mechanisms.line import Standing, compare, compare_ordered, on_grid
+from troth.mechanisms.line import Places, compare, compare_ordered, on_grid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from troth.mechanisms.round import Round
 
 _AT_ONCE = 32  # decoys that are drawn together however wide statistics are: they share the work on their design
-_MOST_NUMBERS = 1 << 24  # scores that are remembered
 _SEARCH_FROM = 64  # decoys, from which a search of ordered ones scores fewer than all
 
 
@@ -57,7 +55,7 @@ class Part:
 class Lines:
     """Everybody's real peers and the design of their decoys: one line for each provider and panel of each round.
 
-    Without ``panels`` all peers stand together. Where the real peers of a line contradict each other, which
+    Without ``panels`` all peers are pooled. Where the real peers of a line contradict each other, which
     ``contradict`` says, everything in it ties.
 
     Attributes
@@ -104,22 +102,22 @@ class Lines:
         self._width = shape[-1] if self._answers is None else self._answers
 
     @property
-    def _apart(self) -> bool:
+    def _drawn_separately(self) -> bool:
         return any(part.kinds is not None for part in self.parts)
 
     def log_pmi(self) -> Array:
         """Return log PMI with the real peers, ``(round, line)``: NaN where a report is impossible."""
         return log_pmi(self.model, self.own, self.real).reshape(self.rounds, self.per_round)
 
-    def stand(self, ahead: Array, strict: bool, rng: Generator) -> Standing:
-        """Draw decoys, and return how the real peers stand among them, ``(round, line)`` each.
+    def place_among_drawn(self, ahead: Array, strict: bool, rng: Generator) -> Places:
+        """Draw decoys, and return the places of the real peers among them, ``(round, line)`` each.
 
         ``ahead`` has 1 for the decoys that the lot puts before the real peers, and 0 for the others,
         ``(decoy, round)``.
         """
         decoys = len(ahead)
-        if self._apart and self._panels is None:
-            return self.stand_among(draw_peers(self._round, decoys, self._answers), ahead, strict, self._answers)
+        if self._drawn_separately and self._panels is None:
+            return self.place_among(draw_peers(self._round, decoys, self._answers), ahead, strict, self._answers)
         counts = np.zeros((4, len(self.own)))
         key = rng.bytes(32)
         ordered = isinstance(self.model, OrdersPeers) and not strict and decoys >= _SEARCH_FROM and len(self.parts) == 1
@@ -137,16 +135,16 @@ class Lines:
                         model, self.own[lines], self.real[lines], local, members, weights
                     )
                     continue
-                each_its_own = len(local) == members.shape[1]
+                one_line_per_design = len(local) == members.shape[1]
                 chunk = max(1, BLOCK // max(1, len(members) * self._width))
                 for begin in range(0, len(lines), chunk):
                     part = slice(begin, begin + chunk)
-                    at: Any = part if each_its_own else local[part]
+                    faced: Any = part if one_line_per_design else local[part]
                     compared = self._comparison(lines[part], strict, self._answers is not None)
-                    counts[:, lines[part]] += compared(members[:, at], first[:, at])
-        return Standing(*counts.reshape(4, self.rounds, self.per_round))
+                    counts[:, lines[part]] += compared(members[:, faced], first[:, faced])
+        return Places(*counts.reshape(4, self.rounds, self.per_round))
 
-    def stand_among(self, blocks: Iterable[Array], ahead: Array, strict: bool, answers: int | None = None) -> Standing:
+    def place_among(self, blocks: Iterable[Array], ahead: Array, strict: bool, answers: int | None = None) -> Places:
         """Return the same among given decoys, ``(decoy, ..., line, statistic)``, or the part that answers change."""
         counts, step = np.zeros((4, len(self.own))), 0
         compared = self._comparison(slice(None), strict, answers is not None)
@@ -154,7 +152,7 @@ class Lines:
             first = np.repeat(ahead[step : step + len(block)], self.per_round, axis=1)
             counts += compared(block.reshape(len(block), len(self.own), -1), first)
             step += len(block)
-        return Standing(*counts.reshape(4, self.rounds, self.per_round))
+        return Places(*counts.reshape(4, self.rounds, self.per_round))
 
     def sum_peers(self, statistics: Array) -> Array:
         """Return the sums of other statistics over the same peers, ``(round, line, statistic)``."""
@@ -173,7 +171,7 @@ class Lines:
         order = np.argsort(row.ravel(), kind="stable")
         ends = np.searchsorted(row.ravel()[order], np.arange(len(pairs) + 1))
         size = max(1, BLOCK // max(1, decoys * self._width))
-        one_by_one = self._panels is not None or self._apart
+        one_by_one = self._panels is not None or self._drawn_separately
         start = 0
         while start < len(pairs):
             stop = min(start + size, len(pairs))
@@ -214,16 +212,16 @@ class Lines:
         """Return what compares some lines with blocks of decoys, ``(decoy, line, entry)``, and lots.
 
         Decoys are statistics, or with ``answers`` what answers change of them. Where log evidence is an integral, what
-        other reports of the same round scored is remembered.
+        other reports of the same round scored is cached.
         """
         model: Any = self.model
         own, real = self.own[lines], self.real[lines]
         count, reporting = len(own), own.any(axis=-1)
-        at: Any = slice(None) if reporting.all() else reporting
-        own, real = own[at], real[at]
+        scored: Any = slice(None) if reporting.all() else reporting
+        own, real = own[scored], real[scored]
         integral = declared(model).evidence_cost > 1 and not isinstance(model, HasLineLogPMI | HasLogPMI)
-        memory = self._round.memory if integral else None
-        score = partial(line_log_pmi if memory is None else memory.score, model, own)
+        cache = self._round.cache if integral else None
+        score = partial(line_log_pmi if cache is None else cache.score, model, own)
         if answers:
             score = model.answer_scorer(own, real)
         v_real = on_grid(score((model.answer_part(real) if answers else real)[None])) if len(own) else np.empty((1, 0))
@@ -232,33 +230,7 @@ class Lines:
             counts = np.zeros((4, count))
             counts[1], counts[2], counts[3] = len(decoys), ahead.sum(axis=0), len(decoys) * strict  # empty: all tie
             if len(own):
-                counts[:, at] = compare(on_grid(score(decoys[:, at])), v_real, ahead[:, at], strict)
+                counts[:, scored] = compare(on_grid(score(decoys[:, scored])), v_real, ahead[:, scored], strict)
             return counts
 
         return compared
-
-
-class LineMemory:
-    """Log PMI of reports with decoys, remembered between evaluations of a round: its truth and its lies face the same.
-
-    Where log evidence is an integral, it is most of the work of a line. A lie is often another provider's truth, and
-    providers with equal designs have equal decoys, so most of that work was done before.
-    """
-
-    def __init__(self) -> None:
-        self._scores: dict[bytes, Array] = {}
-        self._numbers = 0
-
-    def score(self, model: Model, own: Array, decoys: Array) -> Array:
-        """Return log PMI, ``(decoy, line)``, of reports ``(line, statistic)`` with ``(decoy, line, statistic)``."""
-        lines = np.moveaxis(np.concatenate([own[None], decoys]), 1, 0)
-        names = [sha256(line.tobytes()).digest() for line in lines]
-        new = {name: line for line, name in reversed(list(enumerate(names))) if name not in self._scores}
-        known = self._scores
-        if new:
-            at = list(new.values())
-            computed = second_difference(model, own[at], decoys[:, at])
-            known = known | dict(zip(new, computed.T.copy(), strict=True))
-            if self._numbers + computed.size <= _MOST_NUMBERS:
-                self._scores, self._numbers = known, self._numbers + computed.size
-        return np.stack([known[name] for name in names], axis=1)

@@ -219,7 +219,7 @@ class RuleDescription:
         """Claim that no lie gains: by a margin of 0, or by up to the margin as a share of the cap."""
         if self.truthful_by:
             return Claim("truthful", "proved", NO_LIE_GAINS + self.truthful_if, self.truthful_by, 0.0)
-        text = f"nothing is known about {self.name}; best_response decides it in small worlds"
+        text = f"nothing is known about {self.name}; for few datasets, troth.best_response decides it"
         return Claim("truthful", "undecided", text, "")
 
     def feasible(self) -> list[Claim]:

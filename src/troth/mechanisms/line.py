@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _GRID = 2.0**30
 
 
-class Standing(NamedTuple):
-    """How the real peers stand, one entry for each line.
+class Places(NamedTuple):
+    """The places of the real peers, one entry for each line.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ def on_grid(log_pmi: Array) -> Array:
 
 
 def compare(v: Array, v_real: Array, ahead: Array, strict: bool) -> Array:
-    """Return what some decoys add to the standing of the real peers, ``(4, line)``.
+    """Return what some decoys add to the places of the real peers, ``(4, line)``.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def mean_place_share(place: float, decoys: int | None, rivals: int) -> float:
     return float(ends[0] + (place - first) * (ends[1] - ends[0]))
 
 
-def whole_line_score(pmi: Array, squares: Array, most: Any, rivals: int) -> Array:
+def exhaustive_line_score(pmi: Array, squares: Array, most: Any, rivals: int) -> Array:
     """Return the strict score of a line of all that peers could report: 1/(r + 1) + c·(PMI/‖PMI‖ − 1).
 
     PMI(a, b)/‖PMI(a, ·)‖, with ‖f‖² = E[f²] over peers' marginal distribution, is what √(K + 1) times the spherical
@@ -193,7 +193,7 @@ def whole_line_score(pmi: Array, squares: Array, most: Any, rivals: int) -> Arra
 
     Examples
     --------
-    >>> whole_line_score(np.array([1.0, 1.6]), np.array([1.0, 1.36]), 2.0, rivals=4).round(4)
+    >>> exhaustive_line_score(np.array([1.0, 1.6]), np.array([1.0, 1.36]), 2.0, rivals=4).round(4)
     array([0.2   , 0.2744])
     """
     empty = 1 / (rivals + 1)

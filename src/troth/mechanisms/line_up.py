@@ -13,16 +13,23 @@ from troth.core.contract import Array, Generator, HasReduction, HasSupport, Mode
 from troth.core.errors import DataError
 from troth.core.reductions.reduction import counted_labels
 from troth.mechanisms.breakdown import Breakdown, Figures, Step, join_days
-from troth.mechanisms.compared_days import EXCHANGEABLE, daily_designs, few_left, only_peers, unchanged, who_stays
+from troth.mechanisms.compared_days import (
+    EXCHANGEABLE,
+    daily_designs,
+    has_constant_design,
+    has_too_few_peers,
+    unchanged,
+    without_changing_peers,
+)
 from troth.mechanisms.decoys import Lines
+from troth.mechanisms.exhaustive_lines import ExhaustiveLines, endless, refuse_unlisted
 from troth.mechanisms.line import limit_share, rank_share
+from troth.mechanisms.line_explanation import explain_place, share_at_place
 from troth.mechanisms.options import Choice, Number, Whole, option
 from troth.mechanisms.panels import mean_over_panels, split
-from troth.mechanisms.place_shown import explain_place, share_at_place
 from troth.mechanisms.rule import Rule
 from troth.mechanisms.task_labels import labels_of
 from troth.mechanisms.task_lines import share_by_enumeration
-from troth.mechanisms.whole_lines import WholeLines, endless, refuse_unlisted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,7 +41,7 @@ if TYPE_CHECKING:
 
 _FEW_REPORTS = 100  # for which 4,999 decoys take seconds
 _ALL = "all"
-_LONELY = (
+_TOO_FEW_PEERS = (
     "fewer than half of the peers have the same rows and features on all days compared, so this report is paid as an "
     "empty one, whatever it says"
 )
@@ -137,8 +144,8 @@ class LineUp(Rule):
     strict
         The part λ of a share that is the spherical score q₀/‖q‖ of the softmax q of the same line, which is strictly
         proper; an empty report is then paid (1 − λ)/(r + 1) + λ/√(K + 1). In a line of all that peers could report it
-        is `whole_line_score`, and an empty report is paid 1/(r + 1). That one is scaled by the least probability of a
-        state: where a state is rare, it hardly moves a share.
+        is `exhaustive_line_score`, and an empty report is paid 1/(r + 1). That score is scaled by the least
+        probability of a state: if a state is rare, it hardly moves a share.
     panels
         The number of panels into which each provider's peers are split at random, or single peers if there are fewer.
         The share is the mean of a line-up with each panel, and no other provider can move it by more than 1/panels, or
@@ -264,7 +271,7 @@ class LineUp(Rule):
     @property
     def truthful_by(self) -> str:  # type: ignore[override]
         """The order by one theorem, and the strict part by another."""
-        order, score = "rearrangement inequality", "propriety of the spherical score, by Cauchy and Schwarz"
+        order, score = "rearrangement inequality", "the spherical score is proper, by Cauchy and Schwarz"
         parts = [order] * (self.strict < 1) + [score] * (self.strict > 0)
         return "; ".join(parts) + ", for every number of decoys"
 
@@ -347,9 +354,9 @@ class LineUp(Rule):
         panels = split(this_round, self.panels, rng) if self.panels > 1 else None
         count = self.decoys if decoys is None else len(decoys)
         empty = replace(self, decoys=count).line_empty_share
-        lines = (WholeLines if count == inf or self._expected else Lines)(this_round, panels)
-        if isinstance(lines, WholeLines):
-            above, below, strict_score = lines.stand_among_all(self.rivals if self.strict and count == inf else None)
+        lines = (ExhaustiveLines if count == inf or self._expected else Lines)(this_round, panels)
+        if isinstance(lines, ExhaustiveLines):
+            above, below, strict_score = lines.place_among_all(self.rivals if self.strict and count == inf else None)
             strict_score = lines.expected_spherical(int(count)) if self.strict and count < inf else strict_score
             tied = 1 - above - below
             share = self._share_among_all(above, below, rng)
@@ -358,12 +365,12 @@ class LineUp(Rule):
             priorities = rng.random((1 + int(count), lines.rounds))  # by lot the lower comes first
             ahead = (priorities[1:] < priorities[0]).astype(np.float64)
             if decoys is None:
-                standing = lines.stand(ahead, bool(self.strict), rng)
+                places = lines.place_among_drawn(ahead, bool(self.strict), rng)
             else:
                 line = np.stack([lines.sum_peers(day) for day in decoys])
-                standing = lines.stand_among([line], ahead, bool(self.strict))
-            above, tied, strict_score = standing.above, standing.tied, 1 / np.sqrt(1 + standing.squares)
-            place = (above, tied) if self.ties == "average" else (above + standing.ahead, np.zeros_like(tied))
+                places = lines.place_among([line], ahead, bool(self.strict))
+            above, tied, strict_score = places.above, places.tied, 1 / np.sqrt(1 + places.squares)
+            place = (above, tied) if self.ties == "average" else (above + places.ahead, np.zeros_like(tied))
             share = rank_share(*place, int(count), self.rivals)
             terms = {"decoys": np.full(share.shape, float(count)), "above": above, "tied": tied}
         if self.strict:
@@ -416,20 +423,21 @@ class LineUp(Rule):
                 parts.append(self._one_day(today, rng))
                 continue
             later = np.moveaxis(this_round.statistics[..., day + 1 : day + 1 + count, :, :], -3, 0)
-            lonely = np.zeros(today.own.shape[:-1], dtype=bool)
+            too_few_peers = np.zeros(today.own.shape[:-1], dtype=bool)
             if same is not None:
-                stay = who_stays(this_round, same, range(day, day + count + 1))
+                constant = has_constant_design(this_round, same, range(day, day + count + 1))
                 reported = (this_round.statistics[..., day : day + count + 1, :, :] != 0).any(axis=-1).all(axis=-2)
-                lonely = few_left(this_round, reported, stay)[..., None, :]
-                today, later = only_peers(today, stay[..., None, :]), np.where(stay[..., None], later, 0.0)
+                too_few_peers = has_too_few_peers(this_round, reported, constant)[..., None, :]
+                today = without_changing_peers(today, constant[..., None, :])
+                later = np.where(constant[..., None], later, 0.0)
             part = self._one_day(today, rng, later)
-            share = np.where(lonely, replace(self, decoys=count).line_empty_share, part.share)
+            share = np.where(too_few_peers, replace(self, decoys=count).line_empty_share, part.share)
             terms = {**part.terms, "later_days": np.full(share.shape, float(count))}
-            parts.append(replace(part, share=share, noted=lonely, terms=terms))
+            parts.append(replace(part, share=share, noted=too_few_peers, terms=terms))
         joined = join_days(parts)
         terms = dict(sorted(joined.terms.items()))
         log_pmi = self._log_pmi(this_round)
-        return replace(joined, log_pmi=log_pmi, score=joined.share, terms=terms, note=_LONELY)
+        return replace(joined, log_pmi=log_pmi, score=joined.share, terms=terms, note=_TOO_FEW_PEERS)
 
     def steps(self, figures: Figures, /) -> tuple[Step, ...]:
         return explain_place(self, figures)
@@ -498,6 +506,6 @@ class ExpectedLineUp(LineUp):
     The rank part is the chance to beat r independent decoys, whatever their number. Panels are split as by the rule.
     """
 
-    not_offered = "is for audits of small worlds"
+    not_offered = "is for exact audits"
     needs_seed = False
     _expected = True

@@ -13,7 +13,7 @@ from troth.core.errors import DataError
 from troth.core.information import impossible, leave_one_out, log_pmi
 from troth.mechanisms.bonded import Bonded
 from troth.mechanisms.breakdown import Breakdown, Figures, Step, join_days, normalise
-from troth.mechanisms.compared_days import EXCHANGEABLE, UnequalSizesError, daily_designs, few_left, unchanged
+from troth.mechanisms.compared_days import EXCHANGEABLE, UnequalSizesError, daily_designs, has_too_few_peers, unchanged
 from troth.mechanisms.description import NO_LIE_GAINS
 from troth.mechanisms.disclosure import Span
 from troth.mechanisms.divergences import DIVERGENCE, Divergence, logistic, score_formula
@@ -159,12 +159,12 @@ class MultiDay(Rule):
     def breakdown(self, this_round: Round, /) -> Breakdown:
         if this_round.own.ndim < 3:
             raise DataError(f"statistics must have shape (..., day, provider, statistic), not {this_round.own.shape}")
-        same, here, there, left_out = self._compared(this_round)
-        other = log_pmi(this_round.evidence, this_round.own[..., :-1, :, :], there)
+        same, peers_today, peers_next_day, left_out = self._compared(this_round)
+        other = log_pmi(this_round.evidence, this_round.own[..., :-1, :, :], peers_next_day)
         f = self.divergence
         mismatched, matched = f.mismatched(other), f.matched(same[..., :-1, :])
         score = mismatched + matched
-        unclear = impossible(this_round.evidence, here) | impossible(this_round.evidence, there)
+        unclear = impossible(this_round.evidence, peers_today) | impossible(this_round.evidence, peers_next_day)
         share = np.where(unclear, f.empty_share, normalise(score, f.low, f.high))
         score = np.where(unclear, np.nan, score)
         terms = {"next_day_log_pmi": other, "next_day": mismatched, "same_day": matched}
@@ -173,7 +173,7 @@ class MultiDay(Rule):
         return replace(join_days([compared, last]), log_pmi=same, note=_LEFT_OUT if left_out.any() else "")
 
     def contradicted(self, this_round: Round, /) -> Any:
-        """Return whose peers of the same day contradict each other, on the last day as its rule sees it."""
+        """Return whose peers of the same day contradict each other; the last day's rule decides about the last day."""
         contradicted = np.array(super().contradicted(this_round))
         contradicted[..., -1:, :] = self.last_rule.contradicted(this_round.on_days(_LAST_DAY))
         return contradicted
@@ -211,26 +211,28 @@ class MultiDay(Rule):
         return replace(last, text=text, basis=basis) if last.verdict == "proved" else last
 
     def _compared(self, this_round: Round) -> tuple[Array, Array, Array, Mask]:
-        """Return log PMI with the same day's peers, those peers, the next day's, and who is not among them.
+        """Return log PMI with the same day's peers, these peers, the next day's, and who is not among others' peers.
 
-        Where designs are exchangeable, somebody whose peers all report on one of the days alone has none.
+        Where designs are exchangeable, a provider whose peers report on only one of the two days has no peers.
         """
         peers, same = this_round.peers, this_round.log_pmi()
-        here, there = peers[..., :-1, :, :], peers[..., 1:, :, :]
+        peers_today, peers_next_day = peers[..., :-1, :, :], peers[..., 1:, :, :]
         nobody = np.zeros(this_round.own[..., :-1, :, 0].shape, dtype=bool)
         if self.exchangeable or this_round.own.shape[-3] < 2:
-            on_both = np.asarray(here.any(axis=-1) & there.any(axis=-1))
+            on_both = np.asarray(peers_today.any(axis=-1) & peers_next_day.any(axis=-1))
             if not on_both.all():
                 same = same.copy()
                 same[..., :-1, :] = np.where(on_both, same[..., :-1, :], 0.0)
-                here, there = (np.where(on_both[..., None], side, 0.0) for side in (here, there))
-            return same, here, there, nobody
+                peers_today, peers_next_day = (
+                    np.where(on_both[..., None], side, 0.0) for side in (peers_today, peers_next_day)
+                )
+            return same, peers_today, peers_next_day, nobody
         own = daily_designs(this_round)
         same_design, agree = unchanged(own), nobody
         if isinstance(this_round.model, Model) and has_independent_rows(this_round.model):
             agree = unchanged(ComparedDesign(*(leave_one_out(part, this_round.groups) for part in own)))
         if agree.all() or same_design.all():
-            return same, here, there, nobody
+            return same, peers_today, peers_next_day, nobody
         reported = (this_round.statistics != 0).any(axis=-1)
         now, later = reported[..., :-1, :], reported[..., 1:, :]
         stopped = ((now & later).sum(axis=-1) > 1) & ~(same_design & later).any(axis=-1)
@@ -239,15 +241,15 @@ class MultiDay(Rule):
             provider = int(np.argmin(same_design[(*leading, day)]))
             before, after = (float(own.values[(*leading, day + k, provider, 0)]) for k in (0, 1))
             raise UnequalSizesError(provider, day, (before, after))
-        lonely = few_left(this_round, now & later, same_design) & ~agree
+        too_few_peers = has_too_few_peers(this_round, now & later, same_design) & ~agree
 
         def compared(days: slice) -> Array:
             staying = np.where(same_design[..., None], this_round.statistics[..., days, :, :], 0.0)
             left = np.where(agree[..., None], peers[..., days, :, :], leave_one_out(staying, this_round.groups))
-            return np.where(lonely[..., None], 0.0, left)
+            return np.where(too_few_peers[..., None], 0.0, left)
 
-        here, there = compared(slice(None, -1)), compared(slice(1, None))
+        peers_today, peers_next_day = compared(slice(None, -1)), compared(slice(1, None))
         same = same.copy()
-        score = log_pmi(this_round.evidence, this_round.own[..., :-1, :, :], here)
-        same[..., :-1, :] = np.where(impossible(this_round.evidence, here), 0.0, score)
-        return same, here, there, ~same_design & ~agree.all(axis=-1, keepdims=True)
+        score = log_pmi(this_round.evidence, this_round.own[..., :-1, :, :], peers_today)
+        same[..., :-1, :] = np.where(impossible(this_round.evidence, peers_today), 0.0, score)
+        return same, peers_today, peers_next_day, ~same_design & ~agree.all(axis=-1, keepdims=True)

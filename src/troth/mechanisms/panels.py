@@ -1,4 +1,4 @@
-"""Panels: each provider's peers split at random, so that no other provider takes part in more than one line-up in B.
+"""Panels: each provider's peers split at random, so that another provider takes part in only one of B line-ups.
 
 Peers are split into panels whose sizes differ by one at most. Where a provider has few peers, the mean over all such
 splits is paid: it needs no randomness, and a report that changes enters exactly 1/B of it. Where there are too many

@@ -11,12 +11,12 @@ import numpy as np
 
 from troth.core.contract import Array, CountsRows, Generator, HasFiniteStates, Model, Models, one_each, shared_evidence
 from troth.core.errors import DataError, MissingCapabilityError, ReportError
-from troth.core.information import Measured, check_generator, impossible, leave_one_out, log_pmi, peer_log_pmi
+from troth.core.information import HasWidth, check_generator, impossible, leave_one_out, log_pmi, peer_log_pmi
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from troth.mechanisms.decoys import LineMemory
+    from troth.mechanisms.log_pmi_cache import LogPmiCache
 
 Label = TypeVar("Label")
 
@@ -42,8 +42,8 @@ class Round:
     lenient
         Give a score outside its range the share NaN instead of stopping the round: for audits of lies that a buyer
         would refuse.
-    memory
-        Scores that are shared by rounds that differ only in own reports and draw with the same seed.
+    cache
+        Log PMI with decoys, shared by rounds that differ only in own reports and draw with the same seed.
     """
 
     model: Models
@@ -53,7 +53,7 @@ class Round:
     rng: Generator | None = None
     test: Array | None = None
     lenient: bool = False
-    memory: LineMemory | None = field(default=None, repr=False)
+    cache: LogPmiCache | None = field(default=None, repr=False)
     own: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -72,11 +72,11 @@ class Round:
             if not isinstance(self.evidence, HasFiniteStates):
                 *_, provider, entry = (int(i) for i in np.argwhere(ruled_out)[0])
                 problem = f"statistic {entry} is -inf, which only log-likelihoods of finitely many states can be"
-                raise ReportError(provider, f"{problem}: refuse the report")
+                raise ReportError(provider, f"{problem}: leave this report out")
             refused = impossible(self.evidence, statistics)
             if refused.any():
                 provider = int(np.argwhere(refused)[0][-1])
-                raise ReportError(provider, "the report cannot occur under any state of the model: refuse it")
+                raise ReportError(provider, "the report cannot occur under any state of the model: leave it out")
 
     @property
     def providers(self) -> int:
@@ -151,7 +151,7 @@ def places_of(labels: Iterable[Label]) -> dict[Label, list[int]]:
 def empty_round(model: Models, providers: int, days: int = 1, **reports: Any) -> Round:
     """Return a round of empty reports, or several days of them for a rule that compares days."""
     first = one_each(model)[0]
-    width = first.width if isinstance(first, Measured) else np.shape(first.statistics([]))[-1]
+    width = first.width if isinstance(first, HasWidth) else np.shape(first.statistics([]))[-1]
     shape = (providers,) if days == 1 else (days, providers)
     return Round(model, np.zeros((*shape, width)), rows=np.zeros(shape), **reports)
 

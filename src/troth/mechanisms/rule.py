@@ -18,9 +18,9 @@ import numpy as np
 
 from troth.core.errors import MissingCapabilityError, ParameterError, ScoreOutOfRangeError
 from troth.mechanisms.description import RuleDescription
-from troth.mechanisms.guilty import blame, is_blamable, refuse_oversized
 from troth.mechanisms.round import Round, empty_round
 from troth.mechanisms.tasks import Tasks, TaskShares, share_by_stacks
+from troth.mechanisms.unpayable_rounds import may_be_due_to_reports, name_reports, refuse_oversized
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -114,8 +114,8 @@ class Rule(RuleDescription):
         try:
             return self._evaluate(this_round)
         except Exception as error:
-            if is_blamable(error):
-                raise blame(error, untouched, self._evaluate) from error
+            if may_be_due_to_reports(error):
+                raise name_reports(error, untouched, self._evaluate) from error
             raise
 
     def _evaluate(self, this_round: Round, /) -> Breakdown:

@@ -19,7 +19,7 @@ import numpy as np
 
 from troth.core.blocks import for_each_chunk
 from troth.core.errors import DataError, ReportError
-from troth.mechanisms.line import limit_share, whole_line_score
+from troth.mechanisms.line import exhaustive_line_score, limit_share
 from troth.mechanisms.task_labels import MOST_OUTCOMES, Labels, priors_of
 from troth.mechanisms.tasks import Tasks, TaskShares, count_peers
 
@@ -55,7 +55,9 @@ def share_by_enumeration(tasks: Tasks, labels: Labels, rivals: int, strict: floa
     own, code = _own_likelihoods(tasks, labels)
     possible = (own[code] > 0).any(axis=1)
     if not possible.all():
-        raise ReportError(int(np.argmin(possible)), "the report cannot occur under any state of the model: refuse it")
+        raise ReportError(
+            int(np.argmin(possible)), "the report cannot occur under any state of the model: leave it out"
+        )
     prior, z = priors_of(tasks, labels)
     for lines in _lines(tasks, labels):
         first, which = _distinct(code[lines.report], z[tasks.task[lines.report]], lines.peers)
@@ -110,19 +112,19 @@ def _lines(tasks: Tasks, labels: Labels) -> Iterator[_Lines]:
             others = np.arange(number)[None, :]
             if number - 1 > limit:
                 others = (place[:, None] + np.arange(1, faced + 1) * number // (faced + 1)) % number
-            beside = cells[where[:, None], others]
-            theirs = group[report[beside]] != group[line][:, None]
-            peers = theirs.sum(axis=1)
-            for count in np.unique(peers[peers > 0]).tolist():
-                chosen = np.flatnonzero(peers == count)
-                at = beside[chosen][theirs[chosen]].reshape(-1, count)
+            reports_on_task = cells[where[:, None], others]
+            are_peers = group[report[reports_on_task]] != group[line][:, None]
+            counts = are_peers.sum(axis=1)
+            for count in np.unique(counts[counts > 0]).tolist():
+                chosen = np.flatnonzero(counts == count)
+                peers = reports_on_task[chosen][are_peers[chosen]].reshape(-1, count)
                 panels = np.array_split(np.arange(count), -(-count // most))
                 if len(panels) > 1 and len(report) > len(tasks):
                     raise DataError(_TOO_MANY)
                 for panel in panels:
-                    codes = np.sort(code[at[:, panel]], axis=1)
-                    each = np.full(len(chosen), 1 / len(panels))
-                    parts.setdefault(len(panel), []).append(_Lines(line[chosen], codes, each))
+                    codes = np.sort(code[peers[:, panel]], axis=1)
+                    weights = np.full(len(chosen), 1 / len(panels))
+                    parts.setdefault(len(panel), []).append(_Lines(line[chosen], codes, weights))
         for group_of in parts.values():
             yield _Lines(*(np.concatenate(arrays) for arrays in zip(*group_of, strict=True)))
 
@@ -176,7 +178,7 @@ def _score(own: Array, prior: Array, peers: Indexes, tables: Array, rivals: int,
     pmi_real = pmi[lines, real]
     if strict:
         squares = np.einsum("lo,lo,lo->l", chance, pmi, pmi)
-        score = whole_line_score(pmi_real, squares, 1 / prior.min(axis=1), rivals)
+        score = exhaustive_line_score(pmi_real, squares, 1 / prior.min(axis=1), rivals)
         share = (1 - strict) * share + strict * score
     contradicts = (chance[lines, real] <= 0) | ~possible[:, 0]
     with np.errstate(divide="ignore"):

@@ -50,7 +50,7 @@ class Candidates(CandidateStates):
     >>> own, peers = model.statistics([1, 1, 0]), model.statistics([1, 1, 1])
     >>> round(float(troth.log_pmi(model, own, peers)), 3)
     0.284
-    >>> print(model.effective(np.stack([own, peers])))
+    >>> print(model.effective_candidates(np.stack([own, peers])))
     of 3 candidates a report leaves 1.5 to 2.46 effective ones, all together 1.46; near one: ...
     """
 
@@ -106,7 +106,7 @@ class Candidates(CandidateStates):
         return np.asarray(np.asarray(statistics).any(axis=-1, keepdims=True), dtype=np.float64)
 
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
-        """Return nothing beside the number of rows, unless log-likelihoods are of answers to features."""
+        """Compare only the number of rows, unless log-likelihoods are of answers to features."""
         if self.pairs:
             raise MissingCapabilityError(FEATURES_UNKNOWN)
         return ComparedDesign.of_rows_alone(statistics)

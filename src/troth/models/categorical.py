@@ -19,7 +19,7 @@ from troth.models.fitting.initial_parameters import FreeParameters, Positive, di
 from troth.models.numerics.dispersed import draw_codes, draw_counts
 from troth.models.numerics.extremes import dirichlet_extremes
 from troth.models.numerics.identification import dirichlet_sensitivity
-from troth.models.numerics.possible import none_negative
+from troth.models.numerics.possible_statistics import none_negative
 from troth.models.numerics.predictive import LARGEST_SUM, log_gamma_excess
 from troth.models.numerics.second_difference import dirichlet_log_pmi
 from troth.models.parameters import parameter, pseudo_counts

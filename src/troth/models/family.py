@@ -20,7 +20,7 @@ from troth.core.support import Support
 from troth.models.fitting.fitted import Fitted, FittedPrior
 from troth.models.fitting.initial_parameters import FreeParameters
 from troth.models.fitting.marginal_likelihood import fit_prior
-from troth.models.numerics.possible import everywhere
+from troth.models.numerics.possible_statistics import all_possible
 from troth.models.parameters import Kind, Parameter, declared_parameters
 
 # What a constructor takes for a hyper-parameter; it is stored as a (nested) tuple of floats.
@@ -139,7 +139,7 @@ class Family(Declarations):
 
     def possible(self, statistics: Array, /) -> Mask:
         """Return for each statistic whether some data can have it, up to rounding: unknown, unless the family says."""
-        return everywhere(np.asarray(statistics))
+        return all_possible(np.asarray(statistics))
 
     def design(self, statistics: Array, /) -> Array:
         """Return what was fixed before the data were drawn: the number of rows, shape ``(..., 1)``."""

@@ -32,7 +32,7 @@ from troth.models.numerics.identification import (
     peer_cosines,
     squared_singular_value,
 )
-from troth.models.numerics.possible import SLACK, none_above
+from troth.models.numerics.possible_statistics import SLACK, none_above
 from troth.models.parameters import flag, matrix, parameter, probabilities
 from troth.models.shared.finite_states import FittedStates
 

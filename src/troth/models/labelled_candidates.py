@@ -12,10 +12,16 @@ from troth.core.contract import Array, ComparedDesign, Generator, Indexes, Mask
 from troth.core.errors import ParameterError
 from troth.core.reductions.expansions import Expansions
 from troth.models.family import Example, Matrix
-from troth.models.numerics.possible import are_products, none_above
+from troth.models.numerics.possible_statistics import are_products, none_above
 from troth.models.parameters import Whole, matrix, parameter
 from troth.models.regression_candidates import LARGEST_TABLE, RegressionCandidates, trained_coefficients
-from troth.models.shared.answered_rows import AnsweredRows, OfCounts, OfLabels, OfYesNo, root_of_curvature
+from troth.models.shared.answered_rows import (
+    AnsweredRows,
+    CountedAnswers,
+    LabelAnswers,
+    YesNoAnswers,
+    root_of_curvature,
+)
 
 
 @dataclass(frozen=True)
@@ -71,8 +77,8 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
     def from_summary(self, summary: Array, /) -> Array:
         """Put the log-likelihoods first: ℓ, n, the slopes and the curvatures."""
         s = np.asarray(summary, dtype=np.float64)
-        each, size = self.reduction.by_point(s), self._points.shape[1]
-        return self._pack(each[..., 0], s[..., :1], each[..., 1 : 1 + size], each[..., 1 + size :])
+        by_point, size = self.reduction.by_point(s), self._points.shape[1]
+        return self._pack(by_point[..., 0], s[..., :1], by_point[..., 1 : 1 + size], by_point[..., 1 + size :])
 
     def _pack(self, t: Array, rows: Array, slopes: Array, curvatures: Array) -> Array:
         flat = (part.reshape(*t.shape[:-1], -1) for part in (slopes, curvatures))
@@ -93,7 +99,7 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
         """Return where no log-likelihood exceeds the largest of an answer, and curvatures are sums of products."""
         likelihoods, _, _, halves = self._unpack(statistics)
         finite = np.asarray(np.isfinite(np.asarray(statistics)[..., len(self._points) :]).all(axis=-1))
-        H = self.reduction.each[0].matrix(np.where(finite[..., None, None], halves, 0.0))
+        H = self.reduction.expansions[0].matrix(np.where(finite[..., None, None], halves, 0.0))
         products = are_products(H, np.full(H.shape[:-2], np.inf)).all(axis=-1)
         return none_above(likelihoods, self._answer.best) & finite & products
 
@@ -108,7 +114,7 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
         """Return the design: c and d are differences of sums that are as large as slopes and log-likelihoods."""
         likelihoods, n, slopes, halves = self._unpack(statistics)
-        leading, candidates, expansion = n.shape[:-1], len(self._points), self.reduction.each[0]
+        leading, candidates, expansion = n.shape[:-1], len(self._points), self.reduction.expansions[0]
         length = np.sqrt(np.maximum(np.diagonal(expansion.matrix(halves), axis1=-2, axis2=-1), 0.0))
         squares = np.diagonal(expansion.blocks(halves), axis1=-2, axis2=-1)
         rows, columns = np.triu_indices(squares.shape[-1])
@@ -132,7 +138,7 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
         )
         apart = apart.reshape(*design.shape[:-1], candidates, size)
         halves = curvatures.reshape(*design.shape[:-1], candidates, -1)
-        scale, roots = root_of_curvature(self.reduction.each[0].matrix(halves))
+        scale, roots = root_of_curvature(self.reduction.expansions[0].matrix(halves))
         roots = scale[..., None] * roots
         root = _of_chosen(np.broadcast_to(roots, (*leading, *roots.shape[-3:])), chosen)
         shift = _of_chosen(np.broadcast_to(apart, (*leading, candidates, size)), chosen)
@@ -155,7 +161,7 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
         """
         table, classes = trained_coefficients(estimators)
         if "classes" in {each.name for each in cls.parameters()}:
-            if classes == 2:  # one vector, that of the second class beside 0 for the first
+            if classes == 2:  # one vector, that of the second class; the first has 0
                 table = np.concatenate([np.zeros_like(table), table], axis=1)
             given = {"classes": classes, **given}
         model = cls(coefficients=table, prior=prior, **given)
@@ -190,7 +196,7 @@ def _of_chosen(by_candidate: Array, chosen: Indexes) -> Array:
 
 
 @dataclass(frozen=True)
-class LogisticCandidates(OfYesNo, LabelledCandidates):
+class LogisticCandidates(YesNoAnswers, LabelledCandidates):
     """Labels 0 and 1 with P(y = 1) = 1/(1 + e^(−z·θ)), where θ is one of S known vectors.
 
     Candidates are draws from last year's posterior, or trained classifiers.
@@ -207,7 +213,7 @@ class LogisticCandidates(OfYesNo, LabelledCandidates):
 
 
 @dataclass(frozen=True)
-class SoftmaxCandidates(OfLabels, LabelledCandidates):
+class SoftmaxCandidates(LabelAnswers, LabelledCandidates):
     """Labels 0 … classes−1 with P(y = c) ∝ e^(z·θ_c), where θ = (θ_0, θ_1, …) is one of S known vectors.
 
     Examples
@@ -237,7 +243,7 @@ class SoftmaxCandidates(OfLabels, LabelledCandidates):
 
 
 @dataclass(frozen=True)
-class PoissonCandidates(OfCounts, LabelledCandidates):
+class PoissonCandidates(CountedAnswers, LabelledCandidates):
     """Counts with mean e^(z·θ), where θ is one of S known vectors.
 
     Examples

@@ -7,12 +7,12 @@ from typing import ClassVar
 
 from troth.models.family import Example, Matrix, Vector
 from troth.models.parameters import Precision, Whole, parameter, vector
-from troth.models.shared.answered_rows import OfCounts, OfLabels, OfYesNo
+from troth.models.shared.answered_rows import CountedAnswers, LabelAnswers, YesNoAnswers
 from troth.models.shared.generalised_regression import GeneralisedRegression
 
 
 @dataclass(frozen=True)
-class LogisticRegression(OfYesNo, GeneralisedRegression):
+class LogisticRegression(YesNoAnswers, GeneralisedRegression):
     """Labels 0 and 1 with P(y = 1) = 1/(1 + e^(−z·θ)), θ ~ N(mean, precision⁻¹).
 
     The log-likelihood is expanded at a public point θ₀: the statistic is (H by rows, g, 0, n) with H = ZᵀW(θ₀)Z,
@@ -31,7 +31,7 @@ class LogisticRegression(OfYesNo, GeneralisedRegression):
 
 
 @dataclass(frozen=True)
-class SoftmaxRegression(OfLabels, GeneralisedRegression):
+class SoftmaxRegression(LabelAnswers, GeneralisedRegression):
     """Labels 0 … classes−1 with P(y = c) ∝ e^(z·θ_c), θ = (θ_0, θ_1, …) ~ N(mean, precision⁻¹).
 
     As `LogisticRegression`, with W = diag(μ) − μμᵀ. Every class has coefficients of its own, so that a prior which
@@ -54,7 +54,7 @@ class SoftmaxRegression(OfLabels, GeneralisedRegression):
 
 
 @dataclass(frozen=True)
-class PoissonRegression(OfCounts, GeneralisedRegression):
+class PoissonRegression(CountedAnswers, GeneralisedRegression):
     """Counts with mean e^(z·θ), θ ~ N(mean, precision⁻¹).
 
     As `LogisticRegression`, with W = μ, which grows without bound: the expansion is good only where z·(θ − point) is

@@ -19,7 +19,7 @@ from troth.core.reductions import Counts, Moments, Reduction
 from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
 from troth.core.support import Support
 from troth.models.family import Example, Matrix, ReducesRows, Vector, scalar_parameters
-from troth.models.fitting.day_types.fit import Watch, fit_day_types
+from troth.models.fitting.day_types.fit import ProgressCallback, fit_day_types
 from troth.models.fitting.day_types.fitted import FittedDayTypes
 from troth.models.fitting.day_types.outcomes import outcome_of
 from troth.models.numerics.collisions import log_same_dispersed
@@ -41,7 +41,7 @@ from troth.models.numerics.dispersed import (
 from troth.models.numerics.extremes import unordered_datasets
 from troth.models.numerics.finite_extremes import finite_extremes_of
 from troth.models.numerics.identification import FULL_RANK, compare_predictions
-from troth.models.numerics.possible import none_above
+from troth.models.numerics.possible_statistics import none_above
 from troth.models.parameters import (
     Kind,
     Whole,
@@ -341,7 +341,7 @@ class LatentClass(ReducesRows, FiniteStates):
     def fit_options(cls, reduction: Reduction, /) -> Mapping[str, Kind | None]:
         """Return the options of `fit`; the spread is for values that need not be whole."""
         counted = dict.fromkeys(("types", "max_types", "starts"), Whole(1))
-        options: dict[str, Kind | None] = {"outcome": Word(*OUTCOMES), **counted, "seed": Whole(0), "watch": None}
+        options: dict[str, Kind | None] = {"outcome": Word(*OUTCOMES), **counted, "seed": Whole(0), "progress": None}
         return {**options, "spread": positive} if outcome_of(reduction) == "real" else options
 
     @property
@@ -360,7 +360,7 @@ class LatentClass(ReducesRows, FiniteStates):
         starts: int = 4,
         seed: int = 0,
         spread: float | None = None,
-        watch: Watch | None = None,
+        progress: ProgressCallback | None = None,
     ) -> FittedDayTypes:
         """Learn day types, what each provider reports on each of them and how much its rows move together.
 
@@ -378,7 +378,7 @@ class LatentClass(ReducesRows, FiniteStates):
             Of the starts: the same seed gives the same fit.
         spread
             Standard deviation of values within a day, for ``"real"``, where the history has no sums of squares.
-        watch
+        progress
             Called with the share of the work that is done and what is being done.
 
         Examples
@@ -390,7 +390,7 @@ class LatentClass(ReducesRows, FiniteStates):
         >>> [round(p, 1) for p in learned.population.prior], [round(p, 2) for p in learned.models["a"].means]
         ([0.5, 0.5], [0.21, 0.65])
         """
-        return fit_day_types(cls, history, outcome, types, max_types, starts, seed, spread, watch)
+        return fit_day_types(cls, history, outcome, types, max_types, starts, seed, spread, progress)
 
 
 @lru_cache(maxsize=1 << 14)

@@ -17,7 +17,7 @@ from troth.models.family import Example, Family, Matrix, ReducesRows, Vector
 from troth.models.first_guess import Column, FirstGuess
 from troth.models.fitting.initial_parameters import FreeParameters, Positive, PositiveDefinite, Real, day_moments
 from troth.models.normal import Normal, normal_log_pmi
-from troth.models.numerics.possible import are_products
+from troth.models.numerics.possible_statistics import are_products
 from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.numerics.second_difference import minus_product
 from troth.models.parameters import number, parameter, positive, positive_definite, vector

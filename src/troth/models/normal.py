@@ -20,7 +20,7 @@ from troth.models.fitting.initial_parameters import FreeParameters, Positive, Re
 from troth.models.numerics.dispersed import dispersed_mean_log_density, moments_around
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.normal_extremes import Side, normal_extremes
-from troth.models.numerics.possible import SLACK
+from troth.models.numerics.possible_statistics import SLACK
 from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.numerics.second_difference import binet_remainder, in_chunks, minus_product, weighted_excess
 from troth.models.parameters import number, parameter, positive

@@ -128,7 +128,7 @@ class Numbers(Kind):
     axes: tuple[int, ...] = (1,)  #: how many axes there may be: 1 for a vector, 2 for a matrix
     above_zero: bool = False  #: whether every entry must be above 0
     fewest: int = 1  #: how many entries there must be at least
-    beside: str = ""  #: the vector of the same family that it is as long as, if any
+    length_of: str = ""  #: the vector of the same family whose length it has, if any
 
     @property
     def hint(self) -> str:
@@ -161,8 +161,8 @@ class Numbers(Kind):
             raise ValueError(f"{name}{where} must be above 0, not {array.min()}")
         if array.size < self.fewest:
             raise ValueError(f"{name} must have at least {self.fewest} entries, not {array.size}")
-        if self.beside and array.ndim == 1 and len(array) != (size := len(getattr(owner, self.beside))):
-            raise ValueError(f"{name} must have {size} entries, like {self.beside}, not {len(array)}")
+        if self.length_of and array.ndim == 1 and len(array) != (size := len(getattr(owner, self.length_of))):
+            raise ValueError(f"{name} must have {size} entries, like {self.length_of}, not {len(array)}")
         return array
 
     def parse(self, text: str) -> list[Any]:
@@ -193,15 +193,15 @@ class Probabilities(Numbers):
 
 @dataclass(frozen=True)
 class PositiveDefinite(Numbers):
-    """A symmetric positive definite matrix, as large as the vector ``beside`` of the same family is long."""
+    """A symmetric positive definite matrix, of the size of the vector ``length_of`` of the same family."""
 
     axes: tuple[int, ...] = (2,)
-    beside: str = "mean"
+    length_of: str = "mean"
 
     def array(self, name: str, value: Any, owner: object) -> Array:
         """Return the matrix, symmetric to the last bit."""
         entries = super().array(name, value, owner)
-        size = len(getattr(owner, self.beside))
+        size = len(getattr(owner, self.length_of))
         if entries.shape != (size, size):
             raise ValueError(f"{name} must be {size} by {size}, not {entries.shape}")
         scale = np.sqrt(np.maximum(np.diagonal(entries), 0))
@@ -225,8 +225,8 @@ class Precision(PositiveDefinite):
         """Return the matrix or, for one number too, the diagonal."""
         if np.ndim(value) == 2:
             return super().array(name, value, owner)
-        entries = Numbers((0, 1), above_zero=True, beside=self.beside).array(name, value, owner)
-        return np.broadcast_to(entries, (len(getattr(owner, self.beside)),))
+        entries = Numbers((0, 1), above_zero=True, length_of=self.length_of).array(name, value, owner)
+        return np.broadcast_to(entries, (len(getattr(owner, self.length_of)),))
 
     def parse(self, text: str) -> Any:
         """Read one number, a line of them, or a matrix."""
@@ -305,7 +305,7 @@ class Parameter:
 
     @property
     def hint(self) -> str:
-        """What a form says beside it: the meaning, and how it is written."""
+        """What a form says next to it: the meaning, and how it is written."""
         optional = "" if self.required or self.kind.choices else "may be empty"
         return "; ".join(filter(None, (self.meaning, self.kind.hint, optional)))
 

@@ -13,13 +13,13 @@ from troth.core.past import History
 from troth.core.reductions import Reduction
 from troth.core.sensitivity import Peers
 from troth.models.family import Example, scalar_parameters
-from troth.models.fitting.day_types.fit import Watch
+from troth.models.fitting.day_types.fit import ProgressCallback
 from troth.models.fitting.offsets import FittedOffsets, fit_offsets
 from troth.models.normal import NormalMean
 from troth.models.numerics.dispersed import dispersed_mean_log_density, moments_around, real_weight
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.normal_extremes import Side, normal_extremes
-from troth.models.numerics.possible import SLACK
+from troth.models.numerics.possible_statistics import SLACK
 from troth.models.parameters import Kind, Whole, non_negative, number, parameter, positive
 
 
@@ -127,11 +127,16 @@ class ProviderNormal(NormalMean):
     @classmethod
     def fit_options(cls, _: Reduction, /) -> Mapping[str, Kind | None]:
         """Return the options of `fit`."""
-        return {"spread": positive, "ahead": Whole(1), "watch": None}
+        return {"spread": positive, "ahead": Whole(1), "progress": None}
 
     @classmethod
     def fit(  # type: ignore[override]
-        cls, history: History, *, spread: float | None = None, ahead: int | None = None, watch: Watch | None = None
+        cls,
+        history: History,
+        *,
+        spread: float | None = None,
+        ahead: int | None = None,
+        progress: ProgressCallback | None = None,
     ) -> FittedOffsets:
         """Learn the prior of a day's mean, and each provider's offset and dispersion.
 
@@ -145,7 +150,7 @@ class ProviderNormal(NormalMean):
             Let offsets and the level of days walk at random, and learn the model of the next ``ahead`` days: offsets
             and the prior mean are those after the last day, and variances include how far they may go. By default they
             stay.
-        watch
+        progress
             Called with the share of the work that is done and what is being done.
 
         Examples
@@ -162,4 +167,4 @@ class ProviderNormal(NormalMean):
         >>> 1.7 < learned.models["b"].offset - learned.models["a"].offset < 2.3
         True
         """
-        return fit_offsets(cls, history, spread=spread, ahead=ahead, watch=watch)
+        return fit_offsets(cls, history, spread=spread, ahead=ahead, progress=progress)

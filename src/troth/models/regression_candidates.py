@@ -16,7 +16,7 @@ from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
 from troth.core.support import Support
 from troth.models.family import Example, Matrix, Vector
 from troth.models.linear_regression import LinearRegression
-from troth.models.numerics.possible import are_products, none_above
+from troth.models.numerics.possible_statistics import are_products, none_above
 from troth.models.parameters import Numbers, matrix, parameter
 from troth.models.shared.answered_rows import draw_features, planned_features
 from troth.models.shared.candidate_states import FittedCandidates, draws_by_name, refuse_alike

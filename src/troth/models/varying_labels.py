@@ -20,10 +20,10 @@ from troth.models.numerics.beta_binomial import draw_rate, log_evidence, summari
 from troth.models.numerics.dispersed import draw_codes, draw_dirichlet
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.identification import compare_log_pmi
-from troth.models.numerics.possible import none_negative
-from troth.models.numerics.spread_grid import ALIKE
+from troth.models.numerics.possible_statistics import none_negative
+from troth.models.numerics.spread_grid import CHANCE_OF_NO_SPREAD
 from troth.models.parameters import parameter, positive, pseudo_counts
-from troth.models.shared.varying_providers import VaryingProviders, how_far
+from troth.models.shared.varying_providers import VaryingProviders, differ_parameter
 
 _MARGIN = 0.01  # nats that the greatest log PMI may exceed what was found on a ladder of counts
 
@@ -100,7 +100,7 @@ class VaryingLabels(CompleteEvidence, VaryingProviders):
         alpha = self._pseudo_counts
         total, labels = alpha.sum() + rows + sum(n for _, n in self._in_one_space(peers)), len(alpha)
         least = labels * gammaln(total / labels) - gammaln(total) - (gammaln(alpha).sum() - gammaln(alpha.sum()))
-        return Extremes(float(least + (labels - 1) * np.log(ALIKE)), high)
+        return Extremes(float(least + (labels - 1) * np.log(CHANCE_OF_NO_SPREAD)), high)
 
     def _parameters(self, rates: Array, spreads: Array) -> Array:
         """Return θ of the rates and the spreads of the questions."""
@@ -171,7 +171,7 @@ class VaryingBernoulli(VaryingLabels):
     The common rate is Beta(alpha, beta). A provider's rate is Beta with that mean and intra-class correlation
     ρ = spread²/(1 + spread²), from 0 to 0.9. At ρ = 0 it is `Bernoulli`.
 
-    The summary (zeros, ones) adds over rows. The statistic carries, beside counts, three functions of the pseudo-counts
+    The summary (zeros, ones) adds over rows. The statistic has, besides counts, three functions of the pseudo-counts
     by their values on a grid: log PMI is that of the continuous integral over rate and spread to 1e-6.
 
     Providers differ by ρ up to 0.01 if ``differ`` is ``"little"``, and up to 0.08 if it is ``"some"``.
@@ -187,7 +187,9 @@ class VaryingBernoulli(VaryingLabels):
 
     alpha: float = field(default=1.0, metadata=parameter("pseudo-count of ones", positive, 1.0))
     beta: float = field(default=1.0, metadata=parameter("pseudo-count of zeros", positive, 1.0))
-    differ: str = field(default="any", metadata=how_far("a correlation of up to 0.9 between a provider's rows"))
+    differ: str = field(
+        default="any", metadata=differ_parameter("a correlation of up to 0.9 between a provider's rows")
+    )
 
     description: ClassVar[str] = "yes or no, from providers that differ"
     example: ClassVar[Example] = Bernoulli.example
@@ -233,7 +235,9 @@ class VaryingCategorical(VaryingLabels):
     """
 
     alpha: Vector = field(metadata=parameter("pseudo-counts of the labels", pseudo_counts, [1.0, 1.0, 1.0]))
-    differ: str = field(default="any", metadata=how_far("a correlation of up to 0.9 between a provider's rows"))
+    differ: str = field(
+        default="any", metadata=differ_parameter("a correlation of up to 0.9 between a provider's rows")
+    )
 
     description: ClassVar[str] = "one of several labels, from providers that differ"
     example: ClassVar[Example] = Categorical.example

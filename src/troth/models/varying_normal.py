@@ -16,10 +16,10 @@ from troth.models.first_guess import Column, FirstGuess
 from troth.models.fitting.initial_parameters import FreeParameters, normal_parameters
 from troth.models.normal import Normal
 from troth.models.numerics.dispersed import moments_around
-from troth.models.numerics.possible import SLACK
-from troth.models.numerics.spread_grid import ALIKE
+from troth.models.numerics.possible_statistics import SLACK
+from troth.models.numerics.spread_grid import CHANCE_OF_NO_SPREAD
 from troth.models.parameters import number, parameter, positive
-from troth.models.shared.varying_providers import BORROWED_ROWS, RandomEffects, how_far
+from troth.models.shared.varying_providers import BORROWED_ROWS, RandomEffects, differ_parameter
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class VaryingNormal(RandomEffects):
     mean: float = field(metadata=parameter("roughly where the mean lies", number, 20.0))
     scale: float = field(metadata=parameter("how far off that may be", positive, 10.0))
     noise: float = field(metadata=parameter("roughly how far a provider's rows scatter", positive, 2.0))
-    differ: str = field(default="any", metadata=how_far("up to thirty times the noise"))
+    differ: str = field(default="any", metadata=differ_parameter("up to thirty times the noise"))
 
     description: ClassVar[str] = "numbers, from providers that differ"
     example: ClassVar[Example] = Normal.example
@@ -103,8 +103,8 @@ class VaryingNormal(RandomEffects):
 
         With u the deviation of a report's mean from the prior's and w its precision, in units of the prior, its
         likelihood is at most e^{wu²/2} times that at the prior mean. So log PMI ≤ wu²/2 − Λ(own) + Λ(0), searched over
-        w and u; by the part of Λ(own + peers) without spread log PMI ≥ ln P(alike) − ½ log1p(W) − ½WD² with the most W
-        and D. ∎
+        w and u; by the part of Λ(own + peers) without spread log PMI ≥ ln P(no spread) − ½ log1p(W) − ½WD² with the
+        most W and D. ∎
         """
         ends = [(value - self.mean) / self.scale for value in self._declared(values)]
         limits = np.array([rows, *(n for _, n in self._in_one_space(peers))], dtype=np.float64)
@@ -113,7 +113,7 @@ class VaryingNormal(RandomEffects):
         t = self._integrated(np.ones(w.shape), w[..., None, None], (w * u)[..., None])
         high = (w * u**2 / 2 - self.log_evidence(t)).max() + self.log_evidence(np.zeros(t.shape[-1]))
         total = float(np.sum(widest))
-        low = np.log(ALIKE) - 0.5 * np.log1p(total) - 0.5 * total * max(map(abs, ends)) ** 2
+        low = np.log(CHANCE_OF_NO_SPREAD) - 0.5 * np.log1p(total) - 0.5 * total * max(map(abs, ends)) ** 2
         return Extremes(float(low), float(high) + 0.01)
 
     def plan(self, rows: Any, /) -> Array:

@@ -18,11 +18,11 @@ from troth.models.first_guess import Column, FirstGuess, looks_like_counts, roug
 from troth.models.fitting.initial_parameters import FreeParameters, Positive, day_moments
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.gamma_poisson import draw_mean, log_evidence, summarise_counts
-from troth.models.numerics.possible import none_negative
-from troth.models.numerics.spread_grid import ALIKE
+from troth.models.numerics.possible_statistics import none_negative
+from troth.models.numerics.spread_grid import CHANCE_OF_NO_SPREAD
 from troth.models.parameters import parameter, positive
 from troth.models.shared.count_and_sum import draw_poisson
-from troth.models.shared.varying_providers import VaryingProviders, how_far
+from troth.models.shared.varying_providers import VaryingProviders, differ_parameter
 
 _MARGIN = 0.01  # nats that the greatest log PMI may exceed what was found on a ladder of counts
 _LARGEST_RATE = 1e15
@@ -35,7 +35,7 @@ class VaryingPoisson(CompleteEvidence, VaryingProviders):
     λ ~ Gamma with this mean and scale; the factor's standard deviation is 0 or up to 2. A provider's sum is then
     negative binomial. At spread 0 it is `Poisson`.
 
-    The summary (n, Σx) adds over rows. The statistic carries, beside it, functions of the spread, and of it and λ, by
+    The summary (n, Σx) adds over rows. The statistic has, besides it, functions of the spread, and of it and λ, by
     their values on a grid: log PMI is that of the continuous integral over λ and spread to 1e-6.
 
     Providers' rates differ by a tenth if ``differ`` is ``"little"``, and by three tenths if it is ``"some"``.
@@ -51,7 +51,7 @@ class VaryingPoisson(CompleteEvidence, VaryingProviders):
 
     mean: float = field(metadata=parameter("roughly where the mean count lies", positive, 8.0))
     scale: float = field(metadata=parameter("how far off that may be", positive, 8.0))
-    differ: str = field(default="any", metadata=how_far("rates that vary by up to twice their mean"))
+    differ: str = field(default="any", metadata=differ_parameter("rates that vary by up to twice their mean"))
 
     description: ClassVar[str] = "counts, from providers that differ"
     example: ClassVar[Example] = Example("cars counted in a minute", ("cars",), "sensor", values=(0, 200))
@@ -109,7 +109,9 @@ class VaryingPoisson(CompleteEvidence, VaryingProviders):
         shape, rate = self._prior
         all_sums = shape + np.linspace(0, everyone * high, 4001)
         least = (gammaln(all_sums) - all_sums * np.log(rate + everyone)).min() - gammaln(shape) + shape * np.log(rate)
-        return Extremes(float(least + np.log(ALIKE) - everyone * gammaln(high + 1)), float(own.max()) + _MARGIN)
+        return Extremes(
+            float(least + np.log(CHANCE_OF_NO_SPREAD) - everyone * gammaln(high + 1)), float(own.max()) + _MARGIN
+        )
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw (λ, spread) from the prior, shape ``(*shape, 2)``."""

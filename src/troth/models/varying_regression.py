@@ -15,12 +15,12 @@ from troth.core.sensitivity import Peers, Sensitivity
 from troth.models.family import Example, Matrix, Vector
 from troth.models.first_guess import Column, FirstGuess
 from troth.models.linear_regression import LinearRegression
-from troth.models.numerics.possible import SLACK
+from troth.models.numerics.possible_statistics import SLACK
 from troth.models.parameters import Numbers, Precision, Whole, parameter, positive, vector
-from troth.models.shared.answered_rows import OfCounts, OfLabels, OfYesNo, draw_features
+from troth.models.shared.answered_rows import CountedAnswers, LabelAnswers, YesNoAnswers, draw_features
 from troth.models.shared.generalised_regression import ExpandedRegression
 from troth.models.shared.regression import Regression
-from troth.models.shared.varying_providers import BORROWED_ROWS, RandomEffects, how_far
+from troth.models.shared.varying_providers import BORROWED_ROWS, RandomEffects, differ_parameter
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class VaryingLinearRegression(VaryingCoefficients):
     """
 
     noise: float = field(metadata=parameter("roughly how far answers scatter", positive, 1.0))
-    differ: str = field(default="any", metadata=how_far("up to three times the prior's standard deviation"))
+    differ: str = field(default="any", metadata=differ_parameter("up to three times the prior's standard deviation"))
 
     description: ClassVar[str] = "a number explained by others, from providers that differ"
     example: ClassVar[Example] = Example(
@@ -203,7 +203,7 @@ class VaryingExpandedRegression(ExpandedRegression, VaryingCoefficients):
     """
 
     differ: str = field(
-        default="any", kw_only=True, metadata=how_far("up to three times the prior's standard deviation")
+        default="any", kw_only=True, metadata=differ_parameter("up to three times the prior's standard deviation")
     )
 
     relative_spread: Vector | None = field(
@@ -212,13 +212,13 @@ class VaryingExpandedRegression(ExpandedRegression, VaryingCoefficients):
         metadata=parameter(
             "how much providers differ in each coefficient compared with the others: 0.1 is a tenth as much as 1, in "
             "standard deviations of the prior; if empty, equally in all",
-            Numbers(above_zero=True, beside="mean"),
+            Numbers(above_zero=True, length_of="mean"),
         ),
     )
 
     smallest_spread: ClassVar[float] = 0.1
     spread_of_slopes: ClassVar[float] = 0.1
-    """How far slopes differ beside intercepts, in a first guess."""
+    """How far slopes differ compared with intercepts, in a first guess."""
 
     @classmethod
     def first_guess_of(cls, columns: Sequence[Column], target: Column, /) -> FirstGuess:
@@ -262,11 +262,11 @@ class VaryingExpandedRegression(ExpandedRegression, VaryingCoefficients):
         """Return H and g in units of the prior."""
         size = len(self.mean)
         precision = design[..., 1:].reshape(*design.shape[:-1], size, size)
-        return precision, slope @ self._prior_scale + precision @ (self._away @ self._prior_root)
+        return precision, slope @ self._prior_scale + precision @ (self._point_from_mean @ self._prior_root)
 
 
 @dataclass(frozen=True)
-class VaryingLogisticRegression(OfYesNo, VaryingExpandedRegression):
+class VaryingLogisticRegression(YesNoAnswers, VaryingExpandedRegression):
     """Labels 0 and 1, P(y = 1) = 1/(1 + e^(−z·βᵢ)), of providers whose coefficients βᵢ differ.
 
     See `LogisticRegression` for the public point, and `VaryingLinearRegression` for how coefficients differ.
@@ -287,7 +287,7 @@ class VaryingLogisticRegression(OfYesNo, VaryingExpandedRegression):
 
 
 @dataclass(frozen=True)
-class VaryingSoftmaxRegression(OfLabels, VaryingExpandedRegression):
+class VaryingSoftmaxRegression(LabelAnswers, VaryingExpandedRegression):
     """Labels 0 … classes−1, P(y = c) ∝ e^(z·βᵢ_c), of providers whose coefficients βᵢ differ.
 
     See `SoftmaxRegression`, and `VaryingLinearRegression` for how coefficients differ.
@@ -303,7 +303,7 @@ class VaryingSoftmaxRegression(OfLabels, VaryingExpandedRegression):
 
 
 @dataclass(frozen=True)
-class VaryingPoissonRegression(OfCounts, VaryingExpandedRegression):
+class VaryingPoissonRegression(CountedAnswers, VaryingExpandedRegression):
     """Counts with mean e^(z·βᵢ), of providers whose coefficients βᵢ differ.
 
     See `PoissonRegression`, and `VaryingLinearRegression` for how coefficients differ. As priors of counts are narrow,

@@ -10,7 +10,7 @@ import numpy as np
 
 from troth.core.contract import HasReduction, explains_target
 from troth.core.formats import counted, few_digits, number, printable, share
-from troth.core.reductions.reduction import FitsCoefficients, SaysSummary
+from troth.core.reductions.reduction import DescribesSummary, FitsCoefficients
 from troth.data.request import level_names
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _averages(campaign: Campaign, whose: str, summary: Array) -> str:
             return f"from {whose} rows, {fitted}"
         if reduction.predicts and reduction.rows(summary) > 0:
             return f"{whose} rows alone do not determine all coefficients"
-    if not isinstance(reduction, SaysSummary):
+    if not isinstance(reduction, DescribesSummary):
         return ""
     words = reduction.in_words(summary, campaign.categories)
     if words is None:

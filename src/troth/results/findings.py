@@ -58,12 +58,12 @@ class Findings:
     skipped: dict[str, str] = field(default_factory=dict)
 
 
-def find(
+def check_result(
     result: Result,
     *,
     simulations: int = 4000,
     history: Any = None,
-    watch: Callable[[str, int, int], None] | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> Findings:
     """Check a paid campaign, above all its last day on which several reported.
 
@@ -74,7 +74,7 @@ def find(
     history
         Past days (a `troth.History`, or any table) on which the known lies are replayed; by default those that the
         campaign file names under ``[history]``.
-    watch
+    progress
         Called with what is being done, how much of it is done, and how much there is.
     """
     findings = Findings()
@@ -102,8 +102,8 @@ def find(
                 setattr(findings, name, stage())
         except FAILURES as error:
             findings.skipped[name] = first_line(error)
-        if watch is not None:
-            watch("page", done, len(stages))
+        if progress is not None:
+            progress("page", done, len(stages))
     return findings
 
 

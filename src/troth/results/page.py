@@ -8,9 +8,9 @@ import numpy as np
 from markupsafe import Markup
 
 from troth.history.findings import HONEST_PAST, INDEPENDENT_PAST
-from troth.history.stretches import SPLITS
+from troth.history.splits import SPLITS
 from troth.results.explanation import data_in_words, steps
-from troth.results.findings import find
+from troth.results.findings import check_result
 from troth.results.pictures import draw_line, draw_payments
 from troth.results.templating import make_environment
 
@@ -32,14 +32,14 @@ _environment = make_environment()
 
 
 def render(result: Result, **options: Any) -> str:
-    """Return the page of a result as HTML; options are those of `troth.results.findings.find`."""
+    """Return the page of a result as HTML; options are those of `troth.results.findings.check_result`."""
     last = result.rounds[-1].payments if result.rounds else ()
     empty_shares = [payment.empty_share for paid in result.rounds for payment in paid.payments]
     rows, explained = _payment_rows(result)
     return _environment.get_template("results/page.html").render(
         result=result,
         campaign=result.campaign,
-        findings=find(result, **options),
+        findings=check_result(result, **options),
         payments=draw_payments(result),
         rows=rows,
         explained=explained,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from troth.campaigns.describe import describe_campaign, with_first_defaults
-from troth.campaigns.records.ledger import Ledger, LedgerError, first_entry, locked, read_ledger, sweep
+from troth.campaigns.records.ledger import Ledger, LedgerError, first_entry, locked, read_ledger, remove_leftovers
 from troth.campaigns.records.verify import campaign_of, check_ledger, check_tasks
 from troth.campaigns.rounds import pay_rounds, used_seeds
 from troth.campaigns.seed import Secret, load_secret, record_use, secret_path
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from troth.data.tasks import TaskReports
     from troth.mechanisms import Rule
 
-    Watch = Callable[[str, int, int], None]
+    ProgressCallback = Callable[[str, int, int], None]
     AnyResult = TypeVar("AnyResult", bound=Result)
 
 
@@ -56,7 +56,7 @@ def pay(
     ledger: str | Path | None = None,
     final: bool | None = None,
     beacon: str | None = None,
-    watch: Watch | None = None,
+    progress: ProgressCallback | None = None,
     anyway: bool = False,
 ) -> Result:
     """Pay providers for the data they reported, so that telling the truth pays best.
@@ -96,7 +96,7 @@ def pay(
         Whether no day follows the last one: then it is paid too. By default it is, unless a ledger is continued.
     beacon
         The value of the public beacon that the terms name, published after all reports were in.
-    watch
+    progress
         Called with what is being done, how much of it is done, and how much there is.
     anyway
         Whether a ledger is written even if the model does not fit the reports. Otherwise it is refused; ``verdict`` of
@@ -127,7 +127,7 @@ def pay(
             if value is not None:
                 raise ParameterError(f"{name}= belongs in the campaign file; pass a frame or files to set it here")
         campaign = data if isinstance(data, Campaign) else Campaign.load(data)
-        return pay_campaign(campaign, final=bool(final), watch=watch, **options)
+        return pay_campaign(campaign, final=bool(final), progress=progress, **options)
     if model is None or (budget is None and price is None):
         if task is None:
             needs, example = "a model and a budget", 'pay(frame, model, provider=…, budget="1000.00")'
@@ -144,11 +144,11 @@ def pay(
     campaign = describe_campaign(data, **arguments | {"terms": terms or {}})
     if task is not None:
         return pay_task_campaign(campaign, data, public, **options)
-    ended, reports = final if final is not None else ledger is None, _read(campaign, data, watch)
+    ended, reports = final if final is not None else ledger is None, _read(campaign, data, progress)
     if rule is None and not (terms or {}).get("mechanism"):
         begun = None if ledger is None else first_entry(Path(ledger)).get("terms")
         campaign = with_first_defaults(campaign, len(reports), begun if isinstance(begun, dict) else {})
-    return _pay(campaign, reports, final=ended, watch=watch, **options)
+    return _pay(campaign, reports, final=ended, progress=progress, **options)
 
 
 def _refuse_unfit(result: Result) -> bool:
@@ -168,7 +168,7 @@ def pay_campaign(
     final: bool = False,
     secret: Secret | None = None,
     beacon: str | None = None,
-    watch: Watch | None = None,
+    progress: ProgressCallback | None = None,
     approve: Callable[[Result], bool] | None = None,
 ) -> Result:
     """Pay what has become payable in a campaign file, with the secret that lies beside it.
@@ -184,15 +184,17 @@ def pay_campaign(
     if campaign.task is not None:
         return pay_task_campaign(campaign, _source(campaign), **options)
     skip = [Path(ledger).resolve()] if ledger is not None else []
-    return _pay(campaign, read_campaign(campaign, watch, skip=skip), final=final, watch=watch, **options)
+    return _pay(campaign, read_campaign(campaign, progress, skip=skip), final=final, progress=progress, **options)
 
 
-def read_campaign(campaign: Campaign, watch: Watch | None = None, skip: Collection[Path] = ()) -> list[Report]:
+def read_campaign(
+    campaign: Campaign, progress: ProgressCallback | None = None, skip: Collection[Path] = ()
+) -> list[Report]:
     """Read all reports of a campaign file; its source is relative to the file, and may be where public data are too."""
     source = _source(campaign)
     if campaign.public_source is not None:
         skip = [*skip, *(path.resolve() for _, path in find_files(beside(campaign, campaign.public_source)))]
-    return _read(campaign, source, watch, skip)
+    return _read(campaign, source, progress, skip)
 
 
 def _source(campaign: Campaign) -> list[str]:
@@ -209,7 +211,7 @@ def verify(
     model: Model | None = None,
     rule: Rule | None = None,
     file: bytes | None = None,
-    watch: Watch | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Result:
     """Check every byte of a ledger and recompute every payment in it.
 
@@ -243,7 +245,7 @@ def verify(
         return TaskResult(campaign, book, shares)
     if "family" not in terms["model"] and model is None:
         raise MissingCapabilityError(f"{place}: it was paid with a custom model; pass model=")
-    return Result(check_ledger(book, place, model=model, rule=rule, watch=_task(watch, "verifying")), book)
+    return Result(check_ledger(book, place, model=model, rule=rule, progress=_task(progress, "verifying")), book)
 
 
 def open_ledger(path: str | Path) -> Result:
@@ -258,13 +260,13 @@ def _pay(
     reports: Sequence[Report],
     *,
     final: bool,
-    watch: Watch | None,
+    progress: ProgressCallback | None,
     secret: Secret | None,
     beacon: str | None,
     **writing: Any,
 ) -> Result:
     def pay_into(book: Ledger) -> Result:
-        options: dict[str, Any] = {"secret": secret, "beacon": beacon, "watch": _task(watch, "paying")}
+        options: dict[str, Any] = {"secret": secret, "beacon": beacon, "progress": _task(progress, "paying")}
         return Result(campaign, book, tuple(pay_rounds(campaign, reports, book, final=final, **options)))
 
     return _write(pay_into, **writing)
@@ -284,7 +286,7 @@ def _write(
     if not path.parent.is_dir():
         raise DataError(f"{path}: there is no folder {path.parent}")
     with locked(path.resolve().parent):
-        sweep(path.resolve())
+        remove_leftovers(path.resolve())
         result = pay_into(read_ledger(path) if path.exists() else Ledger())
         result.dry = bool(result.paid_now) and approve is not None and not approve(result)
         if result.paid_now and not result.dry:
@@ -359,23 +361,27 @@ def _is_of(campaign: Campaign, ledger: Path) -> bool:
     """Whether a ledger is one of tasks of a campaign with this name, about the same columns."""
     try:
         terms = first_entry(ledger)["terms"]
-        there = terms["campaign"]["name"], terms["data"]["task"], terms["model"]["columns"]
+        theirs = terms["campaign"]["name"], terms["data"]["task"], terms["model"]["columns"]
     except (LookupError, TypeError):
         return False
-    return there == (campaign.name, campaign.task, campaign.terms["model"].get("columns"))
+    return theirs == (campaign.name, campaign.task, campaign.terms["model"].get("columns"))
 
 
-def _read(campaign: Campaign, data: Any, watch: Watch | None, skip: Collection[Path] = ()) -> list[Report]:
+def _read(
+    campaign: Campaign, data: Any, progress: ProgressCallback | None, skip: Collection[Path] = ()
+) -> list[Report]:
     if not isinstance(campaign.model, HasReduction):
         request = Request(Moments(), campaign.columns, campaign.provider, campaign.day)
         return gather_reports(campaign.model, data, request)
-    engine, reading = campaign.engine, _task(watch, "reading")
-    rows, files = read_reports(data, campaign.request, engine=engine, format=campaign.format, skip=skip, watch=reading)
+    engine, reading = campaign.engine, _task(progress, "reading")
+    rows, files = read_reports(
+        data, campaign.request, engine=engine, format=campaign.format, skip=skip, progress=reading
+    )
     return join_reports(rows, read_statistics(campaign, files))
 
 
-def _task(watch: Watch | None, task: str) -> Callable[[int, int], None] | None:
-    return None if watch is None else lambda done, total: watch(task, done, total)
+def _task(progress: ProgressCallback | None, task: str) -> Callable[[int, int], None] | None:
+    return None if progress is None else lambda done, total: progress(task, done, total)
 
 
 def _secret(seed: int | str | Secret | None) -> Secret | None:

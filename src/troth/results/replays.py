@@ -68,18 +68,22 @@ def replay_lies(result: Result, lies: Sequence[RoundLie] = LIES, draws: int | No
     replays = []
     for lie in lies:
         try:
-            reports, places = _told(lie, campaign, stage, today)
+            reports, places = _reports_with_lie(lie, campaign, stage, today)
             if not places:
                 continue
-            at: Any = (*stage.index, np.array(places))
+            liars: Any = (*stage.index, np.array(places))
             rule, seeds = stage.rule, [seed] * len(reports)
             if draws is not None and seed is not None:
                 rule = rule.drawing(max(1, draws // len(reports)))
                 seeds = [sha256(f"{seed} {number}".encode()).hexdigest() for number in range(len(reports))]
-            truths = {each: rule.evaluate(stage.fresh(each)).share[at] for each in set(seeds)}
+            truths = {round_seed: rule.evaluate(stage.fresh(round_seed)).share[liars] for round_seed in set(seeds)}
             pairs = zip(reports, seeds, strict=True)
             gain = np.mean(
-                [rule.evaluate(stage.fresh(each).with_own(own)).share[at] - truths[each] for own, each in pairs], axis=0
+                [
+                    rule.evaluate(stage.fresh(round_seed).with_own(own)).share[liars] - truths[round_seed]
+                    for own, round_seed in pairs
+                ],
+                axis=0,
             )
         except (TrothError, ArithmeticError, ValueError, TypeError):
             continue
@@ -105,7 +109,9 @@ def _last_scene(result: Result) -> tuple[Campaign, Scene, str | None, list[Repor
     return campaign.on(head["day"]), scene(campaign, today, following), head["seed"], today
 
 
-def _told(lie: RoundLie, campaign: Campaign, stage: Scene, today: list[Report]) -> tuple[list[Array], list[int]]:
+def _reports_with_lie(
+    lie: RoundLie, campaign: Campaign, stage: Scene, today: list[Report]
+) -> tuple[list[Array], list[int]]:
     """Return what everybody would report instead, each time another choice, and the places of those who can."""
     rng, model, evidence = np.random.default_rng(20201206), campaign.model, stage.round.evidence
     if isinstance(lie, FabricateFromPrior):
@@ -130,6 +136,6 @@ def _replaced(campaign: Campaign, stage: Scene, summaries: Mapping[str, Array]) 
     others = {place: summaries[name] for place, name in enumerate(stage.names) if name in summaries}
     if others:
         models = model if isinstance(model, Model) else [model[place] for place in others]
-        at: Any = (*stage.index, list(others))
-        own[at] = campaign.statistics_of(models, list(others.values()))
+        replaced: Any = (*stage.index, list(others))
+        own[replaced] = campaign.statistics_of(models, list(others.values()))
     return own

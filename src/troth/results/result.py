@@ -15,8 +15,8 @@ from troth.campaigns.records.canonical_json import finite
 from troth.campaigns.records.ledger import Ledger, write_whole
 from troth.campaigns.records.ledger_entries import read_payment, recorded_reports
 from troth.campaigns.records.verify import check_ledger
-from troth.certificates.fit import doubt_of
-from troth.core.contract import DoubtsReports, LeavesCandidates, one_each
+from troth.certificates.fit import warning_about
+from troth.core.contract import CountsEffectiveCandidates, WarnsAboutReports, one_each
 from troth.core.errors import DataError, MissingCapabilityError
 from troth.core.formats import printable
 from troth.data.read import reports_by_day
@@ -145,19 +145,19 @@ class Result:
         """Return how many candidates each report of a day, and all together, leave; None for other models."""
         models, statistics = self._reported_on(day)
         first = next(iter(models), None)
-        return first.effective(statistics) if isinstance(first, LeavesCandidates) else None
+        return first.effective_candidates(statistics) if isinstance(first, CountsEffectiveCandidates) else None
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What you should know about the data before paying, in sentences."""
         from troth.results.findings import rows_left_out
 
-        doubt = ""
+        warning = ""
         if self.rounds:
             models, statistics = self._reported_on(self.rounds[-1].day)
-            if any(isinstance(model, DoubtsReports) for model in models):
-                doubt = doubt_of(models, statistics)
-        return tuple(note for note in (doubt, *rows_left_out(self.reports)) if note)
+            if any(isinstance(model, WarnsAboutReports) for model in models):
+                warning = warning_about(models, statistics)
+        return tuple(note for note in (warning, *rows_left_out(self.reports)) if note)
 
     def _reported_on(self, day: Day) -> tuple[list[Model], Array]:
         """Return the models of those who reported on a day, and their statistics."""
@@ -250,7 +250,7 @@ class Result:
         return pl.from_arrow(self.to_arrow())
 
     def plot(self, path: str | Path | None = None) -> Picture:
-        """Draw payments beside caps: one round as bars, several as a heat map of providers and days.
+        """Draw payments and their caps: one round as bars, several as a heat map of providers and days.
 
         The picture is SVG: a notebook shows it, and a file that it is written to ends in ``.svg``.
         """
@@ -274,7 +274,7 @@ class Result:
         return write_whole(path, self.ledger.to_bytes(), private=True)
 
     def to_html(self, **options: Any) -> str:
-        """Return the page, which needs no network; options are those of `troth.results.findings.find`."""
+        """Return the page, which needs no network; options are those of `troth.results.findings.check_result`."""
         from troth.results.page import render
 
         return render(self, **options)

@@ -104,14 +104,14 @@ def worker_agreement(result: TaskResult) -> tuple[list[str], list[list[float | N
     """Return how often two of the busiest workers gave the same label, where they worked on the same tasks."""
     busiest = sorted(result.payments, key=lambda payment: -payment.rows)[:_BUSIEST]
     names, reports = sorted(payment.provider for payment in busiest), result.recorded.reports
-    given = np.full((len(names), len(reports.tasks)), -1)
-    for own, name in zip(given, names, strict=True):
-        mine = result.own(name)
-        own[reports.task[mine]] = reports.summaries[mine].argmax(axis=1)
+    labels = np.full((len(names), len(reports.tasks)), -1)
+    for own, name in zip(labels, names, strict=True):
+        places = result.own(name)
+        own[reports.task[places]] = reports.summaries[places].argmax(axis=1)
     rates: list[list[float | None]] = [[None] * len(names) for _ in names]
     for i, j in permutations(range(len(names)), 2):
-        both = (given[i] >= 0) & (given[j] >= 0)
-        rates[i][j] = float((given[i] == given[j])[both].mean()) if both.any() else None
+        both = (labels[i] >= 0) & (labels[j] >= 0)
+        rates[i][j] = float((labels[i] == labels[j])[both].mean()) if both.any() else None
     return names, rates
 
 
@@ -129,9 +129,9 @@ def worst_tasks(result: TaskResult) -> list[WorstTask]:
     worst = []
     for task in order:
         if labels:
-            said = ", ".join(f"{int(n)} × {label}" for label, n in zip(labels, counts[task], strict=True) if n)
+            answers = ", ".join(f"{int(n)} × {label}" for label, n in zip(labels, counts[task], strict=True) if n)
         else:
-            said = "; ".join(result.answer(summary) for summary in reports.summaries[reports.task == task])
+            answers = "; ".join(result.answer(summary) for summary in reports.summaries[reports.task == task])
         agrees = float(agreement[task]) if labels else None
-        worst.append(WorstTask(reports.tasks[task], agrees, said, float(mean[task])))
+        worst.append(WorstTask(reports.tasks[task], agrees, answers, float(mean[task])))
     return worst

@@ -17,7 +17,7 @@ from troth.campaigns.task_data import read_file, read_shares
 from troth.campaigns.tasks import has_tasks
 from troth.core.errors import TrothError
 from troth.core.formats import counted, printable
-from troth.core.reductions.reduction import SaysSummary, counted_labels
+from troth.core.reductions.reduction import DescribesSummary, counted_labels
 from troth.data.public import PUBLIC
 from troth.data.read import names_alike
 from troth.results.explanation import explain
@@ -83,9 +83,10 @@ class TaskResult(Result):
         """The standard error of each provider's mean share: by its own tasks, or by everybody's if it has few."""
         share, errors = self.recorded.share, {}
         everybody = float(share.std())
-        for name, mine in self.recorded.reports.by_provider():
-            few = len(mine) < _FEW
-            errors[name] = everybody / sqrt(len(mine)) if few else float(share[mine].std()) / sqrt(len(mine) - 1)
+        for name, places in self.recorded.reports.by_provider():
+            number = len(places)
+            few = number < _FEW
+            errors[name] = everybody / sqrt(number) if few else float(share[places].std()) / sqrt(number - 1)
         return errors
 
     @cached_property
@@ -170,8 +171,8 @@ class TaskResult(Result):
             money = self.campaign.text(payment.payment)
             reason = f"{counted(payment.rows, 'task')}, {payment.share:.1%} of the price on average"
             shares = f"{payment.terms['shares']:.6f}"
-            each = f"{payment.payment / payment.rows / 10**self.campaign.decimals:.6f}"
-            rows.append([in_csv(payment.provider), payment.rows, shares, each, money, reason])
+            pay_per_task = f"{payment.payment / payment.rows / 10**self.campaign.decimals:.6f}"
+            rows.append([in_csv(payment.provider), payment.rows, shares, pay_per_task, money, reason])
         return csv_text(rows)
 
     def headline(self) -> str:
@@ -239,7 +240,7 @@ class TaskResult(Result):
             single = summary.sum() <= 1
             labels = np.flatnonzero(summary)
             return ", ".join(names[k] if single else f"{summary[k]:.0f} × {names[k]}" for k in labels)
-        words = reduction.in_words(summary) if isinstance(reduction, SaysSummary) else None
+        words = reduction.in_words(summary) if isinstance(reduction, DescribesSummary) else None
         return "" if words is None else words.value
 
     def to_html(self, **options: Any) -> str:

@@ -93,9 +93,9 @@ class Verdict:
     advice: str = ""
 
     @property
-    def doubt(self) -> str:
+    def warning(self) -> str:
         """Why the model is poor for these reports, whether they fit it or not; empty if no reason is known."""
-        return "" if self.fit is None else self.fit.doubt
+        return "" if self.fit is None else self.fit.warning
 
     @property
     def word(self) -> str:
@@ -144,7 +144,7 @@ class Verdict:
     @property
     def supports(self) -> bool:
         """Whether the fit, what is proved about the rule, and this round support that telling the truth pays best."""
-        return self.word == "fits" and self.most_gained == 0 and not self.doubt and not self.less_pays_more
+        return self.word == "fits" and self.most_gained == 0 and not self.warning and not self.less_pays_more
 
     @property
     def stops(self) -> bool:
@@ -167,7 +167,7 @@ class Verdict:
             "odd_reports": list(self.odd),
             "most_gained": self.most_gained,
             "limit": self.limit or None,
-            "doubt": self.doubt or None,
+            "warning": self.warning or None,
         }
 
     @property

@@ -24,10 +24,10 @@ def lines_of(plain: Mapping[str, Any], providers: int | None = None, checked: st
         lines.append(f"checked on                 {checked}")
     if plain["odd_reports"]:
         lines.append(f"it fits without            {', '.join(map(printable, plain['odd_reports']))}")
-    if plain["doubt"]:
-        lines.append(f"but                        {plain['doubt']}")
+    if plain["warning"]:
+        lines.append(f"warning                    {plain['warning']}")
     if plain["below_empty_report"] is None:
-        return [*lines, "it is not known either who would have earned more with an empty or a smaller report"]
+        return [*lines, "nor is it known who would have earned more with an empty or a smaller report"]
     over_days, on_day = "", ""
     if plain["days"] > 1:
         over_days, on_day = f", on average over {plain['days']:,} days", f", on day {plain['last_day']} alone"
@@ -58,9 +58,9 @@ def listed(names: Mapping[str, float], providers: int | None = None) -> str:
     if not names:
         return "nobody"
     most = sorted(names.items(), key=lambda item: -item[1])[:_SHOWN]
-    some = ", ".join(f"{printable(name)} (by {share(gap, 1)} of the cap)" for name, gap in most)
+    shown = ", ".join(f"{printable(name)} (by {share(gap, 1)} of the cap)" for name, gap in most)
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"{len(names)}{'' if providers is None else f' of {providers}'}: {some}{more}"
+    return f"{len(names)}{'' if providers is None else f' of {providers}'}: {shown}{more}"
 
 
 def _of_providers(tried: int | None, providers: int | None) -> str:

@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from troth.operations import ANYONE, OPERATIONS, PREFIX, Access, Lane, matching
-from troth.service import accounts, lanes
+from troth.operations import ANYONE, OPERATIONS, PREFIX, Access, Pool, matching
+from troth.service import accounts, threads
 from troth.service.accounts import User
 from troth.service.errors import ForbiddenError, SignInNeededError
 from troth.service.store import Store
@@ -27,7 +27,7 @@ Table = Mapping[str, Access]
 
 DOCUMENT = f"{PREFIX}/openapi.json"
 API: Table = {f"GET {DOCUMENT}": ANYONE} | {operation.route: operation.access for operation in OPERATIONS}
-HEALTH = {operation.route for operation in OPERATIONS if operation.lane == "health"}
+HEALTH = {operation.route for operation in OPERATIONS if operation.pool == "health"}
 """Routes that respond even while everything else waits."""
 
 
@@ -50,8 +50,8 @@ async def identify(request: Request) -> User | None:
     route = request.scope["route"]
     line = f"{request.method} {route.path}"
     access: Access = request.app.state.access[line]
-    lane: Lane = "health" if line in request.app.state.health else "reads"
-    user = await lanes.run(lane, _sender, request, api=route.path.startswith(PREFIX))
+    pool: Pool = "health" if line in request.app.state.health else "reads"
+    user = await threads.run(pool, _sender, request, api=route.path.startswith(PREFIX))
     if not access.roles:
         return user
     if user is None:

@@ -147,7 +147,7 @@ def check_password(store: Store, name: str, password: str, source: str, device: 
             queue(tx, subject)
         tx.execute(delete(attempts).where(attempts.c.at < after(minutes=-FAILURE_MINUTES)))
         for subject, most in allowed.items():
-            _refuse_haste(tx, subject, most)
+            _refuse_too_soon(tx, subject, most)
         # counted before the check, so that attempts at the same moment cannot all slip through
         marks = [{"id": new_id(), "subject": subject, "at": now()} for subject in allowed]
         tx.execute(insert(attempts), marks)
@@ -165,7 +165,7 @@ def check_password(store: Store, name: str, password: str, source: str, device: 
     return str(account.id)
 
 
-def _refuse_haste(tx: Connection, subject: str, most: int) -> None:
+def _refuse_too_soon(tx: Connection, subject: str, most: int) -> None:
     """Refuse an attempt that comes too soon after the last of many failed ones; it is not counted itself."""
     query = select(func.count(), func.max(attempts.c.at)).where(attempts.c.subject == subject)
     count, last = tx.execute(query).one()

@@ -35,7 +35,7 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
     tick: float = 2.0  # seconds between checks of deadlines; 0 for none
     require_sandbox: bool = False  # refuse to start where the process that reads uploads cannot be confined
-    hosts: tuple[str, ...] = ()  # names beside the one in the URL, localhost and 127.0.0.1
+    hosts: tuple[str, ...] = ()  # names besides the one in the URL, localhost and 127.0.0.1
 
 
 AS_JSON = TypeAdapter(Settings)
@@ -62,7 +62,7 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         stopped = threading.Event()
-        incoming.sweep(store.spool)
+        incoming.remove_leftovers(store.spool)
         heads.catch_up(store)
         for waiting in (READING, COMPUTING):
             waiting.start()  # so that the first upload need not wait for it

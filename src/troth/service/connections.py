@@ -21,7 +21,7 @@ from troth.service.web import HEADERS
 HEADER_SECONDS = 10.0
 MOST_WAITING = 256
 MOST_LINES, MOST_BYTES = 128, 1 << 15
-"""Of the headers of one request."""
+"""The most lines and bytes that the headers of one request may have."""
 _IN_CHUNKS = re.compile(rb"\ntransfer-encoding[ \t]*:", re.IGNORECASE)
 _waiting: dict[Connection, asyncio.TimerHandle] = {}  # whose headers are not complete, the oldest first
 

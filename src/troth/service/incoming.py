@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import Row
 from starlette.datastructures import UploadFile
 
-from troth.service import campaigns, lanes, rounds, upload_queue
+from troth.service import campaigns, rounds, threads, upload_queue
 from troth.service.accounts import User
 from troth.service.idempotency import replied
 from troth.service.store import Store, timestamp
@@ -30,7 +30,7 @@ PATIENCE = 20.0
 _LONGEST_READ = 3600.0  # seconds; reading an upload never takes this long
 
 
-def sweep(*folders: Path) -> None:
+def remove_leftovers(*folders: Path) -> None:
     """Remove uploads that a killed service has left behind; those that are on their way are younger."""
     searched = (Path(tempfile.gettempdir()), *folders)
     for leftover in [path for folder in searched for path in folder.glob(f"{_PREFIX}*")]:
@@ -100,12 +100,12 @@ def read_statistics(
 
 async def read_soon(store: Store, limits: Limits, identifier: str) -> Row[Any]:
     """Have uploads read, fairly, and return this one's row once it is read or refused, or when patience ends."""
-    task = asyncio.create_task(lanes.run("parsing", upload_queue.read_all, store, limits))
+    task = asyncio.create_task(threads.run("parsing", upload_queue.read_all, store, limits))
     _tasks.add(task)
     task.add_done_callback(_tasks.discard)
     end, pause = time.monotonic() + PATIENCE, 0.01
     while True:
-        row = await lanes.run("reads", _queued, store, identifier)
+        row = await threads.run("reads", _queued, store, identifier)
         if row.state in ("read", "refused") or time.monotonic() > end:
             break
         await asyncio.sleep(pause)

@@ -1,4 +1,4 @@
-"""Names that look alike count as one name: nobody can join as a second "Ash".
+"""Names that look alike count as the same name: nobody can join as a second "Ash".
 
 Names are compared by their skeletons, in the spirit of Unicode's report on security (UTS 39): compatibility forms are
 folded (NFKC), then case, then letters of other alphabets that look like Latin ones; marks that no letter is written

@@ -14,7 +14,7 @@ REFUSALS = {
     400: "The request cannot be read.",
     401: "No token was sent, or it is unknown, expired or revoked.",
     403: "The account's role or the token's scope does not allow this.",
-    404: "There is no such thing, or it is somebody else's.",
+    404: "Not found, or not yours.",
     408: "The request arrives too slowly.",
     409: "The campaign or round is not in a state that allows this.",
     413: "The request is too large.",

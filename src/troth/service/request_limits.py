@@ -13,7 +13,7 @@ from troth.operations import PREFIX, operation_at
 LARGEST_JSON, SMALL_JSON = 4 << 20, 1 << 16
 _FORM = 1 << 20  # what a form has around a file
 IDLE_SECONDS, FIRST_SECONDS, SLOWEST = 20.0, 30.0, 8192
-"""Between two parts of a body; for a body of any size; and bytes a second of a large one."""
+"""Seconds between two parts of a body, seconds for a body of any size, and the bytes per second of a large one."""
 
 
 class BodyLimits:

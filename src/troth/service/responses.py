@@ -143,7 +143,7 @@ class PublicData(Shown):
 
     source: str = Field(examples=["register.csv"])
     rows: int
-    digest: str | None = Field(pattern="^sha256:[0-9a-f]{64}$", description="Of the file.")
+    digest: str | None = Field(pattern="^sha256:[0-9a-f]{64}$", description="SHA-256 of the file.")
 
 
 class Promise(Shown):
@@ -163,7 +163,7 @@ class Promise(Shown):
     most_rows: int | None
     task: str | None = Field(description="The column of tasks; null if there are none.")
     price: str | None = Field(description="The most that one report on one task can earn.", examples=["0.05"])
-    most_tasks: int | None = Field(description="On how many tasks one provider may report.")
+    most_tasks: int | None = Field(description="The most tasks that one provider may report on.")
     values: list[float] | None
     public: PublicData | None
     commitment: Commitment | None
@@ -210,7 +210,7 @@ class Verdict(Shown):
     """
 
     model: Literal["fits", "doubtful", "does not fit", "not checked"]
-    stops: bool = Field(default=False, description="Whether nothing is paid before the analyst has decided.")
+    stops: bool = Field(default=False, description="Whether payment stops until the analyst decides.")
     meaning: str
     unchecked: str | None = Field(default=None, description="Why the model was not checked.")
     p_value: float | None
@@ -218,13 +218,17 @@ class Verdict(Shown):
         description="Who is paid less than an empty report, on average over days. Null if this could not be computed."
     )
     better_with_less: dict[str, float] | None = Field(description="Null if this could not be computed.")
-    gain_of_less: dict[str, float] = Field(description="Means over providers, on the last day that was scored.")
-    tried_with_less: dict[str, int] = Field(default={}, description="How many providers have enough rows for it.")
+    gain_of_less: dict[str, float] = Field(
+        description="For each way of sending less, the mean gain over providers, on the last day that was scored."
+    )
+    tried_with_less: dict[str, int] = Field(
+        default={}, description="For each way of sending less, how many providers have enough rows to try it."
+    )
     days: int = Field(
         default=0, description="The number of days over which the comparison with an empty report is averaged."
     )
     last_day: Day = Field(default=None, description="The day on which sending less was tried.")
-    odd_reports: list[str] = Field(description="Providers without whose reports the model fits.")
+    odd_reports: list[str] = Field(description="The providers without whose reports the model fits.")
     most_gained: float | None = Field(
         default=None,
         description="The most that a lie gains in expectation, under the model. Null if nothing is proved.",
@@ -232,7 +236,7 @@ class Verdict(Shown):
     limit: str | None = Field(
         default=None, description="The limit in which the truth is proved to pay best, if it is proved only there."
     )
-    doubt: str | None = Field(
+    warning: str | None = Field(
         default=None, description="Why the model is poor for these reports, whether they fit it or not."
     )
     remedy: str = Field(description="What to do if the model does not fit.")
@@ -354,7 +358,7 @@ class Submission(Shown):
     confirmed: Time | None
     commitment: Commitment | None
     nonce: Hash = Field(description="The service's part of the nonce.")
-    receipt: Receipt | None = Field(description="Once it is confirmed.")
+    receipt: Receipt | None = Field(description="The receipt; null until you confirm the submission.")
     preview: list[list[str]]
     columns: list[ColumnSummary]
 
@@ -400,7 +404,7 @@ class TaskShare(Shown):
     task: str = Field(examples=["item 17"])
     answer: str = Field(examples=["cat"])
     share: float = Field(description="Rounded to a hundredth.")
-    earned: str = Field(description="This share of the price.", examples=["0.0245"])
+    earned: str = Field(description="The share times the price.", examples=["0.0245"])
     reason: str
 
 
@@ -446,7 +450,7 @@ class SignedHead(Shown):
 class LedgerLine(Shown):
     """A line of the ledger, and the proof that it is under a signed head."""
 
-    text: str = Field(description="The line, without the end of the line.")
+    text: str = Field(description="The line, without its line break.")
     place: int = Field(description="Counted from 0.")
     hashes: list[Hash]
     head: SignedHead

@@ -1,7 +1,7 @@
 """Work on untrusted files, in a separate process with limits on memory, processor time and the clock.
 
 A fresh interpreter takes most of a second to start, and a server with threads must not fork. So a small process with
-all modules loaded waits beside the server, and forks a child for each task (see `troth.service.worker_processes`).
+all modules loaded waits next to the server, and forks a child for each task (see `troth.service.worker_processes`).
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class Waiting:
 
 
 SCIPY = ("scipy.optimize", "scipy.signal", "scipy.spatial", "scipy.stats")
-"""What rules load now and then: that must not count against a child's limits."""
+"""What some rules import: it is imported beforehand, so that it does not count against a child's limits."""
 READING = Waiting(["troth.service.parse"])
 """The process whose children read uploads; it is small, so that they start quickly."""
 COMPUTING = Waiting(["troth.service.settling", "troth.service.preview", *SCIPY])

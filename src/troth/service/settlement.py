@@ -21,7 +21,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, delete, select, update
 
 from troth.campaigns.records.ledger import Ledger
-from troth.campaigns.rounds import refuse_lonely
+from troth.campaigns.rounds import refuse_unpayable_days
 from troth.campaigns.terms import Campaign
 from troth.core.errors import TrothError
 from troth.data.request import Report
@@ -96,7 +96,7 @@ def dry_run(
         before = [each for each in list_rounds(tx, campaign) if each.number < number and each.state == "closed"]
         confirmed = confirmed_rows(tx, campaign, [each.id for each in (*before, row)])
         received = received_reports(tx, confirmed)
-    refuse_lonely(terms, received)
+    refuse_unpayable_days(terms, received)
     mechanism = {key: value for key, value in terms.plain.get("mechanism", {}).items() if key != "commitment"}
     uncommitted, ledger = Campaign.from_dict({**terms.plain, "mechanism": mechanism}), Ledger()
     file = pay_rounds(uncommitted, received, ledger, final=final or terms.days == number).file
@@ -239,7 +239,7 @@ def _compute(store: Store, due: _Due, attempts: int) -> _Outcome | None:
     try:
         heads.check_continues(store.keys, campaign, ledger)
         check_receipts(store.keys, terms, due.confirmed)
-        refuse_lonely(terms, due.received)
+        refuse_unpayable_days(terms, due.received)
         options["secret"] = secret_of(store.keys, due.campaign)
         if attempts > MOST_ATTEMPTS:
             raise UnboundedError("the process that tried was killed")

@@ -33,7 +33,7 @@ def task_pay(tx: Connection, campaign: str, number: int, provider: str) -> respo
     terms, payment = result.campaign, result.payment(provider)
     price = price_of(terms, result.ledger.of("tasks")[0]["reports"])
     alone = portion(result.shares_without_peers(provider), price)
-    each = payment.payment / payment.rows / 10**terms.decimals
+    pay_per_task = payment.payment / payment.rows / 10**terms.decimals
     return responses.TaskPay(
         campaign=campaign,
         round=number,
@@ -41,7 +41,7 @@ def task_pay(tx: Connection, campaign: str, number: int, provider: str) -> respo
         tasks=payment.rows,
         price=views.promise(terms).price,
         payment=Amount(payment.payment, terms.decimals),
-        pay_per_task=f"{each:.{terms.decimals + 4}f}",
+        pay_per_task=f"{pay_per_task:.{terms.decimals + 4}f}",
         empty_share=round(payment.empty_share, 4),
         without_peers=int(payment.terms["without_peers"]),
         paid_without_peers=Amount(alone, terms.decimals),

@@ -19,7 +19,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, bindparam, exists, func, insert, select, update
 
 from troth.campaigns.private_files import sync_folder
-from troth.service import campaigns, lanes, rounds
+from troth.service import campaigns, rounds, threads
 from troth.service.accounts import User
 from troth.service.errors import ConflictError, TooManyError
 from troth.service.schema import members, new_id, queued, reports, uploads
@@ -93,7 +93,7 @@ def _refuse_greed(tx: Connection, campaign: str, account: str) -> None:
             raise TooManyError(f"reading {who} files has used up this hour's limit; try again later")
 
 
-def claim(store: Store, *, places: int = lanes.SIZES["parsing"]) -> Row[Any] | None:
+def claim(store: Store, *, places: int = threads.SIZES["parsing"]) -> Row[Any] | None:
     """Choose what is read next, fairly, and count the attempt before it is made."""
     with store.read() as tx:
         if not tx.scalar(select(exists().where(_TO_READ))):

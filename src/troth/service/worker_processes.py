@@ -1,4 +1,4 @@
-"""The process that waits beside the server with all modules loaded, and its children, which do the work.
+"""The process that waits next to the server with all modules loaded, and its children, which do the work.
 
 It has one thread, so it may fork, and none of the server's memory, files or environment. Each task comes with its own
 socket. The child receives the task over it, pickled, because it trusts the server, and sends its answer as JSON,

@@ -36,8 +36,8 @@ class FabricateFromPrior(RowLie):
         theta = evidence.draw_parameters(rng, t.shape[:-1])
         if isinstance(model, SamplesStatistics):
             return model.draw_statistics(rng, theta, model.design(t))
-        each = enumerate(one_each(model))
-        drawn = [own.draw_statistics(rng, theta[..., i, :], own.design(t[..., i, :])) for i, own in each]
+        models = enumerate(one_each(model))
+        drawn = [own.draw_statistics(rng, theta[..., i, :], own.design(t[..., i, :])) for i, own in models]
         return np.stack(drawn, axis=-2)
 
 

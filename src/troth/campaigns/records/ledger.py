@@ -151,7 +151,7 @@ def write_whole(name: str | Path, content: bytes, *, private: bool = False) -> P
     return Path(name)
 
 
-def sweep(path: Path) -> None:
+def remove_leftovers(path: Path) -> None:
     """Remove what an interrupted run left behind while writing this file; only while holding the lock."""
     for temporary in path.parent.glob(f".{path.name}.*.tmp"):
         temporary.unlink(missing_ok=True)

@@ -16,11 +16,11 @@ from troth.campaigns.records.ledger import Ledger, LedgerError
 from troth.campaigns.records.ledger_entries import format_of, recorded_public, recorded_reports, revealed_link
 from troth.campaigns.rounds import (
     check_beacon,
-    check_kinds,
     check_limits,
     check_possible,
     following_reports,
     later_days,
+    refuse_mixed_days,
     refuse_same_nonce,
     write_round,
     written_days,
@@ -65,7 +65,7 @@ def check_ledger(
     *,
     model: Model | None = None,
     rule: Rule | None = None,
-    watch: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Campaign:
     """Recompute every round of a ledger whose chain of hashes is valid, and return its campaign.
 
@@ -73,14 +73,14 @@ def check_ledger(
     """
     campaign = campaign_of(ledger, place, model=model, rule=rule)
     try:
-        return _checked(campaign, ledger, place, watch)
+        return _checked(campaign, ledger, place, progress)
     except LedgerError:
         raise
     except (TrothError, LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         raise LedgerError(f"{place}: malformed entry: {error}") from None
 
 
-def _checked(campaign: Campaign, ledger: Ledger, place: str, watch: Callable[[int, int], None] | None) -> Campaign:
+def _checked(campaign: Campaign, ledger: Ledger, place: str, progress: Callable[[int, int], None] | None) -> Campaign:
     fresh = Ledger([ledger.entries[0]])
     _check_stamp(ledger.entries[0], place)
     reports = recorded_reports(ledger)
@@ -91,7 +91,7 @@ def _checked(campaign: Campaign, ledger: Ledger, place: str, watch: Callable[[in
         check_possible(campaign, report)
     refuse_same_nonce(reports)
     by_day = reports_by_day(reports)
-    check_kinds(list(by_day))
+    refuse_mixed_days(list(by_day))
     known: dict[Any, Report] = {}
     before = campaign.commitment
     rounds = ledger.of("round")
@@ -107,8 +107,8 @@ def _checked(campaign: Campaign, ledger: Ledger, place: str, watch: Callable[[in
             write_round(campaign, fresh, by_day[head["day"]], following, known, link, beacon, stamp)
         except TrothError as error:
             raise LedgerError(f"{place}: round {done} cannot be recomputed: {error}") from None
-        if watch is not None:
-            watch(done, len(rounds))
+        if progress is not None:
+            progress(done, len(rounds))
     _compare(fresh, ledger, place)
     return campaign
 

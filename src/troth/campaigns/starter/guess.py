@@ -6,17 +6,17 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from troth.campaigns.starter.look import (
-    INSTEAD_OF_DATES,
-    LABELS_OF_ITS_OWN,
-    LABELS_OF_MANY,
-    alike,
+from troth.campaigns.starter.columns import (
+    NAME_A_LABEL_FAMILY,
+    REPLACE_DATES,
+    WRITE_LABELS_AS_WORDS,
     are_dates,
     common_rows,
-    heavy_tails,
     is_written_number,
     label_count,
-    read_written,
+    notes_on_heavy_tails,
+    notes_on_similar_names,
+    read_column,
     rows_without_value,
 )
 from troth.core.errors import DataError, ParameterError
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from troth.campaigns.starter.look import Written
+    from troth.campaigns.starter.columns import ColumnValues
 
     Table = Mapping[str, Sequence[Any]]
 
@@ -169,16 +169,16 @@ def _named_columns(
     return names
 
 
-def _read_columns(names: _Names, table: Table, places: Sequence[str], family: str | None) -> list[Written]:
+def _read_columns(names: _Names, table: Table, places: Sequence[str], family: str | None) -> list[ColumnValues]:
     """Read what is written in the columns that are paid for, as numbers or as labels."""
     last = names.paid[-1]
     written = [
-        read_written(
+        read_column(
             name,
             table[name],
             places,
             labels=_holds_labels(family, table[name], name == last),
-            if_labels=LABELS_OF_ITS_OWN if names.target is None else LABELS_OF_MANY,
+            if_labels=NAME_A_LABEL_FAMILY if names.target is None else WRITE_LABELS_AS_WORDS,
         )
         for name in names.paid
     ]
@@ -186,7 +186,7 @@ def _read_columns(names: _Names, table: Table, places: Sequence[str], family: st
     return written
 
 
-def _usable_rows(names: _Names, written: Sequence[Written], table: Table) -> tuple[list[int], set[int]]:
+def _usable_rows(names: _Names, written: Sequence[ColumnValues], table: Table) -> tuple[list[int], set[int]]:
     """Return the rows that have all values and a provider's name, and all rows without a name."""
     rows, unnamed = common_rows(written), set()
     if not rows:
@@ -276,7 +276,7 @@ def _holds_labels(family: str | None, values: Sequence[Any], paid: bool) -> bool
     return bool(enough_words) and len(counts) <= _FEW_LABELS
 
 
-def _as_labels(column: Written, raw: Sequence[Any], *, labels: bool) -> Written:
+def _as_labels(column: ColumnValues, raw: Sequence[Any], *, labels: bool) -> ColumnValues:
     """Read whole numbers as labels: those of a family of labels, or just two small ones that are not 0 and 1."""
     numbers = set(column.values)
     texts = [str(raw[row]).strip() for row in column.rows]
@@ -352,12 +352,12 @@ def _choose(
 
 
 def _notes(columns: list[Column], first: FirstGuess, providers: list[str]) -> list[str]:
-    notes = alike(providers)
+    notes = notes_on_similar_names(providers)
     numbers = [column for column in columns if not column.has_text]
     if first.labels is not None and are_dates(first.labels):
         notes.append(
             f"column {columns[-1].name!r} has dates, such as {first.labels[0]!r}, taken for {len(first.labels)} "
-            f"labels: {INSTEAD_OF_DATES}"
+            f"labels: {REPLACE_DATES}"
         )
     elif first.labels is not None and len(first.labels) > _FEW_LABELS:
         notes.append(
@@ -365,7 +365,7 @@ def _notes(columns: list[Column], first: FirstGuess, providers: list[str]) -> li
             "should be fewer, merge some; if it should be numbers, write it as numbers"
         )
     if first.labels is None and columns[-1].numbers.std() > 0:
-        notes += [note for column in numbers for note in heavy_tails(column.name, column.numbers)]
+        notes += [note for column in numbers for note in notes_on_heavy_tails(column.name, column.numbers)]
     return notes
 
 

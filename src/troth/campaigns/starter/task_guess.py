@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from troth.campaigns.starter.guess import Guess
-from troth.campaigns.starter.look import (
+from troth.campaigns.starter.columns import (
     common_rows,
-    heavy_tails,
     label_count,
     merged_spellings,
-    read_written,
+    notes_on_heavy_tails,
+    read_column,
     rows_without_value,
 )
+from troth.campaigns.starter.guess import Guess
 from troth.core.errors import DataError, ParameterError
 from troth.core.reductions import Moments
 from troth.data.gather import first_rows, requested_rows
@@ -68,7 +68,7 @@ def guess_values(named: TaskTable, columns: list[str], family: str | None) -> Gu
     labels = family is not None and label_count(FAMILIES[family]) > 0
     table, places = first_rows(named.source, columns, named.provider, named.task)
     try:
-        written = [read_written(name, table[name], places, labels=labels) for name in columns]
+        written = [read_column(name, table[name], places, labels=labels) for name in columns]
         rows = common_rows(written)
         if not rows:
             raise DataError(f"column {columns[0]!r} has no values")
@@ -79,7 +79,7 @@ def guess_values(named: TaskTable, columns: list[str], family: str | None) -> Gu
         raise DataError(f"{named.source}: {error}") from None
     notes = [note for each in written for note in each.notes]
     if first.labels is None:
-        notes += [note for column in read for note in heavy_tails(column.name, column.numbers)]
+        notes += [note for column in read for note in notes_on_heavy_tails(column.name, column.numbers)]
     missing = len(places) - len(rows)
     if missing:
         notes.append(rows_without_value(missing))

@@ -177,9 +177,9 @@ class Expansion(AddsAnswers):
     def blocks(self, halves: Array, /) -> Array:
         """Return Σ zzᵀW, or Σ −zzᵀW for each pair of predictors, ``(..., block, feature, feature)``."""
         rows, columns = self._upper
-        each = halves.reshape(*halves.shape[:-1], self._blocks, len(rows))
-        matrix = np.empty((*each.shape[:-1], self.features, self.features))
-        matrix[..., rows, columns] = matrix[..., columns, rows] = each
+        blocks = halves.reshape(*halves.shape[:-1], self._blocks, len(rows))
+        matrix = np.empty((*blocks.shape[:-1], self.features, self.features))
+        matrix[..., rows, columns] = matrix[..., columns, rows] = blocks
         return matrix
 
     def slope(self, summary: Array, /) -> Array:
@@ -220,15 +220,15 @@ class Expansion(AddsAnswers):
     @cached_property
     def _contrasts(self) -> Array:
         """Coefficients of one predictor, or of several but the first, less those of the first: the rest is the same."""
-        each = np.reshape(self.point, (self.answer.predictors, -1))
-        return each[1:] - each[0] if self._pairs else each
+        coefficients = np.reshape(self.point, (self.answer.predictors, -1))
+        return coefficients[1:] - coefficients[0] if self._pairs else coefficients
 
     def _predictors(self, z: Array) -> Array:
         """Return η, ``(predictor, row)``, or of one row if it is the same for all: the weights are, too, then."""
         contrasts, first = self._contrasts, int(bool(self._pairs))
         used = np.flatnonzero(contrasts.any(axis=0))
-        one = z[used[:1], : None if len(used) else 1]
-        if len(used) < 2 and bool((one == one[:, :1]).all()):  # as at a prior mean of intercepts alone
+        feature = z[used[:1], : None if len(used) else 1]
+        if len(used) < 2 and bool((feature == feature[:, :1]).all()):  # as at a prior mean of intercepts alone
             z = z[:, :1]
         eta = np.zeros((first + len(contrasts), z.shape[1]))
         if len(used):

@@ -40,7 +40,7 @@ class Expansions(AddsAnswers):
     points: tuple[tuple[float, ...], ...]
 
     @cached_property
-    def each(self) -> tuple[Expansion, ...]:
+    def expansions(self) -> tuple[Expansion, ...]:
         """The expansion at each point."""
         return tuple(Expansion(self.answer, point) for point in self.points)
 
@@ -49,7 +49,7 @@ class Expansions(AddsAnswers):
         if summary[0] == 0:
             return None
         best = int(np.argmax(self.by_point(np.asarray(summary, dtype=np.float64))[:, 0]))
-        fit = self.each[best].in_words(self._parts(summary)[best], labels)
+        fit = self.expansions[best].in_words(self._parts(summary)[best], labels)
         probable = "" if fit is None else f", with label probability {fit.value}"
         return SummaryWords("best candidate", f"number {best + 1}{probable}")
 
@@ -67,16 +67,16 @@ class Expansions(AddsAnswers):
 
     def magnitudes(self, summary: Array, /) -> Array:
         """Return those of each expansion."""
-        parts = zip(self.each, self._parts(summary), strict=True)
+        parts = zip(self.expansions, self._parts(summary), strict=True)
         return np.concatenate([each.magnitudes(part) for each, part in parts], axis=-1)
 
     def sums(self, block: Block) -> Array:
         """Return the summary of each code, from a copy of the block for each point."""
-        return self._joined([each.sums(block._replace(z=block.z.copy())) for each in self.each])
+        return self._joined([each.sums(block._replace(z=block.z.copy())) for each in self.expansions])
 
     def of_datasets(self, z: Array, y: Array, /) -> Array:
         """Add up datasets ``(..., row, feature)`` with answers ``(..., row)``."""
-        return self._joined([each.of_datasets(z, y) for each in self.each])
+        return self._joined([each.of_datasets(z, y) for each in self.expansions])
 
     def check(self, summary: Array, values: Bounds | None = None, constant: Collection[int] = (), /) -> None:
         """Refuse a summary that no data can have.
@@ -84,7 +84,7 @@ class Expansions(AddsAnswers):
         Each expansion must be possible, and as the log-likelihood is concave, none may lie above the tangent at another
         point.
         """
-        for each, part in zip(self.each, self._parts(summary), strict=True):
+        for each, part in zip(self.expansions, self._parts(summary), strict=True):
             each.check(part, values, constant)
         likelihood, points = self.by_point(summary), np.array(self.points)
         t, slope = likelihood[:, 0], likelihood[:, 1 : 1 + points.shape[1]]
@@ -101,13 +101,13 @@ class Expansions(AddsAnswers):
         """Return the sums of each expansion."""
         return {
             f"{name}_at_{k}": sums
-            for k, each in enumerate(self.each)
+            for k, each in enumerate(self.expansions)
             for name, sums in each.expressions(columns, labels).items()
         }
 
     def collect(self, rows: float, aggregates: Mapping[str, Any], /) -> Array:
         """Gather the sums of each expansion."""
-        return self._joined([each.collect(rows, _at(aggregates, k)) for k, each in enumerate(self.each)])
+        return self._joined([each.collect(rows, _at(aggregates, k)) for k, each in enumerate(self.expansions)])
 
     def convert(self, summary: Array, wanted: Reduction, /) -> Array:
         """Return the summary, if it was taken at the points that are wanted."""

@@ -82,7 +82,7 @@ class SummaryWords(NamedTuple):
 
 
 @runtime_checkable
-class SaysSummary(Protocol):
+class DescribesSummary(Protocol):
     """A reduction that can say in words what a summary is."""
 
     def in_words(self, summary: Array, labels: Sequence[str] | None = None, /) -> SummaryWords | None:

@@ -106,7 +106,9 @@ class FittedPrior(Fitted):
             lines.append(f"{name} = {value} ± {spread}".replace("\n", " ").replace("-", "−"))
         if self.at_bound:
             unbounded = ", ".join(self.at_bound)
-            lines.append(f"the history does not bound {unbounded}: {self.rounds} hardly differ, or too much")
+            lines.append(
+                f"the history does not determine {unbounded}: its {self.rounds} differ too little, or too much"
+            )
         return f"{type(self.model).__name__} from {self.days} {self.rounds}, log-likelihood {likelihood}", lines
 
     def to_dict(self) -> dict[str, Any]:

@@ -52,8 +52,8 @@ def fit_at_modes(family: type[ExpandedRegression], history: History, fixed: Mapp
     summaries = np.zeros_like(history.summaries)
     for day, provider in np.argwhere(history.present):
         table = history.tables[history.days[day], history.providers[provider]]  # type: ignore[index]
-        at = _at(expansion, points[day])
-        summaries[day, provider] = _around(at, at.of_rows(table), centre)
+        at_mode = _at(expansion, points[day])
+        summaries[day, provider] = _around(at_mode, at_mode.of_rows(table), centre)
     past = replace(history, summaries=summaries, reduction=_at(expansion, centre), tables=None)
     fitted = fit_prior(family, past, {**fixed, "point": tuple(centre.tolist())})
     model: Any = fitted.model

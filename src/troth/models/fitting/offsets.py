@@ -13,7 +13,7 @@ from troth.core.errors import DataError, ParameterError
 from troth.core.formats import few_digits
 from troth.core.past import History
 from troth.core.reductions import Moments
-from troth.models.fitting.day_types.fit import FEWEST_DAYS, Watch, usable_providers
+from troth.models.fitting.day_types.fit import FEWEST_DAYS, ProgressCallback, usable_providers
 from troth.models.fitting.day_types.fitted import inverse
 from troth.models.fitting.day_types.outcomes import root_error, spreads
 from troth.models.fitting.fitted import BLUE, GREY, MOST_PROVIDERS, FittedProviders, name_rows
@@ -22,7 +22,7 @@ from troth.models.numerics.dispersed import real_weight
 if TYPE_CHECKING:
     from troth.models.provider_normal import ProviderNormal
 
-_ALIKE = 2.0  # standard deviation of the logarithms of providers' variances
+_SPREAD_OF_LOGS = 2.0  # standard deviation of the logarithms of providers' variances
 _LONGEST = 2000
 _TOLERANCE = 1e-8
 _ATTEMPTS = (1.0, 0.25, 0.05, 0.0)
@@ -100,7 +100,7 @@ def fit_offsets(
     *,
     spread: float | None = None,
     ahead: int | None = None,
-    watch: Watch | None = None,
+    progress: ProgressCallback | None = None,
 ) -> FittedOffsets:
     """Fit θ ~ N(mean, scale²) of a day, and providers' offsets and dispersions, by penalised marginal likelihood.
 
@@ -126,14 +126,14 @@ def fit_offsets(
     variance = np.full(len(own), 0.2 * size)
     start = _State(middle, np.sqrt(0.5 * size), np.zeros(len(own)), variance, float(np.log(0.2 * size)), 1e-3 / size)
     state, _ = _maximise(data, start)
-    report: Watch = watch or (lambda share, words: None)  # noqa: ARG005
-    report(0.5, "normal, first climb")
+    progress = progress or (lambda share, words: None)  # noqa: ARG005
+    progress(0.5, "normal, first start")
     chance = 1 / np.maximum(data.weight(state.variance).sum(axis=0), 1e-300)
     between = max(float(np.var(state.offset, ddof=1) - chance.mean()), 1e-4 * size)
     state, trace = _maximise(data, replace(state, shrinkage=1 / between))
-    report(1.0, "normal")
+    progress(1.0, "normal")
     if len(trace) > _LONGEST:
-        notes.append(f"the climb had not ended after {_LONGEST} steps")
+        notes.append(f"the fit had not converged after {_LONGEST} steps")
     return _result(family, history, part, data, state, between, trace, notes, ahead)
 
 
@@ -149,14 +149,14 @@ def _posterior(data: _Days, state: _State) -> tuple[Array, Array, Array]:
     return state.mean + shift, 1 / precision, evidence
 
 
-def _unlikeness(variance: Array, centre: float) -> Array:
-    """Return the squares of how far logarithms of τ² are from the others', in units of what is usual."""
-    return np.asarray(((np.log(variance) - centre) / _ALIKE) ** 2)
+def _squared_deviations(variance: Array, centre: float) -> Array:
+    """Return squared deviations of the logarithms of τ² from their centre, in units of their usual spread."""
+    return np.asarray(((np.log(variance) - centre) / _SPREAD_OF_LOGS) ** 2)
 
 
 def _objective(state: _State, evidence: Array) -> float:
     """Return the penalised log-likelihood."""
-    penalties = state.shrinkage * state.offset**2 + _unlikeness(state.variance, state.centre)
+    penalties = state.shrinkage * state.offset**2 + _squared_deviations(state.variance, state.centre)
     return float(evidence.sum() + (-0.5 * penalties).sum())
 
 
@@ -185,11 +185,11 @@ def _step(data: _Days, state: _State, mean: Array, spare: Array) -> _State:
     squares = (data.average - mean[:, None] - offset) ** 2 + spare[:, None]
     slope = 0.5 * (squares * w - 1) * w * state.variance
     log = np.log(state.variance)
-    up = slope.sum(axis=0) - (log - state.centre) / _ALIKE**2
-    step = np.clip(up / ((slope**2).sum(axis=0) + _ALIKE**-2), -1.0, 1.0)
+    up = slope.sum(axis=0) - (log - state.centre) / _SPREAD_OF_LOGS**2
+    step = np.clip(up / ((slope**2).sum(axis=0) + _SPREAD_OF_LOGS**-2), -1.0, 1.0)
 
     def height(variance: Array) -> Array:
-        return np.asarray(_expected(data, variance, squares) - 0.5 * _unlikeness(variance, state.centre))
+        return np.asarray(_expected(data, variance, squares) - 0.5 * _squared_deviations(variance, state.centre))
 
     before = height(state.variance)
     variance, waiting = state.variance, np.ones(len(log), dtype=bool)

@@ -58,7 +58,7 @@ class _Rate:
         self._ones, self._zeros, self._rows = map(self._scale.tables, np.split(t[:, _COUNTS:], 3, axis=1))
         self._a, self._b, self._prior = alpha + t[:, 3], beta + t[:, 4], betaln(alpha, beta)
         self._powers, self._orders = t[:, 3] + t[:, 4] - t[:, 2], t[:, 6] - self._prior
-        self.alike = betaln(alpha + t[:, 0], beta + t[:, 1]) - self._prior
+        self.without_spread = betaln(alpha + t[:, 0], beta + t[:, 1]) - self._prior
         self.start = logit((alpha + t[:, 0]) / (alpha + beta + t[:, 0] + t[:, 1]))
         self.resolution, self.providers = 1 / np.sqrt(1 + t[:, 5]), t[:, 2]
 

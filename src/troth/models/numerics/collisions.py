@@ -86,7 +86,7 @@ def log_same_dispersed(table: Array, dispersion: float, rows: int, unordered: bo
     if unordered:
         probabilities, log_total = _negative_binomial(table, dispersion, rows)
         same = [_same_counts(probabilities[i] * probabilities[j]) for i, j in zip(one, two, strict=True)]
-        with np.errstate(divide="ignore"):  # where it vanishes beside √(K_ii K_jj), it does in qᵀKq too
+        with np.errstate(divide="ignore"):  # where it vanishes compared with √(K_ii K_jj), it does in qᵀKq too
             return np.asarray(np.log(same) - 2 * log_total)
     if dispersion == 0:
         return log_same_sequence(table, rows)[one, two]

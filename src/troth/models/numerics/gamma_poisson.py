@@ -66,7 +66,7 @@ class _LogMean:
         self._logs, self._shares = self._scale.tables(logs), self._scale.tables(shares)
         self._rising = self._scale_of_delta.tables(rising)
         self._shape, self._rate, self._prior = shape + t[:, 1], rate, shape * np.log(rate) - gammaln(shape)
-        self.alike = gammaln(self._shape) - self._shape * np.log(rate + t[:, 0]) + self._prior
+        self.without_spread = gammaln(self._shape) - self._shape * np.log(rate + t[:, 0]) + self._prior
         self.start = np.log(self._shape / (rate + t[:, 0]))
         self.resolution, self.providers = 1 / np.sqrt(1 + t[:, 3]), t[:, 2]
 

@@ -15,7 +15,7 @@ from troth.core.contract import Array
 from troth.core.information import second_difference
 from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
 from troth.models.numerics.collisions import log_same_type
-from troth.models.numerics.reports import enumerate_reports
+from troth.models.numerics.enumeration import enumerate_reports
 
 _MOST_REPORTS = 360_000
 _MOST_PAIRED_REPORTS = 600

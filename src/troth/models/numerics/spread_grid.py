@@ -1,4 +1,4 @@
-"""The integral over an unknown spread: a log-uniform prior between two ends, and the possibility of no spread.
+"""The integral over an unknown spread: a log-uniform prior between two ends, and a point mass at 0.
 
 The log evidence given the spread is a smooth function of ln spread², with the nearest singularity at a distance of π.
 Its values at nodes 0.4 apart determine it to 1e-8, by polynomials through 16 of them, and the integral of its
@@ -17,7 +17,7 @@ from troth.core.blocks import for_each_chunk
 from troth.core.contract import Array, Generator, Indexes
 from troth.models.numerics.log_sum_exp import log_sum_exp
 
-ALIKE = 0.1
+CHANCE_OF_NO_SPREAD = 0.1
 """Prior probability that providers do not differ at all."""
 
 _SPACING = 0.4
@@ -50,8 +50,8 @@ class SpreadGrid:
         low, high = ends[index], ends[np.minimum(index + 1, len(ends) - 1)]
         return np.where(index > 0, np.exp((low + (high - low) * rng.random(index.shape)) / 2), 0.0)
 
-    def between(self, values: Array, spreads: Array) -> Array:
-        """Return what stands at the nodes, along an axis after those of the spreads, at spreads between them."""
+    def interpolate(self, values: Array, spreads: Array) -> Array:
+        """Interpolate values at the nodes, along an axis after those of the spreads, at spreads between them."""
         position = 1 + (2 * np.log(np.maximum(spreads, self.nodes[1])) - self._nodes[0]) / _SPACING
         low = np.where(spreads > 0, np.minimum(position.astype(np.intp), len(self.nodes) - 2), 0)
         part = np.where(spreads > 0, position - low, 0.0)
@@ -89,7 +89,7 @@ class _Quadrature:
         points, weights = np.polynomial.legendre.leggauss(ceil(np.pi / 2 * (high - low) / spacing))
         points = 0.5 * (low + high) + 0.5 * (high - low) * points
         self.spreads = np.concatenate([[0.0], np.exp(points / 2)])
-        self._log_weights = np.log(np.concatenate([[ALIKE], (1 - ALIKE) * weights / 2]))
+        self._log_weights = np.log(np.concatenate([[CHANCE_OF_NO_SPREAD], (1 - CHANCE_OF_NO_SPREAD) * weights / 2]))
         self._first = np.searchsorted(nodes, points) - _STENCIL // 2
         gaps = points[:, None] - nodes[self._first[:, None] + np.arange(_STENCIL)]
         signs = np.array([(-1.0) ** i * comb(_STENCIL - 1, i) for i in range(_STENCIL)])

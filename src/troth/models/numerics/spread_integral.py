@@ -16,7 +16,7 @@ import numpy as np
 
 from troth.core.blocks import for_each_chunk
 from troth.core.contract import Array, Generator, Indexes
-from troth.models.numerics.spread_grid import ALIKE
+from troth.models.numerics.spread_grid import CHANCE_OF_NO_SPREAD
 from troth.models.numerics.unimodal_integral import Peaks, Slopes, draw_points, find_peaks, find_tails, log_integral
 
 _COARSE = 10
@@ -31,7 +31,7 @@ _DRAWS = 1024
 class Location(Protocol):
     """A log-likelihood plus log prior as a function of the location, which has one peak, for reports and spreads."""
 
-    alike: Array  # the log evidence of each report without any spread
+    without_spread: Array  # the log evidence of each report without any spread
     start: Array  # near the peak without any spread
     resolution: Array  # δ₀ of each report
     providers: Array  # how many each report sums up
@@ -54,11 +54,11 @@ class BySpread(NamedTuple):
     low: Array
     high: Array
     resolution: Array
-    alike: Array
+    without_spread: Array
     providers: Array
 
     def integrate(self, low: float, high: float) -> Array:
-        """Ln of the evidence, with a log-uniform prior of the spread from low to high beside none at all.
+        """Ln of the evidence, with a log-uniform prior of the spread from low to high and a point mass at 0.
 
         The integrand over w is exp(L)·(δ₀ + δ)/δ. What it would be for exp(L) = exp(L₀)·δ₀/(δ₀ + δ) is known.
         """
@@ -71,9 +71,9 @@ class BySpread(NamedTuple):
             rows = levels == level
             matrix, nodes, weights = _quadrature(self.evidence.shape[1], 32 << level)
             known, half = self.resolution[rows, None], 0.5 * (self.high - self.low)[rows, None]
-            values, alike = self.evidence[rows], self.alike[rows, None]
-            top = np.maximum(values.max(axis=1, keepdims=True), alike)
-            values, ratio = values - top, np.exp(alike - top)
+            values, without_spread = self.evidence[rows], self.without_spread[rows, None]
+            top = np.maximum(values.max(axis=1, keepdims=True), without_spread)
+            values, ratio = values - top, np.exp(without_spread - top)
             between = np.zeros((len(values), len(nodes)))
             for point, row in enumerate(matrix):
                 between += values[:, point, None] * row
@@ -81,7 +81,7 @@ class BySpread(NamedTuple):
             excess = (np.exp(between) * outer - ratio * known) / (outer - known)
             ends = np.log(-np.expm1(np.log(known) - np.stack([self.low[rows, None], self.high[rows, None]])))
             spread = half[:, 0] * (excess * weights).sum(axis=1) + (ratio * (ends[1] - ends[0]))[:, 0]
-            mixed = ALIKE * ratio[:, 0] + (1 - ALIKE) / (2 * np.log(high / low)) * spread
+            mixed = CHANCE_OF_NO_SPREAD * ratio[:, 0] + (1 - CHANCE_OF_NO_SPREAD) / (2 * np.log(high / low)) * spread
             total[rows] = np.log(mixed) + top[:, 0]
         return total
 
@@ -99,10 +99,10 @@ class BySpread(NamedTuple):
             term = (-1) ** point * np.sin(angle) / np.where(gap == 0, 1e-200, gap)
             above, below = above + term * self.evidence[:, point, None], below + term
         between = above / below
-        top = np.maximum(between.max(axis=1), self.alike)[:, None]
-        weights = (1 - ALIKE) / (2 * np.log(high / low)) * step * np.exp(between - top)
-        alike = ALIKE * np.exp(self.alike[:, None] - top)
-        summed = np.cumsum(np.concatenate([alike, weights], axis=1), axis=1)
+        top = np.maximum(between.max(axis=1), self.without_spread)[:, None]
+        weights = (1 - CHANCE_OF_NO_SPREAD) / (2 * np.log(high / low)) * step * np.exp(between - top)
+        without_spread = CHANCE_OF_NO_SPREAD * np.exp(self.without_spread[:, None] - top)
+        summed = np.cumsum(np.concatenate([without_spread, weights], axis=1), axis=1)
         cell = (summed[which] < (uniform[0] * summed[which, -1])[:, None]).sum(axis=1)
         inside = v[which, np.maximum(cell - 1, 0)] + step[which, 0] * (uniform[1] - 0.5)
         return np.where(cell == 0, 0.0, np.exp(0.5 * inside))
@@ -157,7 +157,7 @@ def evidence_by_spread(location: Location, low: float, high: float) -> list[BySp
     for count in np.unique(points).tolist():
         rows = np.flatnonzero(points == count)
         values = evidence[np.repeat(points == count, points)].reshape(len(rows), count)
-        of_report = (ends[0], ends[1], location.resolution, location.alike, location.providers)
+        of_report = (ends[0], ends[1], location.resolution, location.without_spread, location.providers)
         groups.append(BySpread(rows, values, *(each[rows] for each in of_report)))
     return groups
 

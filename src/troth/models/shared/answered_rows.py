@@ -66,7 +66,7 @@ def draw_features(rng: Generator, rows: Any, features: int, leading: tuple[int, 
 
 
 def root_of_curvature(H: Array) -> tuple[Array, Array]:
-    """Return s and F with diag(s)FFᵀdiag(s) = H: features of all sizes keep their digits beside each other."""
+    """Return s and F with diag(s)FFᵀdiag(s) = H: features of very different sizes keep their digits."""
     scale = np.sqrt(np.maximum(np.diagonal(H, axis1=-2, axis2=-1), 0.0))
     scale = np.where(scale > 0, scale, 1.0)
     values, vectors = np.linalg.eigh(H / scale[..., None] / scale[..., None, :])
@@ -86,7 +86,7 @@ def checked_rows(data: Any, features: int, support: Support) -> tuple[Array, Arr
     return z, y
 
 
-class OfYesNo:
+class YesNoAnswers:
     """Answers 0 and 1."""
 
     answers: ClassVar[str] = "yes or no"
@@ -99,7 +99,7 @@ class OfYesNo:
     _answer = YesNo()
 
 
-class OfLabels:
+class LabelAnswers:
     """Answers 0 … classes−1."""
 
     classes: int
@@ -116,7 +116,7 @@ class OfLabels:
         return Classes(self.classes)
 
 
-class OfCounts:
+class CountedAnswers:
     """Answers that are counts."""
 
     answers: ClassVar[str] = "counts"

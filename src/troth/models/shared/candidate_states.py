@@ -35,7 +35,7 @@ class CandidateStates(FiniteStates):
         "reports leave says when they are too few"
     )
 
-    def effective(self, statistics: Array, /) -> EffectiveCandidates:
+    def effective_candidates(self, statistics: Array, /) -> EffectiveCandidates:
         """Count the candidates that reports ``(provider, statistic)`` leave, each alone and all together.
 
         Reports that contradict each other, so that every candidate gives one of them probability 0, leave 0.

@@ -11,7 +11,7 @@ from troth.core.contract import Array, Extremes, Generator, Mask
 from troth.core.sensitivity import Peers
 from troth.models.family import CompleteEvidence, ReducesRows
 from troth.models.numerics.extremes import count_ladder, ray_extremes
-from troth.models.numerics.possible import none_negative
+from troth.models.numerics.possible_statistics import none_negative
 
 
 @dataclass(frozen=True)

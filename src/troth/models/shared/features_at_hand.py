@@ -22,7 +22,7 @@ _BLOCK = 1 << 21  # answers drawn at a time
 _ROWS_OF_A_CLOSED_FORM = 10  # about as many answers are drawn while the evidence of a report is computed
 
 
-class OfModel:
+class Delegated:
     """An attribute or a method delegated to ``model``."""
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -44,19 +44,19 @@ class FeaturesAtHand:
     features_in_words: ClassVar[str] = "the peers' features"
     draws_limit: ClassVar[str] = ""
 
-    width = OfModel()
-    space = OfModel()
-    assumption = OfModel()
-    evidence_limit = OfModel()
-    limit_measured = OfModel()
-    possible_statistics = OfModel()
-    statistics = OfModel()
-    log_evidence = OfModel()
-    log_pmi = OfModel()
-    rows = OfModel()
-    possible = OfModel()
-    design = OfModel()
-    draw_parameters = OfModel()
+    width = Delegated()
+    space = Delegated()
+    assumption = Delegated()
+    evidence_limit = Delegated()
+    limit_measured = Delegated()
+    possible_statistics = Delegated()
+    statistics = Delegated()
+    log_evidence = Delegated()
+    log_pmi = Delegated()
+    rows = Delegated()
+    possible = Delegated()
+    design = Delegated()
+    draw_parameters = Delegated()
 
     def __init__(self, model: Any, features: Any) -> None:
         self.model, self.features = model, features
@@ -112,12 +112,12 @@ class KeptFeatures(FeaturesAtHand):
     and the features are, so that equal reports have equal decoys.
     """
 
-    reduction = OfModel()
-    summary = OfModel()
-    from_summary = OfModel()
-    answer_part = OfModel()
-    answer_scorer = OfModel()
-    doubt = OfModel()
+    reduction = Delegated()
+    summary = Delegated()
+    from_summary = Delegated()
+    answer_part = Delegated()
+    answer_scorer = Delegated()
+    warning_about = Delegated()
 
     def __init__(self, model: Any, features: Any, rows: int | None = None) -> None:
         z = Support().check(features, "feature", columns=model.reduction.features)

@@ -27,7 +27,7 @@ class FiniteStates(Family):
     """A family whose θ is one of m states with prior p(θ).
 
     Statistic: the log-likelihood of the data under each state, −∞ allowed. Λ(t) = logsumexp(log p(θ) + t). What a
-    family needs beside it, such as the design of fresh data, follows after the first m numbers.
+    family needs besides it, such as the design of fresh data, follows after the first m numbers.
     """
 
     prior: Vector
@@ -85,10 +85,10 @@ class FiniteStates(Family):
         return self._replace(prior=prior, **self._of_states(possible))
 
     by_state: ClassVar[tuple[str, ...]] = ()
-    """The parameters beside the prior that have an entry for each state."""
+    """The parameters besides the prior that have an entry for each state."""
 
     def _of_states(self, possible: Mask) -> dict[str, Any]:
-        """Return the parameters beside the prior for the states that are still possible."""
+        """Return the parameters besides the prior for the states that are still possible."""
         return {name: np.array(getattr(self, name))[possible] for name in self.by_state}
 
     def rows(self, statistics: Array, /) -> Array:
@@ -123,8 +123,8 @@ class FittedStates(CompleteEvidence, ReducesRows, FiniteStates):
         if days < LEAST_DAYS:
             raise DataError(f"{days} days with reports: weights are fitted to at least {LEAST_DAYS}")
         summaries = np.asarray(history.summaries)[present]
-        alike = cls(prior=np.full(states, 1 / states), **given)
-        t = statistics_of(alike, summaries, history.reduction).sum(axis=-2)[:, :states]
+        uniform = cls(prior=np.full(states, 1 / states), **given)
+        t = statistics_of(uniform, summaries, history.reduction).sum(axis=-2)[:, :states]
         peak = t.max(axis=-1, keepdims=True)
         if np.isneginf(peak).any():
             day = int(np.flatnonzero(present)[int(np.argmax(np.isneginf(peak[:, 0])))])

@@ -18,13 +18,13 @@ from troth.models.first_guess import Column, FirstGuess, answers_of, standardise
 from troth.models.fitting.initial_parameters import FreeParameters, Positive, Real
 from troth.models.fitting.modes import fit_at_modes
 from troth.models.linear_regression import KnownNoiseRegression
-from troth.models.numerics.possible import are_products
+from troth.models.numerics.possible_statistics import are_products
 from troth.models.parameters import Numbers, Precision, parameter
 from troth.models.shared.answered_rows import AnsweredRows, draw_features, planned_features, root_of_curvature
 from troth.models.shared.features_at_hand import KeptFeatures
 from troth.models.shared.regression import Regression
 
-_CLOSE = 1e-10  # of a Newton step to the mode, beside the coefficients
+_CLOSE = 1e-10  # of a Newton step to the mode, relative to the coefficients
 _MOST_STEPS = 100
 
 
@@ -43,7 +43,8 @@ class ExpandedRegression(AnsweredRows, Regression):
         default=None,
         kw_only=True,
         metadata=parameter(
-            "public coefficients at which the likelihood is expanded; the prior mean if empty", Numbers(beside="mean")
+            "public coefficients at which the likelihood is expanded; the prior mean if empty",
+            Numbers(length_of="mean"),
         ),
     )
 
@@ -123,7 +124,7 @@ class ExpandedRegression(AnsweredRows, Regression):
         return np.asarray(np.diag(precision) if precision.ndim == 1 else precision)
 
     @cached_property
-    def _away(self) -> Array:
+    def _point_from_mean(self) -> Array:
         """θ₀ − mean."""
         return np.asarray(np.array(self.reduction.point) - np.array(self.mean), dtype=np.float64)
 
@@ -140,7 +141,7 @@ class ExpandedRegression(AnsweredRows, Regression):
     def _expanded(self, summary: Array) -> tuple[Array, Array]:
         """Return H and g: the slope is moved from the public point to the prior mean."""
         H = self.reduction.curvature(summary)
-        return H, self.reduction.slope(summary) + H @ self._away
+        return H, self.reduction.slope(summary) + H @ self._point_from_mean
 
     def plan(self, rows: Any, /) -> Array:
         """Return the design of a report with these features, ``(rows, d)``."""
@@ -192,9 +193,9 @@ class ExpandedRegression(AnsweredRows, Regression):
     def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
         """Return the expanded log-likelihood at the prior mean."""
         s = reduction.convert(summaries, self.reduction)
-        away, H = self._away, self.reduction.curvature(s)
+        shift, H = self._point_from_mean, self.reduction.curvature(s)
         slope = self.reduction.slope(s)
-        return np.asarray(s[..., 1] - slope @ away - 0.5 * (H @ away) @ away)
+        return np.asarray(s[..., 1] - slope @ shift - 0.5 * (H @ shift) @ shift)
 
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
@@ -237,7 +238,7 @@ class ExpandedRegression(AnsweredRows, Regression):
         gamma = np.linalg.solve(np.eye(len(self.mean)) + H, g[..., None])[..., 0]
         return np.array(self.mean) + gamma @ self._prior_scale.T
 
-    def doubt(self, statistics: Array, /) -> str:
+    def warning_about(self, statistics: Array, /) -> str:
         """Return how far z·θ is from z·θ₀, in root mean square over rows, if that is too far for the expansion.
 
         E(z·(θ − θ₀))² is tr(HΣ) over the sum of weights: over the prior, from which decoys come, and at the posterior
@@ -249,10 +250,10 @@ class ExpandedRegression(AnsweredRows, Regression):
         >>> from troth.models import PoissonRegression
         >>> narrow, wide = (PoissonRegression(mean=[0, 0], precision=precision) for precision in (25, 1))
         >>> rows = [[1, 60], [1, 70]], [0, 1]
-        >>> wide.doubt(wide.statistics(rows)).partition(":")[0]
+        >>> wide.warning_about(wide.statistics(rows)).partition(":")[0]
         'the expansion is poor here'
         >>> rows = [[1, 0.5], [1, -0.5]], [0, 1]
-        >>> narrow.doubt(narrow.statistics(rows))
+        >>> narrow.warning_about(narrow.statistics(rows))
         ''
         """
         t = np.asarray(statistics, dtype=np.float64)
@@ -261,9 +262,9 @@ class ExpandedRegression(AnsweredRows, Regression):
         weight = float(self.rows(t) * (mean * (1 - mean) if self._answer.labels is not None else mean).sum())
         if not weight > 0:
             return ""
-        H, away = self._pooled(t)[0], self._away @ self._prior_root
+        H, shift = self._pooled(t)[0], self._point_from_mean @ self._prior_root
         learnt = (self.posterior_mean(t) - self.public_coefficients) @ self._prior_root
-        squares = float(np.trace(H) + away @ H @ away), float(learnt @ H @ learnt) / 4
+        squares = float(np.trace(H) + shift @ H @ shift), float(learnt @ H @ learnt) / 4
         over_prior, of_reports = (float(np.sqrt(max(each, 0.0) / weight)) for each in squares)
         if max(over_prior, of_reports) <= self.good_within:
             return ""
@@ -362,7 +363,7 @@ class GeneralisedRegression(ExpandedRegression, KnownNoiseRegression):
 
     def answers_of_slope(self, slope: Array, design: Array, /) -> Array:
         """Return g of answers with this slope at the public point."""
-        return np.asarray(slope + self._gram(design) @ self._away)
+        return np.asarray(slope + self._gram(design) @ self._point_from_mean)
 
     def expected_log_evidence(self, design: Array, /) -> Array:
         """−½ ln det(P + H), in the limit of many rows."""

@@ -18,7 +18,7 @@ from troth.core.support import Support
 from troth.models.family import Matrix, ReducesRows, Vector, moments
 from troth.models.first_guess import Column, FirstGuess, answers_of, rough, rough_scale, standardised
 from troth.models.normal import zero_where_empty
-from troth.models.numerics.possible import are_products
+from troth.models.numerics.possible_statistics import are_products
 from troth.models.numerics.second_difference import in_chunks, peak_of, residual
 from troth.models.parameters import parameter, positive_definite, vector
 from troth.models.shared.answered_rows import checked_rows, draw_features, planned_features
@@ -306,7 +306,7 @@ class Regression(ReducesRows):
         gram = np.broadcast_to(matrix, (*leading, d, d))
         rows, sigma2 = np.broadcast_to(design[..., -1], leading), np.broadcast_to(variance, leading)
         size = np.sqrt(np.diagonal(matrix, axis1=-2, axis2=-1))
-        size = np.where(size > 0, size, 1.0)  # columns of all sizes keep their digits beside each other
+        size = np.where(size > 0, size, 1.0)  # columns of very different sizes keep their digits
         root, positive = _root_and_rank(matrix / size[..., None] / size[..., None, :])
         white = np.sqrt(sigma2)[..., None] * rng.standard_normal((*leading, d)) * positive
         noise = np.einsum("...ij,...j->...i", size[..., None] * root, white)

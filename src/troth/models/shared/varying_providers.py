@@ -11,7 +11,7 @@ import numpy as np
 from troth.core.contract import Array, ComparedDesign, Generator, Mask
 from troth.core.limits import LARGEST_SUM
 from troth.models.family import ReducesRows
-from troth.models.numerics.possible import agree, are_products, everywhere
+from troth.models.numerics.possible_statistics import agree, all_possible, are_products
 from troth.models.numerics.random_effects import (
     Effects,
     draw_coefficients,
@@ -19,7 +19,7 @@ from troth.models.numerics.random_effects import (
     evidence_of_effects,
     integrate_effects,
 )
-from troth.models.numerics.spread_grid import ALIKE, SpreadGrid, spread_grid
+from troth.models.numerics.spread_grid import CHANCE_OF_NO_SPREAD, SpreadGrid, spread_grid
 from troth.models.parameters import Word, parameter
 
 BORROWED_ROWS = 3.0
@@ -28,8 +28,8 @@ BORROWED_ROWS = 3.0
 _LARGEST = {"little": 0.1, "some": 0.3}  # "any" is up to the family
 
 
-def how_far(most: str) -> Any:
-    """Return the metadata of the parameter ``differ``, with what the largest spread is in words."""
+def differ_parameter(most: str) -> Any:
+    """Return the metadata of the parameter ``differ``, with the largest spread in words."""
     meaning = f"how far honest providers may differ: little, some or any; any means {most}"
     return parameter(meaning, Word(*_LARGEST, "any"), "any")
 
@@ -74,7 +74,7 @@ class VaryingProviders(ReducesRows):
 
     def _recomputed(self, statistics: Array) -> tuple[Array, Mask]:
         """Return statistics computed anew from the sums that they carry, and where data can have such sums."""
-        return statistics, everywhere(statistics)
+        return statistics, all_possible(statistics)
 
     def expected_log_evidence(self, _: Array, /) -> None:
         """No exact sum: two providers' rows are not one provider's, so designs do not add."""
@@ -82,8 +82,8 @@ class VaryingProviders(ReducesRows):
 
     def _draw_spread(self, rng: Generator, shape: tuple[int, ...]) -> Array:
         low, high = np.log(self._spreads)
-        uniform, alike = rng.random(shape), rng.random(shape) < ALIKE
-        return np.where(alike, 0.0, np.exp(low + (high - low) * uniform))
+        uniform, without_spread = rng.random(shape), rng.random(shape) < CHANCE_OF_NO_SPREAD
+        return np.where(without_spread, 0.0, np.exp(low + (high - low) * uniform))
 
 
 @dataclass(frozen=True)
@@ -219,6 +219,6 @@ class RandomEffects(VaryingProviders):
         t = np.asarray(statistics, dtype=np.float64)
         effects = self._unpack(t)
         spread = self._grid.draw(rng, evidence_of_effects(effects), self._effects(t))
-        product, precision = (self._grid.between(part, spread) for part in effects[1:])
+        product, precision = (self._grid.interpolate(part, spread) for part in effects[1:])
         chosen = Effects(np.zeros(spread.shape), product, precision)
         return draw_coefficients(rng.standard_normal(product.shape), chosen), spread

@@ -22,7 +22,7 @@ _MOST_BARS, _MOST_PROVIDERS, _MOST_DAYS, _MOST_POINTS = 60, 40, 60, 400
 
 @dataclass(frozen=True)
 class Bar:
-    """A payment beside its cap: shares are parts of the cap, and all bars have caps in one unit."""
+    """A payment and its cap: shares are parts of the cap, and all bars have caps in one unit."""
 
     label: str
     amount: str
@@ -48,7 +48,7 @@ def draw_round(campaign: Campaign, payments: Sequence[Payment]) -> Picture:
 
 
 def draw_bars(title: str, bars: Sequence[Bar]) -> Picture:
-    """Draw payments beside caps on one scale, each with a mark where an empty report would be."""
+    """Draw payments and their caps on one scale, each with a mark where an empty report would be."""
     row, top = 42, 32
     picture = Picture(title, height=top + row * len(bars), description="The table shows the same numbers.")
     picture.key(("bar", "paid"), ("track", "cap"), ("mark", "an empty report"))

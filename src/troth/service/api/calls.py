@@ -16,7 +16,7 @@ from pydantic import BaseModel, TypeAdapter
 from sqlalchemy import Connection, Row
 
 from troth.operations import Content, Operation
-from troth.service import incoming, lanes, requests, responses, views
+from troth.service import incoming, requests, responses, threads, views
 from troth.service.access import KnownRequest
 from troth.service.accounts import User
 from troth.service.errors import InvalidError
@@ -105,17 +105,17 @@ def endpoint_of(operation: Operation, function: Callable[..., Any]) -> Callable[
         return Response(reply.body, reply.status, media_type="application/json" if reply.body else None)
 
     async def answer(request: Request, **values: Any) -> Response:
-        return await lanes.run(operation.lane, lambda: response(*called(request, **values)))
+        return await threads.run(operation.pool, lambda: response(*called(request, **values)))
 
     async def receive(request: Request, key: str | None = None, **values: Any) -> Response:
         store, limits = request.app.state.store, request.app.state.settings.limits
         where = request.state.visitor, values["campaign"], values["number"]
-        await lanes.run("reads", incoming.check_welcome, store, *where, key)
+        await threads.run("reads", incoming.check_welcome, store, *where, key)
         async with incoming.stored(request.stream(), limits, store.spool) as path:
-            call, reply = await lanes.run("writes", called, request, key=key, body=path, **values)
+            call, reply = await threads.run("writes", called, request, key=key, body=path, **values)
         if isinstance(reply, str):  # it waits to be read
             row = await incoming.read_soon(store, limits, reply)
-            reply = await lanes.run("writes", _receipt, call, row, *where)
+            reply = await threads.run("writes", _receipt, call, row, *where)
         return response(call, reply)
 
     endpoint: Any = receive if isinstance(operation.input, Content) else answer

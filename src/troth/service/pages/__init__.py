@@ -14,8 +14,8 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
 from troth.core.errors import TrothError
-from troth.operations import ANYONE, CAMPAIGN, MEMBER, ROUND, SUBMISSION, Access, Lane, names_in
-from troth.service import lanes
+from troth.operations import ANYONE, CAMPAIGN, MEMBER, ROUND, SUBMISSION, Access, Pool, names_in
+from troth.service import threads
 from troth.service.access import KnownSender
 from troth.service.api import ENDPOINTS
 from troth.service.pages import about, account, analyst, explanation, forms, ledger, provider, rounds, terms
@@ -36,7 +36,7 @@ class Page(NamedTuple):
     path: str
     access: Access
     function: Callable[..., Any]
-    slow: Lane | None = None  # where it takes longer than a look at the database or a change to it
+    slow: Pool | None = None  # where it takes longer than a look at the database or a change to it
     again: Callable[..., Response] | None = None
     welcome: Callable[..., Any] | None = None  # checked before any of a form with a file is read
 
@@ -55,7 +55,7 @@ class Page(NamedTuple):
             if self.method == "GET":
                 return await self._answer(visit, values)
             if self.welcome is not None:
-                await lanes.run("reads", self.welcome, visit, **values)
+                await threads.run("reads", self.welcome, visit, **values)
             async with forms.sent(request, visit.visitor, with_file=self.welcome is not None) as form:
                 return await self._answer(replace(visit, form=form), values)
 
@@ -68,17 +68,17 @@ class Page(NamedTuple):
         return endpoint
 
     async def _answer(self, visit: Visit, values: dict[str, Any]) -> Any:
-        """Call the function, in a thread of its lane unless it is a coroutine."""
-        lane: Lane = self.slow or ("reads" if self.method == "GET" else "writes")
+        """Call the function, in a thread of its pool unless it is a coroutine."""
+        pool: Pool = self.slow or ("reads" if self.method == "GET" else "writes")
         try:
             if iscoroutinefunction(self.function):
                 return await self.function(visit, **values)
-            return await lanes.run(lane, self.function, visit, **values)
+            return await threads.run(pool, self.function, visit, **values)
         except TrothError as error:
             if self.again is None:
                 raise
             known = {name: values[name] for name in signature(self.again).parameters if name in values}
-            return await lanes.run("reads", self.again, replace(visit, error=error), **known)
+            return await threads.run("reads", self.again, replace(visit, error=error), **known)
 
 
 _ANALYST, _PROVIDER, _BOTH = Access(("analyst",)), Access(("provider",)), Access(("analyst", "provider"))

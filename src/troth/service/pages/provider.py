@@ -12,7 +12,7 @@ from starlette.responses import Response
 from troth.campaigns.toml import to_toml
 from troth.operations import SUBMISSION
 from troth.results.pictures import Bar, Picture, draw_bars
-from troth.service import campaigns, incoming, lanes, rounds, upload_queue, views
+from troth.service import campaigns, incoming, rounds, threads, upload_queue, views
 from troth.service.errors import InvalidError
 from troth.service.pages.forms import Fields
 from troth.service.pages.frame import Visit, changes, goto
@@ -80,7 +80,7 @@ async def submit(visit: Visit, campaign: str, number: int) -> Response:
     name = incoming.STATISTICS if file is None else file.filename or ""
     store, limits = visit.store, visit.settings.limits
     async with incoming.stored(_blocks(visit.form), limits, store.spool) as path:
-        submission, waits = await lanes.run("writes", _add, visit, campaign, number, path, name)
+        submission, waits = await threads.run("writes", _add, visit, campaign, number, path, name)
     if waits:
         await incoming.read_soon(store, limits, submission)
     return goto(f"/campaigns/{campaign}/rounds/{number}/submissions/{submission}")

@@ -141,18 +141,18 @@ def _model(typed: dict[str, str]) -> dict[str, Any]:
 def _parameters(typed: dict[str, str]) -> dict[str, Any]:
     """Return a model's parameters where `troth init` puts them: those of the prior in a table of their own.
 
-    If one of them is itself called prior, all are beside it. Defaults that nobody has touched are left out.
+    If one of them is called prior, all are in the table [model]. Defaults that nobody has touched are left out.
     """
     fields = {
         name: parameter
         for name, parameter in parameters_of(typed["family"]).items()
         if typed[name] and (parameter.example is not None or typed[name] != parameter.text)
     }
-    beside = any(parameter.name == "prior" for parameter in fields.values())
+    in_one_table = any(parameter.name == "prior" for parameter in fields.values())
     known: dict[str, Any] = {}
     prior: dict[str, Any] = {}
     for name, parameter in fields.items():
-        table, section = (known, "model") if beside or parameter.known else (prior, "model.prior")
+        table, section = (known, "model") if in_one_table or parameter.known else (prior, "model.prior")
         table[parameter.name] = _read(section, parameter.name, parameter.kind.parse, typed[name])
     return {**known, "prior": prior} if prior else known
 

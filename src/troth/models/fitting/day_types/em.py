@@ -20,7 +20,7 @@ _CLUSTERINGS = 12  # of which the tightest is a start
 _BURN = 12
 _ROUNDS = 12
 _TRIED = 2  # pairs to merge, and types to split
-_ALIKE = 2.0  # standard deviation of the logarithms of providers' dispersions
+_SPREAD_OF_LOGS = 2.0  # standard deviation of the logarithms of providers' dispersions
 _ATTEMPTS = ((1.0, 1.0), (1.0, 0.25), (1.0, 0.0), (0.25, 0.0), (0.05, 0.0))
 """Shares of the steps of means and of dispersion; that of the means alone is sure to rise for labels and values."""
 
@@ -62,8 +62,8 @@ def objective(data: OutcomeData, state: State, evidence: Array) -> float:
 
 
 def _penalties(data: OutcomeData, state: State, who: Who) -> Array:
-    alike = ((np.log(state.dispersion[who]) - state.centre) / _ALIKE) ** 2
-    return np.asarray(data.penalty(state.means[who], state.population, state.shrinkage) - 0.5 * alike)
+    penalty = ((np.log(state.dispersion[who]) - state.centre) / _SPREAD_OF_LOGS) ** 2
+    return np.asarray(data.penalty(state.means[who], state.population, state.shrinkage) - 0.5 * penalty)
 
 
 def maximise(data: OutcomeData, state: State, steps: int, tolerance: float = 0.0) -> tuple[State, list[float]]:
@@ -84,8 +84,8 @@ def _step(data: OutcomeData, state: State, weights: Array, parts: Array) -> tupl
     """Raise Σ_d E[ln p(day, type)] plus penalties, provider by provider: a step is cut until it does not lower it."""
     means, slope = data.steps(state.means, state.dispersion, weights, state.population, state.shrinkage)
     log_dispersion = np.log(state.dispersion)
-    up = slope.sum(axis=0) - (log_dispersion - state.centre) / _ALIKE**2
-    step = np.clip(up / ((slope**2).sum(axis=0) + _ALIKE**-2), -1.0, 1.0)
+    up = slope.sum(axis=0) - (log_dispersion - state.centre) / _SPREAD_OF_LOGS**2
+    step = np.clip(up / ((slope**2).sum(axis=0) + _SPREAD_OF_LOGS**-2), -1.0, 1.0)
     before = np.einsum("dk,dik->i", weights, parts) + _penalties(data, state, slice(None))
     who = np.arange(len(step))
     new_means, new_dispersion, new_parts = state.means.copy(), state.dispersion.copy(), parts.copy()

@@ -20,7 +20,7 @@ from troth.models.numerics.dispersed import LABELS, OUTCOMES
 if TYPE_CHECKING:
     from troth.models.latent_class import LatentClass
 
-Watch: TypeAlias = Callable[[float, str], None]
+ProgressCallback: TypeAlias = Callable[[float, str], None]
 """Called with the share of the work that is done and what is being done."""
 
 FEWEST_DAYS = 10
@@ -41,7 +41,7 @@ def fit_day_types(
     starts: int,
     seed: int,
     spread: float | None,
-    watch: Watch | None,
+    progress: ProgressCallback | None,
 ) -> FittedDayTypes:
     """Fit day types to a history by penalised maximum likelihood.
 
@@ -56,7 +56,7 @@ def fit_day_types(
         raise ParameterError(f"there is no outcome {outcome!r}; there are {', '.join(OUTCOMES)}")
     if starts < 1 or max_types < 1 or (types is not None and types < 1):
         raise ParameterError("types, max_types and starts must be at least 1")
-    report: Watch = watch or (lambda share, words: None)  # noqa: ARG005
+    progress = progress or (lambda share, words: None)  # noqa: ARG005
     if spread is not None and outcome != "real":
         raise ParameterError(f"spread is for values, not for {outcome} outcomes")
     needed = max(FEWEST_DAYS, 3 * (types or 1))
@@ -66,20 +66,20 @@ def fit_day_types(
     part = history.select(providers=own)
     held_out: dict[int, tuple[float, float]] = {}
     if types is None:
-        types, held_out = choose_types(part, outcome, max_types, seed, spread, report)
+        types, held_out = choose_types(part, outcome, max_types, seed, spread, progress)
         if types == 1:
-            notes.append("one type explains held-out days best: these data say nothing about each other")
+            notes.append("one type explains held-out days best: under this model reports say nothing about each other")
     data = outcome_data(part, outcome, spread)
     share = 0.8 if held_out else 0.0
     state = climb(data, types, np.random.default_rng([seed, types]), starts, _LONGEST, _TOLERANCE)
-    report(share + (1 - share) * 0.5, f"{types} day types, first climb")
+    progress(share + (1 - share) * 0.5, f"{types} day types, first start")
     state = dataclasses.replace(state, shrinkage=_shrinkage(data, state))
     state, trace = maximise(data, state, _LONGEST, _TOLERANCE)
     if len(trace) > _LONGEST:
-        notes.append(f"the climb had not ended after {_LONGEST} steps")
+        notes.append(f"the fit had not converged after {_LONGEST} steps")
     state = state.sorted(_order(data, state))
     evidence, posterior = day_log_likelihoods(data, state)
-    report(1.0, f"{types} day types")
+    progress(1.0, f"{types} day types")
     models, population = _models(family, history, part, outcome, data, state, posterior)
     errors = standard_errors(data, state, part.providers)
     how = (outcome, errors, state.shrinkage, held_out, tuple(trace), posterior, tuple(notes))
@@ -108,7 +108,7 @@ def usable_providers(history: History, outcome: str) -> tuple[list[str], list[st
             own.append(name)
             varied += varies
             if not varies:
-                notes.append(f"provider {name!r} reports the same mean every day: what it sends says nothing")
+                notes.append(f"provider {name!r} reports the same mean every day, which says nothing about the day")
     if steady == int((days > 0).sum()):
         raise DataError(
             "the column is constant: every provider reports the same mean every day, so day types cannot be estimated"
@@ -122,7 +122,7 @@ def usable_providers(history: History, outcome: str) -> tuple[list[str], list[st
 
 
 def choose_types(
-    history: History, outcome: str, most: int, seed: int, spread: float | None, report: Watch
+    history: History, outcome: str, most: int, seed: int, spread: float | None, progress: ProgressCallback
 ) -> tuple[int, dict[int, tuple[float, float]]]:
     """Return the number of types that predicts held-out days best, and what each number reached.
 
@@ -137,7 +137,7 @@ def choose_types(
             break
         score = np.empty(days)
         for fold, block in enumerate(blocks):
-            report(0.8 * (types - 1 + fold / _FOLDS) / most, f"{types} day types, block {fold + 1} of {_FOLDS}")
+            progress(0.8 * (types - 1 + fold / _FOLDS) / most, f"{types} day types, block {fold + 1} of {_FOLDS}")
             inside = np.setdiff1d(np.arange(days), block)
             train, test = (history.select(days=[history.days[i] for i in part]) for part in (inside, block))
             data = outcome_data(train, outcome, spread)

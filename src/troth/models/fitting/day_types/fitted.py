@@ -64,8 +64,8 @@ class FittedDayTypes(FittedProviders["LatentClass"]):
 
     def caveats(self, labels: Sequence[str]) -> list[str]:
         """Warn of one day type only."""
-        alike = "reports say nothing about each other, and everybody will be paid the same"
-        return [f"one day type explains these days best: {alike}"] if self.types == 1 else []
+        meaning = "reports say nothing about each other, and everybody will be paid the same"
+        return [f"one day type explains these days best: {meaning}"] if self.types == 1 else []
 
     def title_and_lines(self) -> tuple[str, list[str]]:
         """Return how many types and providers there are, and the dispersion of each provider."""

@@ -33,7 +33,7 @@ def findings_of(
     """
     honest, means, out = daily_mean(truth), daily_mean(gains), daily_mean(refused)
     columns: list[Any] = [(lie, None, honest, means[:, k], 0.0, None, out[:, k]) for k, lie in enumerate(lies)]
-    overall = _judged(columns, false_alarm, negligible)
+    overall = _tested(columns, false_alarm, negligible)
     columns = []
     for k, lie in enumerate(lies):
         shrinkage = _Shrinkage(gains[..., k], means[:, k])
@@ -41,10 +41,10 @@ def findings_of(
         for i, provider in enumerate(providers):
             alone = partial(shrinkage.detectable_alone, i)
             columns.append((lie, provider, truth[:, i], series[:, i], float(extra[i]), alone, refused[:, i, k]))
-    return overall, _judged(columns, false_alarm, negligible)
+    return overall, _tested(columns, false_alarm, negligible)
 
 
-def _judged(columns: Sequence[Any], false_alarm: float, negligible: float) -> tuple[PastFinding, ...]:
+def _tested(columns: Sequence[Any], false_alarm: float, negligible: float) -> tuple[PastFinding, ...]:
     """Test comparisons together: lie, provider, honest pay, daily gain, extra variance, what is detectable, refused."""
     level = joint_level(np.stack([gain for _, _, _, gain, *_ in columns], axis=1), false_alarm / 2)
     findings = []
@@ -75,46 +75,50 @@ class _Shrinkage:
     """
 
     def __init__(self, gains: Array, mean: Array) -> None:
-        self.gains, self.mean, self.apart = gains, mean, gains - mean[:, None]
-        intervals = [over_days(column, 0.05) for column in self.apart.T]
-        self.seen = np.array([interval.days > 2 for interval in intervals])
-        self.chance = np.array([i.error**2 if known else np.inf for i, known in zip(intervals, self.seen, strict=True)])
-        self.away = np.array([interval.mean for interval in intervals])
+        self.gains, self.mean, self.daily_deviations = gains, mean, gains - mean[:, None]
+        intervals = [over_days(column, 0.05) for column in self.daily_deviations.T]
+        self.measured = np.array([interval.days > 2 for interval in intervals])
+        self.chance = np.array(
+            [i.error**2 if known else np.inf for i, known in zip(intervals, self.measured, strict=True)]
+        )
+        self.deviation = np.array([interval.mean for interval in intervals])
 
-    def _weights(self, away: Array) -> tuple[Array, float]:
+    def _weights(self, deviation: Array) -> tuple[Array, float]:
         """Return w_i and τ² for mean deviations."""
-        seen, chance = self.seen, self.chance
-        between = max(float(np.mean(away[seen] ** 2 - chance[seen])) * seen.sum() / (seen.sum() - 1), 0.0)
-        weight = np.where(seen, between / np.where(between + chance > 0, between + chance, 1.0), 0.0)
-        return np.where(seen & (chance == 0), 1.0, weight), between
+        measured, chance = self.measured, self.chance
+        between = max(
+            float(np.mean(deviation[measured] ** 2 - chance[measured])) * measured.sum() / (measured.sum() - 1), 0.0
+        )
+        weight = np.where(measured, between / np.where(between + chance > 0, between + chance, 1.0), 0.0)
+        return np.where(measured & (chance == 0), 1.0, weight), between
 
     def series(self) -> tuple[Array, Array]:
         """Return daily gains after shrinkage, and the variance of what it took away."""
-        if self.seen.sum() < 3:
+        if self.measured.sum() < 3:
             return self.gains, np.zeros(self.gains.shape[1])
-        weight, between = self._weights(self.away)
+        weight, between = self._weights(self.deviation)
         days, present = (~np.isnan(self.mean)).sum(), (~np.isnan(self.gains)).sum(axis=0)
-        series = self.mean[:, None] + weight * np.nan_to_num(self.apart) * days / np.maximum(present, 1)
-        return np.where(present > 0, series, np.nan), np.where(self.seen, (1 - weight) ** 2 * between, 0.0)
+        series = self.mean[:, None] + weight * np.nan_to_num(self.daily_deviations) * days / np.maximum(present, 1)
+        return np.where(present > 0, series, np.nan), np.where(self.measured, (1 - weight) ** 2 * between, 0.0)
 
     def detectable_alone(self, provider: int, level: float, negligible: float) -> float:
         """Return the gain of one provider, nobody else's being above 0, that is found with probability `POWER`."""
-        own, together = over_days(self.gains[:, provider], 0.05), over_days(self.mean, 0.05)
-        if self.seen.sum() < 3 or not self.seen[provider] or not np.isfinite(together.error):
+        own, overall = over_days(self.gains[:, provider], 0.05), over_days(self.mean, 0.05)
+        if self.measured.sum() < 3 or not self.measured[provider] or not np.isfinite(overall.error):
             return own.detectable(level, negligible)
-        others = self.seen.sum() - 1
-        covariance = (own.error**2 - together.error**2 - self.chance[provider]) / 2
+        others = self.measured.sum() - 1
+        covariance = (own.error**2 - overall.error**2 - self.chance[provider]) / 2
 
         def missing(gain: float) -> float:
             """Return by how much the estimate falls short of the detectable gain, if the others gain nothing."""
-            away = np.where(self.seen, -gain / (others + 1), 0.0)
-            away[provider] = gain * others / (others + 1)
-            chance = np.where(self.seen, self.chance, 0.0)
-            weights, between = self._weights(np.sqrt(away**2 + chance))  # deviations have the size of chance too
+            deviation = np.where(self.measured, -gain / (others + 1), 0.0)
+            deviation[provider] = gain * others / (others + 1)
+            chance = np.where(self.measured, self.chance, 0.0)
+            weights, between = self._weights(np.sqrt(deviation**2 + chance))  # deviations have the size of chance too
             w = weights[provider]
-            variance = together.error**2 + w**2 * self.chance[provider] + 2 * w * covariance + (1 - w) ** 2 * between
+            variance = overall.error**2 + w**2 * self.chance[provider] + 2 * w * covariance + (1 - w) ** 2 * between
             needed = own._replace(error=float(np.sqrt(max(variance, 0.0)))).detectable(level, negligible)
-            return float(needed - (gain / (others + 1) + w * away[provider]))
+            return float(needed - (gain / (others + 1) + w * deviation[provider]))
 
         low, high = 0.0, 1.0
         if missing(high) > 0:

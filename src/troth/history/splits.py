@@ -1,4 +1,4 @@
-"""Which days a model is fitted to and which it pays: the next stretch of a rolling origin, or a block between."""
+"""How a backtest splits days: into stretches that are paid, and the days that the model is fitted to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of everything that peers could report, by probability: for models with finitely many datasets."""
+"""Lines of all that peers could report, weighted by probability: for models with finitely many datasets."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from troth.core.errors import DataError, MissingCapabilityError
 from troth.core.information import log_pmi
 from troth.mechanisms.decoys import Lines
 from troth.mechanisms.drawn_peers import BLOCK, distinct_designs
-from troth.mechanisms.line import compare_ordered, on_grid, whole_line_score
+from troth.mechanisms.line import compare_ordered, exhaustive_line_score, on_grid
 from troth.mechanisms.score_range import situations
-from troth.models.numerics.reports import count_reports, enumerate_reports
+from troth.models.numerics.enumeration import count_reports, enumerate_reports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,13 +24,13 @@ _CHOOSE = "choose a number of decoys, such as 999"
 _TOO_MANY = f"peers have too many possible reports to try them all: {_CHOOSE}"
 
 
-class WholeLines(Lines):
-    """Lines in which the real peers stand among all that peers of their design could report."""
+class ExhaustiveLines(Lines):
+    """Lines in which the decoys are all that peers of the same design could report."""
 
-    def stand_among_all(self, rivals: int | None = None) -> tuple[Array, Array, Array]:
-        """Return the chances that peers fit the report better and worse than the real ones, ``(round, line)``.
+    def place_among_all(self, rivals: int | None = None) -> tuple[Array, Array, Array]:
+        """Return the probability of peers that fit the report better, and worse, than the real ones, ``(round, line)``.
 
-        The last is the strict score of the whole line for that number of rivals; zeros without them.
+        The last is the strict score of the line for that number of rivals; zeros without them.
         """
         better, worse, strict = np.zeros((3, len(self.own)))
         for lines, statistics, chances in self._all():
@@ -45,7 +45,7 @@ class WholeLines(Lines):
                 worse[part] = np.where(v < v_real, chances[:, None], 0.0).sum(axis=0)
                 if rivals is not None:
                     squares = (chances[:, None] * np.exp(2 * v)).sum(axis=0)
-                    strict[part] = whole_line_score(np.exp(v_real), squares, self._most_pmi(chances), rivals)
+                    strict[part] = exhaustive_line_score(np.exp(v_real), squares, self._most_pmi(chances), rivals)
         shape = self.rounds, self.per_round
         return better.reshape(shape), worse.reshape(shape), strict.reshape(shape)
 
@@ -115,18 +115,18 @@ class WholeLines(Lines):
 
 
 def refuse_unlisted(model: Models, rows: Sequence[int], groups: Sequence[Any] | None, panels: int) -> None:
-    """Refuse models and numbers of rows of which not all that peers could report can be tried."""
+    """Refuse models and numbers of rows for which peers have too many possible reports to enumerate."""
     evidence = shared_evidence(model)
-    for each in dict.fromkeys(one_each(model, len(rows))):
-        _count(each, 1)
-        _chances(evidence, *enumerate_reports(each, [1])[1:])
+    for peer_model in dict.fromkeys(one_each(model, len(rows))):
+        _count(peer_model, 1)
+        _chances(evidence, *enumerate_reports(peer_model, [1])[1:])
     for _, _, peers in situations(model, rows, groups, panels=panels):
-        if sum(log(_count(each, size)) for each, size in peers) > log(_MOST_OUTCOMES):
+        if sum(log(_count(peer_model, size)) for peer_model, size in peers) > log(_MOST_OUTCOMES):
             raise MissingCapabilityError(_TOO_MANY)
 
 
 def _chances(model: Model, statistics: Array, log_orders: Array) -> Array:
-    """Return how probable reports are, which a model need not say that was made from posteriors."""
+    """Return the probability of each report; a model that was made from posteriors may not determine it."""
     empty = model.log_evidence(np.zeros(statistics.shape[-1]))
     chances = np.exp(log_orders + model.log_evidence(statistics) - empty)
     if abs(chances.sum() - 1) > 1e-6:

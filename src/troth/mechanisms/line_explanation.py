@@ -1,4 +1,4 @@
-"""What a provider is shown of its place in a line: the place in words, and which shares are possible given it."""
+"""How a line-up explains a share: the place of the real peers in words, and which shares are possible given it."""
 
 from __future__ import annotations
 

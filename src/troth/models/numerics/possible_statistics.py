@@ -1,4 +1,4 @@
-"""Which statistics some data can have, up to rounding."""
+"""Which statistics are possible: those that some data can have, up to rounding."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from troth.core.reductions.sums import SLACK as SLACK
 _SEEN = 1e-6  # an eigenvalue of a matrix with a diagonal of 1 above which it counts for the rank
 
 
-def everywhere(statistics: Array) -> Mask:
+def all_possible(statistics: Array) -> Mask:
     """Return that every statistic is possible."""
     return np.ones(statistics.shape[:-1], dtype=bool)
 
@@ -26,7 +26,7 @@ def none_negative(counts: Array) -> Mask:
     array([ True, False,  True])
     """
     if counts.min(initial=0.0) >= 0:
-        return everywhere(counts)
+        return all_possible(counts)
     return np.asarray((counts >= 0).all(axis=-1))
 
 
@@ -60,7 +60,7 @@ def are_products(matrix: Array, rows: Array) -> Mask:
 
 
 def agree(statistics: Array, recomputed: Array) -> Mask:
-    """Return where a statistic agrees with one computed anew, up to rounding beside the largest entry of that."""
+    """Return where a statistic agrees with a recomputed one, up to rounding relative to the largest entry."""
     largest = np.abs(recomputed).max(axis=-1, keepdims=True, initial=0.0)
     slack = SLACK * (1 + largest) + (1e-3 * SLACK * largest) ** 2
     return np.asarray((np.abs(statistics - recomputed) <= slack).all(axis=-1))

@@ -1,4 +1,4 @@
-"""The contents of a column as written in a file: numbers, labels or neither, and notes about them."""
+"""Read a column of a table whose contents nobody has declared: numbers or labels, with notes on what looks odd."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def label_count(family: type[Family]) -> int:
     return family.example_model().reduction.labels or 0
 
 
-LABELS_OF_ITS_OWN = f"pass --family {next(name for name, each in FAMILIES.items() if label_count(each) > 2)}"
-INSTEAD_OF_DATES = "write each as a number, such as days since the first, or name other columns with --column"
-LABELS_OF_MANY = "write each label as a word, such as 'code 4'"
+NAME_A_LABEL_FAMILY = f"pass --family {next(name for name, each in FAMILIES.items() if label_count(each) > 2)}"
+REPLACE_DATES = "write each as a number, such as days since the first, or name other columns with --column"
+WRITE_LABELS_AS_WORDS = "write each label as a word, such as 'code 4'"
 
 
 @dataclass(frozen=True)
-class Written:
+class ColumnValues:
     """The values of a column, numbers or labels each in one spelling, their rows in it, and notes for a reader."""
 
     values: list[Any]
@@ -79,19 +79,19 @@ class Written:
         return [value_of[row] for row in rows]
 
 
-def common_rows(columns: Sequence[Written]) -> list[int]:
+def common_rows(columns: Sequence[ColumnValues]) -> list[int]:
     """Return the rows in which every column has a value."""
     return sorted(set(columns[0].rows).intersection(*(column.rows for column in columns[1:])))
 
 
-def read_written(
+def read_column(
     name: str,
     values: Sequence[Any],
     places: Sequence[str],
     *,
     labels: bool = False,
-    if_labels: str = LABELS_OF_ITS_OWN,
-) -> Written:
+    if_labels: str = NAME_A_LABEL_FAMILY,
+) -> ColumnValues:
     """Read a column as its writer meant it, or say which row cannot be read and what to do.
 
     ``places`` says where each value stands, ``labels`` whether the column is known to hold labels, and ``if_labels``
@@ -108,13 +108,13 @@ def read_written(
                 too_large = "too large to add up; correct it, or rescale the column"
                 what = "infinite; correct it" if isinf(number) else too_large
                 raise DataError(f"column {name!r}, {places[row]}: {shown(values[row])} is {what}")
-        return Written(numbers, rows)
+        return ColumnValues(numbers, rows)
     texts = [str(value).strip() for value in present]
     if are_dates(texts):
         if (days := len(set(texts))) > _MOST_CODES:
             raise DataError(
                 f"column {name!r} has {days:,} different dates, such as {texts[0]!r}, too many for labels: "
-                + INSTEAD_OF_DATES
+                + REPLACE_DATES
             )
     elif not labels:
         _refuse_signs(name, [str(value).strip(" \t\r\n") for value in present], numbers, if_labels)
@@ -130,7 +130,7 @@ def read_written(
             raise DataError(
                 f"column {name!r}: {problem} (first: {places[rows[wrong[0]]]}: {shown(texts[wrong[0]])}); {remedy}"
             )
-    return _one_spelling(name, texts, rows)
+    return _as_labels_in_one_spelling(name, texts, rows)
 
 
 def are_dates(texts: Sequence[str]) -> bool:
@@ -151,8 +151,8 @@ def rows_without_value(rows: int) -> str:
     return f'{have} no value: the campaign says missing = "drop", and the ledger counts them'
 
 
-def heavy_tails(name: str, x: Any) -> list[str]:
-    """Warn if a few rows decide the mean."""
+def notes_on_heavy_tails(name: str, x: Any) -> list[str]:
+    """Note if a few rows decide the mean."""
     middle = float(np.median(x))
     usual = 1.4826 * float(np.median(np.abs(x - middle))) or float(np.std(x))
     farthest = float(x[np.argmax(np.abs(x - middle))])
@@ -165,28 +165,28 @@ def heavy_tails(name: str, x: Any) -> list[str]:
     ]
 
 
-def alike(names: Sequence[str]) -> list[str]:
-    """Return which names differ only by capitals, blanks or how a number is written."""
+def notes_on_similar_names(names: Sequence[str]) -> list[str]:
+    """Note which names differ only by capitals, blanks or how a number is written."""
     spellings: dict[str, dict[str, None]] = {}
     for name in names:
         plain = unicodedata.normalize("NFKC", task_name(name))
         spellings.setdefault("".join(plain.split()).casefold(), {})[name] = None
     return [
         f"providers {', '.join(map(repr, group))} differ only in {how}: if they are one, give it one name; as it is "
-        + _outcome(list(group))
+        + _what_is_paid(list(group))
         for group in spellings.values()
         if len(group) > 1
         for how in ["how a number is written" if all(map(is_written_number, group)) else "capitals or spaces"]
     ]
 
 
-def _outcome(names: list[str]) -> str:
-    """Return whether names that look alike are paid: blanks around a name are no part of it, capitals are."""
+def _what_is_paid(names: list[str]) -> str:
+    """Say how similar names are paid: blanks around a name are no part of it, capitals are."""
     canonical = [canonical_name(name) for name in names]
-    one = [name for name, each in zip(names, canonical, strict=True) if canonical.count(each) > 1]
-    if not one:
+    same = [name for name, spelled in zip(names, canonical, strict=True) if canonical.count(spelled) > 1]
+    if not same:
         return "each is paid separately"
-    return f"payment is refused: {', '.join(map(repr, one))} differ only in spaces or in how accents are stored"
+    return f"payment is refused: {', '.join(map(repr, same))} differ only in spaces or in how accents are stored"
 
 
 def _is_missing(value: Any) -> bool:
@@ -220,11 +220,11 @@ def is_written_number(text: str) -> bool:
 
 def _refuse_signs(name: str, texts: list[str], numbers: list[float | None], if_labels: str) -> None:
     """Refuse numbers that are written with signs that do not belong to a number."""
-    odd = [text for text, number in zip(texts, numbers, strict=True) if number is None]
-    with_signs = bool(odd) and sum(map(is_written_number, odd)) >= _MOSTLY * len(odd)
+    not_numbers = [text for text, number in zip(texts, numbers, strict=True) if number is None]
+    with_signs = bool(not_numbers) and sum(map(is_written_number, not_numbers)) >= _MOSTLY * len(not_numbers)
     for what, pattern, remedy in _WRITTEN if with_signs else _MEASURES:
-        examples = [text for text in odd if pattern.fullmatch(text)]
-        usual = len(examples) > _MOSTLY * len(odd) and len(set(examples)) > _NUMBERS_WITH_UNIT
+        examples = [text for text in not_numbers if pattern.fullmatch(text)]
+        usual = len(examples) > _MOSTLY * len(not_numbers) and len(set(examples)) > _NUMBERS_WITH_UNIT
         if usual or (with_signs and examples):
             content = f"numbers with {what}" if with_signs else what
             raise DataError(
@@ -245,16 +245,16 @@ def merged_spellings(name: str, counts: Counter[str]) -> tuple[list[str], list[s
     return [group[0] for group in spellings.values()], notes
 
 
-def _one_spelling(name: str, texts: list[str], rows: list[int]) -> Written:
+def _as_labels_in_one_spelling(name: str, texts: list[str], rows: list[int]) -> ColumnValues:
     labels, notes = merged_spellings(name, Counter(texts))
     of_text = {label.casefold(): label for label in labels}
     spelled = of_text.keys() & (_YES | _NO)
     several = [meant for meant in (_YES & spelled, _NO & spelled) if len(meant) > 1]
-    words = any(len(each) > 1 for meant in several for each in meant)  # t and y among other letters mean something else
+    words = any(len(word) > 1 for meant in several for word in meant)  # t and y among other letters mean something else
     if several and (words or spelled == of_text.keys()):
-        listed = ", ".join(sorted(repr(of_text[each]) for each in spelled))
+        listed = ", ".join(sorted(repr(of_text[word]) for word in spelled))
         notes.append(
             f"column {name!r} has the labels {listed}, taken for {len(spelled)} different labels: if they mean yes "
             "and no, spell each in one way"
         )
-    return Written([of_text[text.casefold()] for text in texts], rows, notes)
+    return ColumnValues([of_text[text.casefold()] for text in texts], rows, notes)

@@ -1,4 +1,4 @@
-"""Whose report stops a round: reports beyond the limits of their model, and those without which a round is payable."""
+"""Which reports make a round unpayable: those beyond the limits of their model, and those that cannot be paid."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from troth.mechanisms.round import Round
 
 _ALL = 256  # rounds of up to this many providers are tried without each of them
-_FAR = 1e-4  # of how far the guilty is from the others: whoever is nearer to them is not to blame beside it
+_FAR = 1e-4  # of the largest distance from the others: a report that is nearer to them is not named
 
 
 @np.errstate(all="ignore")
@@ -32,7 +32,9 @@ def refuse_oversized(this_round: Round) -> None:
     beyond = np.array(False) if usual else ~(np.abs(t) <= LARGEST_SUM) & ~np.isneginf(t)  # −∞: a state is ruled out
     if beyond.any():
         *_, provider, entry = where = tuple(int(i) for i in np.argwhere(beyond)[0])
-        problem = f"statistic {entry} is {t[where]:.6g}, beyond ±{LARGEST_SUM:g}: rescale the values, or refuse it"
+        problem = (
+            f"statistic {entry} is {t[where]:.6g}, beyond ±{LARGEST_SUM:g}: rescale the values, or leave the report out"
+        )
         raise ReportError(provider, problem)
     for model, members in this_round.providers_by_model.items():
         reports = t if len(members) == this_round.providers else t[..., members, :]
@@ -44,8 +46,10 @@ def refuse_oversized(this_round: Round) -> None:
             wrong = (rows < 0) | (np.isfinite(rows) & (rows > most)) | sums
             if wrong.any():
                 where = tuple(int(i) for i in np.argwhere(wrong)[0])
-                problem = "sums without rows" if sums[where] else f"{rows[where]:.17g} rows, not from 0 to {most:,}"
-                raise ReportError(members[where[-1]], f"{problem}: refuse the report")
+                problem = (
+                    "it has sums but no rows" if sums[where] else f"{rows[where]:.17g} rows, not from 0 to {most:,}"
+                )
+                raise ReportError(members[where[-1]], f"{problem}: leave this report out")
         if isinstance(model, ChecksStatistics) and not (possible := model.possible(reports)).all():
             provider = members[int(np.argwhere(~possible)[0][-1])]
             raise ReportError(provider, f"no data have these statistics, because {model.possible_statistics}")
@@ -60,14 +64,14 @@ def _rows(this_round: Round, model: Model, members: list[int], reports: Array) -
             yield model.rows(reports)
 
 
-def is_blamable(error: Exception) -> bool:
+def may_be_due_to_reports(error: Exception) -> bool:
     """Return whether a report may be the reason, rather than the model, the rule or what they were given."""
     if isinstance(error, ReportError):
         return isinstance(error, ScoreOutOfRangeError)
     return isinstance(error, np.linalg.LinAlgError | ArithmeticError) or type(error) in (DataError, ValueError)
 
 
-def blame(error: Exception, this_round: Round, evaluate: Callable[[Round], Breakdown]) -> Exception:
+def name_reports(error: Exception, this_round: Round, evaluate: Callable[[Round], Breakdown]) -> Exception:
     """Return the error that names the reports without which the round is payable, or the given one if there are none.
 
     The round is evaluated again without each provider. Where no single report is to blame, or providers are many, those
@@ -93,23 +97,23 @@ def blame(error: Exception, this_round: Round, evaluate: Callable[[Round], Break
 
     if unpaid(range(this_round.providers)):
         return error
-    guilty = _guilty(unpaid, _unlikeness(this_round.statistics))
-    if not guilty or (isinstance(error, ScoreOutOfRangeError) and error.provider in guilty):
+    named = _reports_to_leave_out(unpaid, _distance_from_others(this_round.statistics))
+    if not named or (isinstance(error, ScoreOutOfRangeError) and error.provider in named):
         return error
-    return UnpayableRoundError(guilty, str(error), together=unpaid(guilty[:1]))
+    return UnpayableRoundError(named, str(error), together=unpaid(named[:1]))
 
 
-def _guilty(unpaid: Callable[[Sequence[int]], bool], unlike: Array) -> list[int]:
+def _reports_to_leave_out(unpaid: Callable[[Sequence[int]], bool], distance: Array) -> list[int]:
     """Return the reports of which any one may be left out; otherwise some that stop the round together.
 
-    A report that is unlike all others by orders of magnitude makes the rest impossible to pay beside it, and any of
-    them may then be left out: it is named alone.
+    Next to a report that is larger than all others by orders of magnitude none of these can be paid, so that any of
+    them may be left out as well: the large one is named alone.
     """
-    order = [int(j) for j in np.argsort(-unlike, kind="stable")]
+    order = [int(j) for j in np.argsort(-distance, kind="stable")]
     if len(order) <= _ALL:
         alone = [j for j in sorted(order) if not unpaid([j])]
         if alone:
-            return [j for j in alone if unlike[j] >= _FAR * unlike[alone].max()]
+            return [j for j in alone if distance[j] >= _FAR * distance[alone].max()]
     low, high = 0, (len(order) + 1) // 2
     if unpaid(order[:high]):
         return []
@@ -123,10 +127,10 @@ def _guilty(unpaid: Callable[[Sequence[int]], bool], unlike: Array) -> list[int]
     return sorted(together)
 
 
-def _unlikeness(statistics: Array) -> Array:
-    """Return how far each provider's reports are from the median one."""
+def _distance_from_others(statistics: Array) -> Array:
+    """Return how far each provider's reports are from the median report, in units of the usual distance."""
     t = np.clip(np.nan_to_num(statistics, nan=LARGEST_SUM), -LARGEST_SUM, LARGEST_SUM)
     distance = np.abs(t - np.median(t, axis=-2, keepdims=True))
     usual = np.median(distance, axis=-2, keepdims=True)
-    unlike = distance / (usual + 1e-9 * (1 + np.abs(t).min(axis=-2, keepdims=True)))
-    return np.asarray(unlike.max(axis=(*range(unlike.ndim - 2), -1)))
+    relative = distance / (usual + 1e-9 * (1 + np.abs(t).min(axis=-2, keepdims=True)))
+    return np.asarray(relative.max(axis=(*range(relative.ndim - 2), -1)))

@@ -1,4 +1,4 @@
-"""Lies that share decoys with the truth are paid to the last bit as without memory."""
+"""Lies that share decoys with the truth are paid to the last bit as without a cache."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import troth
 from registry import generator
 from troth import models
 from troth.mechanisms import Round
-from troth.mechanisms.decoys import LineMemory
+from troth.mechanisms.log_pmi_cache import LogPmiCache
 
 
 @pytest.mark.parametrize("sizes", [[9, 9, 9], [9, 7, 9]])
 @pytest.mark.parametrize("most", [0, 1 << 24])
 def test_with_and_without_memory(sizes: list[int], most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("troth.mechanisms.decoys._MOST_NUMBERS", most)
-    model, rule, memory = models.VaryingBernoulli(2, 2), troth.LineUp(decoys=19), LineMemory()
+    monkeypatch.setattr("troth.mechanisms.log_pmi_cache._MOST_NUMBERS", most)
+    model, rule, cache = models.VaryingBernoulli(2, 2), troth.LineUp(decoys=19), LogPmiCache()
     ones = np.array([[3, 5, 8], [2, 6, 1]])
     rows = np.broadcast_to(sizes, ones.shape)
     t = model.from_summary(np.stack([rows - ones, ones], axis=-1))
@@ -25,8 +25,8 @@ def test_with_and_without_memory(sizes: list[int], most: int, monkeypatch: pytes
         own = model.from_summary(np.stack([rows - sent, sent], axis=-1))
         own[0, 1] = 0.0
         shares = [
-            rule.evaluate(Round(model, t, rng=generator(1), lenient=True, memory=each).with_own(own)).share
-            for each in (None, memory)
+            rule.evaluate(Round(model, t, rng=generator(1), lenient=True, cache=each).with_own(own)).share
+            for each in (None, cache)
         ]
         assert np.array_equal(shares[0], shares[1])
 
@@ -38,7 +38,7 @@ def test_days_that_draw_their_own_decoys_do_not_share_them() -> None:
     ones, rows = np.array([[3, 5, 8], [2, 6, 1], [30, 22, 17]]), np.array([[9, 9, 9], [9, 7, 9], [40, 30, 20]])
     t = model.from_summary(np.stack([rows - ones, ones], axis=-1))
     shares = [
-        rule.evaluate(Round(model, t, rng=generator(1), lenient=True, memory=each)).share
-        for each in (None, LineMemory())
+        rule.evaluate(Round(model, t, rng=generator(1), lenient=True, cache=each)).share
+        for each in (None, LogPmiCache())
     ]
     assert np.array_equal(shares[0], shares[1])

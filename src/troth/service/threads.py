@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
-from troth.operations import Lane
+from troth.operations import Pool
 
 T = TypeVar("T")
-SIZES: dict[Lane, int] = {
+SIZES: dict[Pool, int] = {
     "health": 2,
     "reads": 24,
     "writes": 16,
@@ -22,13 +22,13 @@ SIZES: dict[Lane, int] = {
     "parsing": max(2, os.cpu_count() or 1),
 }
 """How many threads each kind of work may have."""
-_limiters: RunVar[dict[str, CapacityLimiter]] = RunVar("troth_lanes")
+_limiters: RunVar[dict[str, CapacityLimiter]] = RunVar("troth_thread_pools")
 
 
-async def run(lane: Lane, function: Callable[..., T], *arguments: Any, **options: Any) -> T:
-    """Call a function in a thread of a lane; others of the lane may have to finish first."""
+async def run(pool: Pool, function: Callable[..., T], *arguments: Any, **options: Any) -> T:
+    """Call a function in a thread of a pool: it waits until the pool has a free thread."""
     limiters = _limiters.get(None)
     if limiters is None:
         limiters = {name: CapacityLimiter(size) for name, size in SIZES.items()}
         _limiters.set(limiters)
-    return await to_thread.run_sync(partial(function, *arguments, **options), limiter=limiters[lane])
+    return await to_thread.run_sync(partial(function, *arguments, **options), limiter=limiters[pool])

@@ -220,7 +220,7 @@ class LinearRegressionUnknownNoise(Regression):
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw (coefficients, noise variance) from the prior, shape ``(*shape, d + 1)``."""
-        variance = draw_variance(rng, self.shape, self.scale, (*shape, 1))
+        variance = draw_variance(rng, np.full((*shape, 1), self.shape), np.asarray(self.scale))
         noise = rng.standard_normal((*shape, len(self.mean))) @ np.linalg.inv(self._prior_root)
         return np.concatenate([np.array(self.mean) + np.sqrt(variance) * noise, variance], axis=-1)
 

@@ -40,7 +40,8 @@ class Conjugate(Family):
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw θ from the prior, shape ``(*shape, parameter)``."""
-        return self.draw_posterior(rng, np.zeros((*shape, self.width)))
+        prior = self._given(np.zeros(self.width))
+        return self._draw(rng, **{name: np.broadcast_to(x, (*shape, *np.shape(x))) for name, x in prior.items()})
 
     def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
         """Draw θ given statistics."""

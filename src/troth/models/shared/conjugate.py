@@ -16,8 +16,8 @@ class Conjugate(Family):
     """A family whose posterior is of the same form as its prior.
 
     A subclass says what the prior's parameters are given statistics, the logarithm of what its density integrates to,
-    and how θ is drawn from it. That logarithm, of the posterior, is Λ(t): the prior's cancels in log PMI. And the prior
-    is the posterior given nothing.
+    and how θ is drawn from it. That logarithm, of the posterior, is Λ(t): the prior's cancels in log PMI. The prior's
+    parameters are all hyper-parameters but those declared as known.
     """
 
     def _given(self, statistics: Array) -> dict[str, Array]:
@@ -40,8 +40,8 @@ class Conjugate(Family):
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw θ from the prior, shape ``(*shape, parameter)``."""
-        prior = self._given(np.zeros(self.width))
-        return self._draw(rng, **{name: np.broadcast_to(x, (*shape, *np.shape(x))) for name, x in prior.items()})
+        prior = {each.name: np.array(getattr(self, each.name)) for each in self.parameters() if not each.known}
+        return self._draw(rng, **{name: np.broadcast_to(x, (*shape, *x.shape)) for name, x in prior.items()})
 
     def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
         """Draw θ given statistics."""

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import betaln, gammaln
+from scipy.special import gammaln
 
 from troth.core.contract import Array, Forecast, Generator, Model
 from troth.core.errors import DataError, MissingCapabilityError
@@ -18,12 +18,13 @@ from troth.models.family import Example, scalar_parameters
 from troth.models.first_guess import Column, FirstGuess
 from troth.models.fitting.initial_parameters import FreeParameters, Positive, dirichlet_moments
 from troth.models.parameters import parameter, positive
+from troth.models.shared.conjugate import BetaPrior
 
 _ONE_BY_ONE = 2000  # counts at either end that are summed one by one
 
 
 @dataclass(frozen=True)
-class Bernoulli(DirichletCounts):
+class Bernoulli(BetaPrior, DirichletCounts):
     """Rows of 0 and 1 with rate θ ~ Beta(alpha, beta).
 
     Statistic: (ones, zeros). Λ(t) = ln B(α + t₁, β + t₀).
@@ -63,10 +64,9 @@ class Bernoulli(DirichletCounts):
         """Swap (zeros, ones) to (ones, zeros)."""
         return np.asarray(summary, dtype=np.float64)[..., ::-1]
 
-    def log_evidence(self, statistics: Array, /) -> Array:
-        """Ln B(α + ones, β + zeros)."""
-        t = np.asarray(statistics)
-        return np.asarray(betaln(self.alpha + t[..., 0], self.beta + t[..., 1]))
+    def _given(self, statistics: Array) -> dict[str, Array]:
+        """Beta(α + ones, β + zeros)."""
+        return {"alpha": self.alpha + statistics[..., 0], "beta": self.beta + statistics[..., 1]}
 
     def peer_order(self, statistics: Array, /) -> Array:
         """Return the number of ones."""
@@ -120,20 +120,6 @@ class Bernoulli(DirichletCounts):
         own = np.array([ones, zeros])
         log_chance = self.log_evidence(own + counts) - self.log_evidence(own)
         return np.asarray(np.exp(2 * log_chance + (2 if unordered else 1) * log_orders))
-
-    def posterior(self, statistics: Array, /) -> Bernoulli:
-        """Beta(α + ones, β + zeros)."""
-        ones, zeros = np.asarray(statistics, dtype=np.float64)
-        return self._replace(alpha=self.alpha + ones, beta=self.beta + zeros)
-
-    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
-        """Draw rates from the prior, shape ``(*shape, 1)``."""
-        return rng.beta(self.alpha, self.beta, size=(*shape, 1))
-
-    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
-        """Draw a rate given statistics."""
-        t = np.asarray(statistics, dtype=np.float64)
-        return np.asarray(rng.beta(self.alpha + t[..., :1], self.beta + t[..., 1:]))
 
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw rows of 0 and 1 for each rate."""

@@ -23,6 +23,7 @@ from troth.models.numerics.possible_statistics import none_negative
 from troth.models.numerics.predictive import LARGEST_SUM, log_gamma_excess
 from troth.models.numerics.second_difference import dirichlet_log_pmi
 from troth.models.parameters import parameter, pseudo_counts
+from troth.models.shared.conjugate import Conjugate
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class DirichletCounts(CompleteEvidence, ReducesRows):
 
 
 @dataclass(frozen=True)
-class Categorical(DirichletCounts):
+class Categorical(Conjugate, DirichletCounts):
     """Rows that are codes 0 … K−1 with probabilities θ ~ Dirichlet(alpha).
 
     Statistic: counts of each code. Λ(t) = Σ_k lnΓ(α_k + t_k) − lnΓ(Σ_k (α_k + t_k)).
@@ -120,23 +121,23 @@ class Categorical(DirichletCounts):
         """Counts of each code."""
         return Counts(len(self.alpha))
 
-    def log_evidence(self, statistics: Array, /) -> Array:
-        """Σ_k lnΓ(α_k + t_k) − lnΓ(Σ_k (α_k + t_k))."""
-        x = self._pseudo_counts + statistics
-        return np.asarray(gammaln(x).sum(axis=-1) - gammaln(x.sum(axis=-1)))
-
-    def posterior(self, statistics: Array, /) -> Categorical:
+    def _given(self, statistics: Array) -> dict[str, Array]:
         """Dirichlet(α + counts)."""
-        return self._replace(alpha=self._pseudo_counts + statistics)
+        return {"alpha": self._pseudo_counts + statistics}
+
+    @staticmethod
+    def _log_integral(*, alpha: Array) -> Array:
+        """Σ_k lnΓ(α_k) − lnΓ(Σ_k α_k)."""
+        return np.asarray(gammaln(alpha).sum(axis=-1) - gammaln(alpha.sum(axis=-1)))
+
+    @staticmethod
+    def _draw(rng: Generator, *, alpha: Array) -> Array:
+        weights = np.maximum(rng.standard_gamma(alpha), np.finfo(float).tiny)
+        return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw probabilities from the prior, shape ``(*shape, K)``."""
         return np.asarray(rng.dirichlet(self._pseudo_counts, size=shape))
-
-    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
-        """Draw probabilities given statistics."""
-        weights = np.maximum(rng.standard_gamma(self._pseudo_counts + statistics), np.finfo(float).tiny)
-        return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw rows of codes for each vector of probabilities."""

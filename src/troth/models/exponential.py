@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import gammaln
 
 from troth.core.contract import Array, Generator
 from troth.core.reductions import Reduction
 from troth.core.support import Support
-from troth.models.family import LARGEST_DRAW, Example, scalar_parameters
+from troth.models.family import Example, scalar_parameters
 from troth.models.fitting.initial_parameters import FreeParameters, Positive, day_moments, gamma_moments
 from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.numerics.second_difference import gamma_log_pmi
 from troth.models.parameters import parameter, positive
+from troth.models.shared.conjugate import GammaPrior
 from troth.models.shared.count_and_sum import CountAndSum
 
 
 @dataclass(frozen=True)
-class Gamma(CountAndSum):
+class Gamma(GammaPrior, CountAndSum):
     """Positive values that are Gamma(known_shape, θ) with rate θ ~ Gamma(shape, rate).
 
     Statistic: (n, Σx). Λ(t) = lnΓ(a + k·n) − (a + k·n) ln(b + Σx).
@@ -42,31 +42,15 @@ class Gamma(CountAndSum):
 
     support = Support(0, open=True)
 
-    def log_evidence(self, statistics: Array, /) -> Array:
-        """lnΓ(a + k·n) − (a + k·n) ln(b + Σx)."""
-        t = np.asarray(statistics)
-        a = self.shape + self.known_shape * t[..., 0]
-        return np.asarray(gammaln(a) - a * np.log(self.rate + t[..., 1]))
+    def _given(self, statistics: Array) -> dict[str, Array]:
+        """Gamma(a + k·n, b + Σx)."""
+        shape = self.shape + self.known_shape * statistics[..., 0]
+        return {"shape": shape, "rate": self.rate + statistics[..., 1]}
 
     def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
         """Log PMI in a form that keeps its digits at any number of rows."""
         k = self.known_shape
         return gamma_log_pmi(np.array([self.shape / k, self.rate]), own, peers, both, shape_per_row=k)
-
-    def posterior(self, statistics: Array, /) -> Self:
-        """Gamma(a + k·n, b + Σx)."""
-        rows, total = np.asarray(statistics, dtype=np.float64)
-        return self._replace(shape=self.shape + self.known_shape * rows, rate=self.rate + total)
-
-    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
-        """Draw rates from the prior, shape ``(*shape, 1)``."""
-        return np.maximum(rng.gamma(self.shape, 1 / self.rate, size=(*shape, 1)), 1 / LARGEST_DRAW)
-
-    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
-        """Draw a rate given statistics."""
-        t = np.asarray(statistics, dtype=np.float64)
-        draws = rng.standard_gamma(self.shape + self.known_shape * t[..., :1])
-        return np.maximum(draws, np.finfo(float).tiny) / (self.rate + t[..., 1:])
 
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw rows of positive values for each rate."""

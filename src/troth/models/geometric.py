@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import betaln
 
 from troth.core.contract import Array, Generator
 from troth.core.reductions import Reduction
@@ -16,11 +15,12 @@ from troth.models.family import LARGEST_DRAW, Example, scalar_parameters
 from troth.models.fitting.initial_parameters import FreeParameters, Positive, beta_moments, day_moments
 from troth.models.numerics.second_difference import dirichlet_log_pmi
 from troth.models.parameters import parameter, positive
+from troth.models.shared.conjugate import BetaPrior
 from troth.models.shared.count_and_sum import CountAndSum, draw_poisson
 
 
 @dataclass(frozen=True)
-class NegativeBinomial(CountAndSum):
+class NegativeBinomial(BetaPrior, CountAndSum):
     """Counts of failures before the r-th success, with success probability θ ~ Beta(alpha, beta) and known r.
 
     r is above 0 and need not be whole. Statistic: (n, Σx). Λ(t) = ln B(α + r·n, β + Σx).
@@ -41,30 +41,15 @@ class NegativeBinomial(CountAndSum):
 
     support = Support(0, integer=True)
 
-    def log_evidence(self, statistics: Array, /) -> Array:
-        """Ln B(α + r·n, β + Σx)."""
-        t = np.asarray(statistics)
-        return np.asarray(betaln(self.alpha + self.r * t[..., 0], self.beta + t[..., 1]))
+    def _given(self, statistics: Array) -> dict[str, Array]:
+        """Beta(α + r·n, β + Σx)."""
+        return {"alpha": self.alpha + self.r * statistics[..., 0], "beta": self.beta + statistics[..., 1]}
 
     def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
         """Log PMI in a form that keeps its digits at any number of rows: a Dirichlet with counts (r·n, Σx)."""
         scale = np.array([self.r, 1.0])
         total = None if both is None else both * scale
         return dirichlet_log_pmi(np.array([self.alpha, self.beta]), own * scale, peers * scale, total)
-
-    def posterior(self, statistics: Array, /) -> Self:
-        """Beta(α + r·n, β + Σx)."""
-        rows, total = np.asarray(statistics, dtype=np.float64)
-        return self._replace(alpha=self.alpha + self.r * rows, beta=self.beta + total)
-
-    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
-        """Draw success probabilities from the prior, shape ``(*shape, 1)``."""
-        return rng.beta(self.alpha, self.beta, size=(*shape, 1))
-
-    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
-        """Draw a success probability given statistics."""
-        t = np.asarray(statistics, dtype=np.float64)
-        return np.asarray(rng.beta(self.alpha + self.r * t[..., :1], self.beta + t[..., 1:]))
 
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw rows of failure counts for each success probability."""

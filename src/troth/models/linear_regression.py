@@ -220,18 +220,14 @@ class LinearRegressionUnknownNoise(Regression):
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw (coefficients, noise variance) from the prior, shape ``(*shape, d + 1)``."""
-        variance = draw_variance(rng, self.shape, self.scale, (*shape, 1))
+        variance = draw_variance(rng, np.full((*shape, 1), self.shape), np.asarray(self.scale))
         noise = rng.standard_normal((*shape, len(self.mean))) @ np.linalg.inv(self._prior_root)
         return np.concatenate([np.array(self.mean) + np.sqrt(variance) * noise, variance], axis=-1)
 
     def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
         """Draw (coefficients, noise variance) given statistics."""
         t = np.asarray(statistics, dtype=np.float64)
-        precision = self._prior_precision + self._gram(t)
-        h = self._product(t)
-        fit = (h * np.linalg.solve(precision, h[..., None])[..., 0]).sum(axis=-1)
-        rate = self.scale + np.maximum(t[..., -2] - fit, 0.0) / 2
-        variance = rate / np.maximum(rng.standard_gamma(self.shape + t[..., -1] / 2), np.finfo(float).tiny)
+        variance = draw_variance(rng, *self._fit(t)[1:])
         return np.concatenate([self._draw_coefficients(rng, t, variance), variance[..., None]], axis=-1)
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:

@@ -21,6 +21,7 @@ from troth.models.numerics.possible_statistics import are_products
 from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.numerics.second_difference import minus_product
 from troth.models.parameters import number, parameter, positive, positive_definite, vector
+from troth.models.shared.conjugate import Conjugate
 from troth.models.shared.reference_noise import ReferenceNoise
 
 _LEAST_ROOT = 1e-5  # of a drawn precision: sums of products with a larger spread do not fit doubles
@@ -209,7 +210,7 @@ class MultivariateNormal(ReferenceNoise, NormalVectors):
 
 
 @dataclass(frozen=True)
-class MultivariateNormalUnknownCovariance(NormalVectors):
+class MultivariateNormalUnknownCovariance(Conjugate, NormalVectors):
     """Vectors with unknown mean and covariance: Σ ~ InvWishart(scale, dof), μ | Σ ~ N(mean, Σ/strength).
 
     Statistic: (n, Σ(x − mean), Σ(x − mean)(x − mean)ᵀ by rows).
@@ -243,49 +244,39 @@ class MultivariateNormalUnknownCovariance(NormalVectors):
                 f"{type(self).__name__}: dof must be above {least}, one less than the dimension", parameter="dof"
             )
 
-    def log_evidence(self, statistics: Array, /) -> Array:
+    def _given(self, statistics: Array) -> dict[str, Array]:
+        """Normal-inverse-Wishart with κ, ν and Ψ."""
+        n, shift, scatter = np.split(statistics, [1, len(self.mean) + 1], axis=-1)
+        move = shift / (strength := self.strength + n)
+        scale = np.array(self.scale) + scatter.reshape(*shift.shape, -1) - shift[..., :, None] * move[..., None, :]
+        strength, dof = strength[..., 0], self.dof + n[..., 0]
+        return {"mean": np.array(self.mean) + move, "strength": strength, "dof": dof, "scale": scale}
+
+    @staticmethod
+    def _log_integral(*, mean: Array, strength: Array, dof: Array, scale: Array) -> Array:
         """lnΓ_d(ν/2) − (ν/2) ln det Ψ − (d/2) ln κ."""
-        t, d = np.asarray(statistics), len(self.mean)
-        strength, dof = self.strength + t[..., 0], self.dof + t[..., 0]
+        d = mean.shape[-1]
         try:
-            root = np.linalg.cholesky(self._posterior_scale(t))
+            root = np.linalg.cholesky(scale)
         except np.linalg.LinAlgError:
             raise DataError("statistics that no data can have: n, Σx and Σxxᵀ contradict each other") from None
         log_determinant = 2 * np.log(np.diagonal(root, axis1=-2, axis2=-1)).sum(axis=-1)
         return np.asarray(multigammaln(dof / 2, d) - dof / 2 * log_determinant - d / 2 * np.log(strength))
 
-    def _posterior_scale(self, t: Array) -> Array:
-        """Return Ψ = scale + Σ(x − mean)(x − mean)ᵀ − s sᵀ/κ."""
-        d = len(self.mean)
-        shift, strength = t[..., 1 : d + 1], (self.strength + t[..., 0])[..., None]
-        scatter = t[..., d + 1 :].reshape(*t.shape[:-1], d, d)
-        return np.asarray(np.array(self.scale) + scatter - shift[..., :, None] * (shift / strength)[..., None, :])
-
-    def posterior(self, statistics: Array, /) -> MultivariateNormalUnknownCovariance:
-        """Normal-inverse-Wishart with κ, ν and Ψ."""
-        t, d = np.asarray(statistics, dtype=np.float64), len(self.mean)
-        strength = self.strength + t[0]
-        mean = np.array(self.mean) + t[1 : d + 1] / strength
-        return self._replace(mean=mean, strength=strength, dof=self.dof + t[0], scale=self._posterior_scale(t))
-
-    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
-        """Draw (mean, covariance by rows) from the prior, shape ``(*shape, d + d²)``."""
-        root = np.linalg.cholesky(np.array(self.scale))
-        return _draw_normal_inverse_wishart(rng, np.array(self.mean), self.strength, np.full(shape, self.dof), root)
+    @staticmethod
+    def _draw(rng: Generator, *, mean: Array, strength: Array, dof: Array, scale: Array) -> Array:
+        """Draw (mean, covariance by rows): the covariance ~ InvWishart, and the mean ~ N(mean, covariance/strength)."""
+        d = mean.shape[-1]
+        inverse_root = np.linalg.inv(_wishart_root(rng, dof, d, _LEAST_ROOT))
+        root = _root(scale) @ np.swapaxes(inverse_root, -1, -2)
+        noise = np.einsum("...ij,...j->...i", root, rng.standard_normal(mean.shape))
+        covariance = (root @ np.swapaxes(root, -1, -2)).reshape(*dof.shape, d * d)
+        return np.concatenate([mean + noise / np.sqrt(strength)[..., None], covariance], axis=-1)
 
     def _split(self, parameters: Array) -> tuple[Array, Array]:
         d = len(self.mean)
         covariance = parameters[..., d:].reshape(*parameters.shape[:-1], d, d)
         return parameters[..., :d], _root(covariance)
-
-    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
-        """Draw (mean, covariance by rows) given statistics."""
-        t, d = np.asarray(statistics, dtype=np.float64), len(self.mean)
-        strength = (self.strength + t[..., 0])[..., None]
-        centre = np.array(self.mean) + t[..., 1 : d + 1] / strength
-        return _draw_normal_inverse_wishart(
-            rng, centre, strength, self.dof + t[..., 0], _root(self._posterior_scale(t))
-        )
 
     def expected_log_evidence(self, design: Array, /) -> Array | None:
         """Σ_j S(A_j) − (j/2)ψ(A_j) − ½ ln(κ/κ₀), A_j = (ν − j)/2: det scale/det Ψ is a product of d Beta variables."""
@@ -326,18 +317,6 @@ def _draw_moments(rng: Generator, shift: Array, root: Array, rows: Array) -> Arr
     scatter = np.swapaxes(factor, -1, -2) @ factor
     scatter = scatter + total[..., :, None] * (total / np.maximum(n, 1)[..., None])[..., None, :]
     return np.concatenate([n[..., None], total, scatter.reshape(*leading, d * d)], axis=-1)
-
-
-def _draw_normal_inverse_wishart(
-    rng: Generator, centre: Array, strength: Array | float, dof: Array, scale_root: Array
-) -> Array:
-    """Draw (mean, covariance by rows) with covariance ~ InvWishart and mean ~ N(centre, covariance/strength)."""
-    d = centre.shape[-1]
-    inverse_root = np.linalg.inv(_wishart_root(rng, dof, d, _LEAST_ROOT))
-    root = scale_root @ np.swapaxes(inverse_root, -1, -2)
-    noise = np.einsum("...ij,...j->...i", root, rng.standard_normal((*dof.shape, d)))
-    covariance = (root @ np.swapaxes(root, -1, -2)).reshape(*dof.shape, d * d)
-    return np.concatenate([centre + noise / np.sqrt(strength), covariance], axis=-1)
 
 
 def _root(covariance: Array) -> Array:

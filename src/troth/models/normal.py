@@ -24,6 +24,7 @@ from troth.models.numerics.possible_statistics import SLACK
 from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.numerics.second_difference import binet_remainder, in_chunks, minus_product, weighted_excess
 from troth.models.parameters import number, parameter, positive
+from troth.models.shared.conjugate import Conjugate
 from troth.models.shared.reference_noise import ReferenceNoise
 
 
@@ -197,7 +198,7 @@ class Normal(ReferenceNoise, NormalMean):
 
 
 @dataclass(frozen=True)
-class NormalUnknownVariance(ReducesRows):
+class NormalUnknownVariance(Conjugate, ReducesRows):
     """Values with unknown mean and variance: σ² ~ InvGamma(shape, scale), μ | σ² ~ N(mean, σ²/strength).
 
     Statistic: (n, Σ(x − mean), Σ(x − mean)²). Λ(t) = lnΓ(A) − A ln B − ½ ln λ with A = shape + n/2,
@@ -231,12 +232,29 @@ class NormalUnknownVariance(ReducesRows):
         least, most = total * total, n * squares
         return np.asarray((squares >= 0) & (most >= least * (1 - SLACK)) & ((n > 1) | (most * (1 - 2e-6) <= least)))
 
-    def log_evidence(self, statistics: Array, /) -> Array:
+    def _given(self, statistics: Array) -> dict[str, Array]:
+        """Normal-inverse-gamma with λ, A and B."""
+        n, total, squares = np.moveaxis(statistics, -1, 0)
+        strength = self.strength + n
+        scale = self.scale + 0.5 * np.maximum(squares - total * (total / strength), 0.0)
+        return {
+            "mean": self.mean + total / strength,
+            "strength": strength,
+            "shape": self.shape + 0.5 * n,
+            "scale": scale,
+        }
+
+    @staticmethod
+    def _log_integral(*, mean: Array, strength: Array, shape: Array, scale: Array) -> Array:
         """lnΓ(A) − A ln B − ½ ln λ."""
-        t = np.asarray(statistics)
-        A, precision = self.shape + 0.5 * t[..., 0], self.strength + t[..., 0]
-        B = self.scale + 0.5 * np.maximum(t[..., 2] - t[..., 1] * (t[..., 1] / precision), 0.0)
-        return np.asarray(gammaln(A) - A * np.log(B) - 0.5 * np.log(precision))
+        del mean
+        return np.asarray(gammaln(shape) - shape * np.log(scale) - 0.5 * np.log(strength))
+
+    @staticmethod
+    def _draw(rng: Generator, *, mean: Array, strength: Array, shape: Array, scale: Array) -> Array:
+        """Draw (mean, variance)."""
+        variance = draw_variance(rng, shape, scale)
+        return np.stack([mean + np.sqrt(variance / strength) * rng.standard_normal(variance.shape), variance], axis=-1)
 
     def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
         """Log PMI in a form that keeps its digits at any number of rows.
@@ -267,31 +285,6 @@ class NormalUnknownVariance(ReducesRows):
             return zero_where_empty(information, own[..., 0], peers[..., 0])
 
         return in_chunks(kernel, own, peers, both)
-
-    def posterior(self, statistics: Array, /) -> NormalUnknownVariance:
-        """Normal-inverse-gamma with λ, A and B."""
-        rows, total, square = np.asarray(statistics, dtype=np.float64)
-        strength = self.strength + rows
-        mean = total / strength
-        spread = max(square - total * mean, 0.0)
-        shape, scale = self.shape + rows / 2, self.scale + spread / 2
-        return self._replace(mean=self.mean + mean, strength=strength, shape=shape, scale=scale)
-
-    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
-        """Draw (mean, variance) from the prior, shape ``(*shape, 2)``."""
-        variance = draw_variance(rng, self.shape, self.scale, shape)
-        mean = self.mean + np.sqrt(variance / self.strength) * rng.standard_normal(shape)
-        return np.stack([mean, variance], axis=-1)
-
-    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
-        """Draw (mean, variance) given statistics."""
-        t = np.asarray(statistics, dtype=np.float64)
-        precision = self.strength + t[..., 0]
-        mean = t[..., 1] / precision
-        rate = self.scale + 0.5 * (t[..., 2] - t[..., 1] * mean)
-        variance = rate / np.maximum(rng.standard_gamma(self.shape + t[..., 0] / 2), np.finfo(float).tiny)
-        centre = self.mean + mean + np.sqrt(variance / precision) * rng.standard_normal(np.shape(variance))
-        return np.stack([centre, variance], axis=-1)
 
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw rows of values for each mean and variance."""
@@ -332,9 +325,9 @@ class NormalUnknownVariance(ReducesRows):
         }
 
 
-def draw_variance(rng: Generator, shape: float, scale: float, size: tuple[int, ...]) -> Array:
+def draw_variance(rng: Generator, shape: Array, scale: Array) -> Array:
     """Draw from an inverse gamma, up to what doubles can square."""
-    return np.asarray(scale / np.maximum(rng.standard_gamma(shape, size=size), scale / LARGEST_DRAW))
+    return np.asarray(scale / np.maximum(rng.standard_gamma(shape), scale / LARGEST_DRAW))
 
 
 def normal_log_pmi(

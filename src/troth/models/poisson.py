@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import gammaln
 
 from troth.core.contract import Array, Generator
 from troth.core.reductions import Moments, Reduction
@@ -18,11 +17,12 @@ from troth.models.fitting.initial_parameters import FreeParameters, Positive, da
 from troth.models.numerics.predictive import LARGEST_SUM, log_gamma_excess
 from troth.models.numerics.second_difference import gamma_log_pmi
 from troth.models.parameters import parameter, positive
+from troth.models.shared.conjugate import GammaPrior
 from troth.models.shared.count_and_sum import CountAndSum, draw_poisson
 
 
 @dataclass(frozen=True)
-class Poisson(CountAndSum):
+class Poisson(GammaPrior, CountAndSum):
     """Counts with rate θ ~ Gamma(shape, rate).
 
     Statistic: (n, Σx). Λ(t) = lnΓ(a + Σx) − (a + Σx) ln(b + n).
@@ -53,30 +53,14 @@ class Poisson(CountAndSum):
 
     support = Support(0, integer=True)
 
-    def log_evidence(self, statistics: Array, /) -> Array:
-        """lnΓ(a + Σx) − (a + Σx) ln(b + n)."""
-        t = np.asarray(statistics)
-        a = self.shape + t[..., 1]
-        return np.asarray(gammaln(a) - a * np.log(self.rate + t[..., 0]))
+    def _given(self, statistics: Array) -> dict[str, Array]:
+        """Gamma(a + Σx, b + n)."""
+        return {"shape": self.shape + statistics[..., 1], "rate": self.rate + statistics[..., 0]}
 
     def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
         """Log PMI in a form that keeps its digits at any number of rows."""
         total = None if both is None else both[..., ::-1]
         return gamma_log_pmi(np.array([self.shape, self.rate]), own[..., ::-1], peers[..., ::-1], total)
-
-    def posterior(self, statistics: Array, /) -> Poisson:
-        """Gamma(a + Σx, b + n)."""
-        rows, total = np.asarray(statistics, dtype=np.float64)
-        return self._replace(shape=self.shape + total, rate=self.rate + rows)
-
-    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
-        """Draw rates from the prior, shape ``(*shape, 1)``."""
-        return rng.gamma(self.shape, 1 / self.rate, size=(*shape, 1))
-
-    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
-        """Draw a rate given statistics."""
-        t = np.asarray(statistics, dtype=np.float64)
-        return np.asarray(rng.standard_gamma(self.shape + t[..., 1:]) / (self.rate + t[..., :1]))
 
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw rows of counts for each rate."""

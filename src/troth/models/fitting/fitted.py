@@ -111,16 +111,6 @@ class FittedPrior(Fitted):
             )
         return f"{type(self.model).__name__} from {self.days} {self.rounds}, log-likelihood {likelihood}", lines
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
-        return {
-            "model": self.model.to_dict(),
-            "log_likelihood": self.log_likelihood,
-            "errors": {name: np.asarray(error).tolist() for name, error in self.errors.items()},
-            "days": self.days,
-            "at_bound": list(self.at_bound),
-        }
-
 
 @dataclass(frozen=True)
 class FittedProviders(Fitted, Generic[M]):

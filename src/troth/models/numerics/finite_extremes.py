@@ -70,8 +70,9 @@ def can_contradict(blocks: Sequence[Block]) -> bool:
 def statistics_of(counts: Array, table: Array) -> Array:
     """Return log-likelihoods of counts, where a count of 0 outweighs a log-likelihood of −∞."""
     impossible = np.isneginf(table)
-    t = counts @ np.where(impossible, 0.0, table)
-    return np.where(counts @ impossible.astype(np.float64) > 0, -np.inf, t)
+    t = np.einsum("...k,km->...m", counts, np.where(impossible, 0.0, table))
+    excluded = np.einsum("...k,km->...m", counts, impossible.astype(np.float64)) > 0
+    return np.where(excluded, -np.inf, t)
 
 
 def _log_pmi(log_prior: Array, own: Array, peers: Array) -> Array:

@@ -88,18 +88,8 @@ class Regression(ReducesRows):
 
     def summary(self, data: Any, /) -> Array:
         """Count the rows, and multiply (z, r) with itself."""
-        return moments(self._products, *checked_rows(data, len(self.mean), Support()))
-
-    def _products(self, features: Array, answers: Array) -> Array:
-        d = len(self.mean)
-        r = answers - np.einsum("...ij,j->...i", features, np.array(self.mean))
-        transposed = np.swapaxes(features, -1, -2)
-        matrix = np.empty((*answers.shape[:-1], d + 1, d + 1))
-        matrix[..., :d, :d] = transposed @ features
-        matrix[..., :d, d] = matrix[..., d, :d] = (transposed @ r[..., None])[..., 0]
-        matrix[..., d, d] = (r * r).sum(axis=-1)
-        rows = np.full((*answers.shape[:-1], 1), float(answers.shape[-1]))
-        return np.concatenate([rows, matrix.reshape(*answers.shape[:-1], -1)], axis=-1)
+        z, y = checked_rows(data, len(self.mean), Support())
+        return moments(self.reduction.of_rows, np.concatenate([z, y[..., None]], axis=-1))
 
     @property
     def reduction(self) -> Reduction:

@@ -197,6 +197,7 @@ def test_strategies_do_what_they_say() -> None:
     data = np.array([[1.0, 1.0, 0.0, 1.0]])
     assert strategies.Replicate(2).change_rows(rng, MODEL, data).tolist() == [[1, 1, 0, 1, 1, 1, 0, 1]]
     assert strategies.Withhold(0.5).change_rows(rng, MODEL, data).tolist() == [[1, 1]]
+    assert strategies.Withhold(0.25).change_rows(rng, MODEL, data).tolist() == [[1, 1, 0]]
     assert strategies.Flip(0.5).change_rows(rng, MODEL, data).tolist() == [[0, 0, 0, 1]]
     assert strategies.ReportTypical().change_rows(rng, MODEL, data).tolist() == [[1, 1, 1, 1]]
     assert strategies.Nothing().change_rows(rng, MODEL, data).shape == (1, 0)

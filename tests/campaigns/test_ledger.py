@@ -391,6 +391,13 @@ def test_bonded_payments_may_be_taken_from_the_deposit() -> None:
     assert paid.paid <= 90_000
 
 
+def test_a_deposit_is_rounded_up_so_that_it_covers_what_can_be_lost() -> None:
+    frame = {"who": ["a"] * 9 + ["b"] * 9 + ["c"] * 9, "x": [1] * 18 + [0] * 9}
+    rule = troth.Bonded(troth.LineUp(decoys=9))
+    paid = troth.pay(frame, BERNOULLI, rule, provider="who", budget="10", seed=1).verify()
+    assert {p.deposit for p in paid.rounds[0].payments} == {84}  # a quarter of a third of 10.00, which is 83⅓ cents
+
+
 class Rayleigh:
     """A custom model, with two functions."""
 

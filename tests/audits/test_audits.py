@@ -271,6 +271,14 @@ def test_a_finding_does_not_depend_on_the_lies_before_it() -> None:
     assert alone.findings[-1] == late.findings[-1]
 
 
+@pytest.mark.parametrize("rule", [troth.MultiDay(), troth.LineUp(decoys=19)], ids=lambda rule: rule.name)
+def test_made_up_data_know_nothing_of_the_true_parameter(rule: troth.Rule) -> None:
+    """In expectation they earn at most the empty share; drawn with the numbers of the truth they would be the truth."""
+    audit = troth.audit(MODEL, rule, [strategies.FabricateFromPrior()], ROWS, simulations=2000)
+    assert audit.findings[0].earned < audit.empty_share + 0.02 < audit.findings[0].truth
+    assert audit.findings[0].high < 0
+
+
 def test_audits_can_be_repeated_and_say_what_they_could_see(capsys: pytest.CaptureFixture[str]) -> None:
     one, two = (troth.audit(MODEL, troth.MultiDay(), rows=ROWS, simulations=3000) for _ in range(2))
     assert one == two

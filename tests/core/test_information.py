@@ -142,6 +142,17 @@ def test_contradictions_are_impossible_and_not_nan() -> None:
     assert np.array_equal(peer_log_pmi(model, np.stack([zero, zero, one])), [-np.inf, -np.inf, -np.inf])
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("providers", [127, 1023])
+def test_peers_of_one_size_are_summed_alike_in_every_order(providers: int, sign: int) -> None:
+    """Numbers just below 1, nearly a power of two of them: their sum takes as many bits as that many numbers can."""
+    rng = generator(providers)
+    t = sign * (1 - rng.random((providers, 3)) / 64)
+    peers = leave_one_out(t)
+    for order in (rng.permutation(providers) for _ in range(20)):
+        assert np.array_equal(leave_one_out(t[order]), peers[order])
+
+
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if "regression" not in name])
 def test_exact_mutual_information_is_the_mean_log_pmi(name: str) -> None:
     model: Any = EXAMPLES[name]

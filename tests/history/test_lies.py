@@ -179,3 +179,18 @@ def test_whoever_looks_at_few_days_looks_at_the_last() -> None:
     known: Any = SimpleNamespace(reduction=Moments((0.0,), squares=True), rehearse=rehearse)
     assert lies.Searched(days=3).search(known) == lies.Distort(shift=1.0)
     assert lies.Searched().search(known) == lies.Distort(shift=1.0, times=3)
+
+
+def test_providers_draw_their_lies_independently() -> None:
+    """Otherwise all of them would send the report of the same day, and their gains would be one gain."""
+    drawn: list[float] = []
+
+    class Noted(lies.Truthful):
+        def change_summary(self, knowledge: Any) -> Any:
+            drawn.append(knowledge.rng.random())
+            return knowledge.own
+
+    past = from_summaries(Counts(2), generator(5).integers(1, 9, (40, 4, 2)))
+    backtest(past, models.Bernoulli(1, 1), MultiDay(exchangeable=True), Noted(), folds=2)
+    assert len(drawn) == 4 * 2
+    assert len(set(drawn)) == len(drawn)

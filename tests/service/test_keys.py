@@ -31,7 +31,8 @@ def test_a_head_is_on_the_disk_before_it_is_published(tmp_path: Path, monkeypatc
 
 def test_one_at_a_time_notes_which_seeds_are_spent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two that note at once would each write the file without what the other has noted."""
-    keys, secret, noted = KeyFolder(tmp_path / "keys"), draw_secret(), []
+    keys, secret = KeyFolder(tmp_path / "keys"), draw_secret()
+    noted: list[Any] = []
     keys.keep(secret)
     folder = os.open(tmp_path / "keys", os.O_RDONLY)
 

@@ -197,6 +197,7 @@ def test_strategies_do_what_they_say() -> None:
     data = np.array([[1.0, 1.0, 0.0, 1.0]])
     assert strategies.Replicate(2).change_rows(rng, MODEL, data).tolist() == [[1, 1, 0, 1, 1, 1, 0, 1]]
     assert strategies.Withhold(0.5).change_rows(rng, MODEL, data).tolist() == [[1, 1]]
+    assert strategies.Withhold(0.25).change_rows(rng, MODEL, data).tolist() == [[1, 1, 0]]
     assert strategies.Flip(0.5).change_rows(rng, MODEL, data).tolist() == [[0, 0, 0, 1]]
     assert strategies.ReportTypical().change_rows(rng, MODEL, data).tolist() == [[1, 1, 1, 1]]
     assert strategies.Nothing().change_rows(rng, MODEL, data).shape == (1, 0)
@@ -268,6 +269,14 @@ def test_a_finding_does_not_depend_on_the_lies_before_it() -> None:
         for before in ([], [strategies.Perturb()])
     )
     assert alone.findings[-1] == late.findings[-1]
+
+
+@pytest.mark.parametrize("rule", [troth.MultiDay(), troth.LineUp(decoys=19)], ids=lambda rule: rule.name)
+def test_made_up_data_know_nothing_of_the_true_parameter(rule: troth.Rule) -> None:
+    """In expectation they earn at most the empty share; drawn with the numbers of the truth they would be the truth."""
+    audit = troth.audit(MODEL, rule, [strategies.FabricateFromPrior()], ROWS, simulations=2000)
+    assert audit.findings[0].earned < audit.empty_share + 0.02 < audit.findings[0].truth
+    assert audit.findings[0].high < 0
 
 
 def test_audits_can_be_repeated_and_say_what_they_could_see(capsys: pytest.CaptureFixture[str]) -> None:

@@ -638,3 +638,10 @@ def test_few_reports_have_a_longer_line(providers: int, decoys: int, tmp_path: P
     (tmp_path / "rows.csv").write_text(f"who,x\n{rows}")
     path = init(tmp_path / "new", data=tmp_path / "rows.csv", provider="who")
     assert f"decoys = {decoys} " in path.read_text("utf-8")
+
+
+@pytest.mark.parametrize(("high", "labels"), [(2, ("1", "2")), (10, ("1", "10")), (11, None)])
+def test_two_small_whole_numbers_are_labels(high: int, labels: tuple[str, ...] | None, tmp_path: Path) -> None:
+    rows = "".join(f"{'ABC'[k % 3]},{high if k % 5 < 2 else 1}\n" for k in range(60))
+    (tmp_path / "sizes.csv").write_text(f"office,size\n{rows}")
+    assert guess(tmp_path / "sizes.csv", provider="office", column="size").labels == labels

@@ -336,6 +336,17 @@ def test_the_report_escapes_hostile_names(tmp_path: Path) -> None:
     assert "&lt;img src=x" in page
 
 
+def test_the_report_escapes_hostile_names_of_near_duplicates() -> None:
+    x = np.random.default_rng(1).normal(size=(4, 9))
+    who = [name for name in (HOSTILE, f"2 {HOSTILE}", "c", "d", "e") for _ in range(9)]
+    frame = {"who": who, "x": np.concatenate([x[0], *x])}
+    paid = troth.pay(frame, troth.models.Normal(0, 1, 1), provider="who", budget="900", seed=1)
+    page = paid.to_html(simulations=200)
+    assert "check whether one copied the other" in page
+    assert "<img src=x" not in page
+    assert "<script>alert" not in page
+
+
 def test_the_report_stays_small(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     frame = {

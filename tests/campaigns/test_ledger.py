@@ -27,7 +27,7 @@ from campaigns.shop import GOOD, run, write_campaign
 from preloaded import Preloaded
 from registry import SOAK
 from troth.campaigns.money import portion, to_minor, to_text
-from troth.campaigns.private_files import replace_private
+from troth.campaigns.private_files import create_private, replace_private
 from troth.campaigns.records.arithmetic import SAME, tolerance, versions
 from troth.campaigns.records.canonical_json import finite
 from troth.campaigns.records.ledger import Ledger, LedgerError, read_ledger, write_whole
@@ -391,6 +391,13 @@ def test_bonded_payments_may_be_taken_from_the_deposit() -> None:
     assert paid.paid <= 90_000
 
 
+def test_a_deposit_is_rounded_up_so_that_it_covers_what_can_be_lost() -> None:
+    frame = {"who": ["a"] * 9 + ["b"] * 9 + ["c"] * 9, "x": [1] * 18 + [0] * 9}
+    rule = troth.Bonded(troth.LineUp(decoys=9))
+    paid = troth.pay(frame, BERNOULLI, rule, provider="who", budget="10", seed=1).verify()
+    assert {p.deposit for p in paid.rounds[0].payments} == {84}  # a quarter of a third of 10.00, which is 83⅓ cents
+
+
 class Rayleigh:
     """A custom model, with two functions."""
 
@@ -521,26 +528,31 @@ def test_the_head_depends_on_every_line_before() -> None:
     assert one.head != other.head
 
 
-@pytest.mark.parametrize("write", [write_whole, replace_private], ids=lambda write: write.__name__)
+@pytest.mark.parametrize("write", [write_whole, replace_private, create_private], ids=lambda write: write.__name__)
 def test_a_file_is_on_the_disk_before_it_takes_its_place_and_so_is_the_folder(
     write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In this order, or a power failure leaves an empty file, or none."""
     done: list[str] = []
-    fsync, replace = os.fsync, Path.replace
+    fsync, replace, link = os.fsync, Path.replace, os.link
 
     def synced(handle: int) -> None:
         done.append("folder" if Path(os.readlink(f"/proc/self/fd/{handle}")).is_dir() else "file")
         fsync(handle)
 
     def replaced(self: Path, target: Path) -> Path:
-        done.append("replaced")
+        done.append("in place")
         return replace(self, target)
 
+    def linked(source: Path, target: Path) -> None:
+        done.append("in place")
+        link(source, target)
+
     monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "link", linked)
     monkeypatch.setattr(Path, "replace", replaced)
     write(tmp_path / "kept", b"content")
-    assert done == ["file", "replaced", "folder"]
+    assert done == ["file", "in place", "folder"]
     assert (tmp_path / "kept").read_bytes() == b"content"
 
 

@@ -13,7 +13,9 @@ import troth
 from mechanisms.exact import World, finite_world, one_model
 from registry import EXAMPLES, MISSING, SOAK, generator
 from troth import models
-from troth.certificates.fit import _distance
+from troth.certificates.claims import Certificate, weakest
+from troth.certificates.fit import _distance, _two_sided
+from troth.core.claims import Claim
 from troth.mechanisms.score_range import situations
 from troth.models.numerics.extremes import unordered_datasets
 from troth.models.numerics.identification import exact_linear_price, squared_singular_value
@@ -346,3 +348,39 @@ def test_a_small_dataset_within_a_large_one_is_flagged() -> None:
     t = np.stack([normal.statistics(x) for x in data])
     near = troth.find_near_duplicates(normal, t, data)
     assert [(pair.providers, pair.why) for pair in near] == [((0, 1), "20 rows in common")]
+
+
+def test_a_check_by_itself_looks_at_both_sides() -> None:
+    others = np.arange(100.0)
+    assert _two_sided(np.append(-1.0, others)) == pytest.approx(2 / 101)
+    assert _two_sided(np.append(100.0, others)) == pytest.approx(2 / 101)
+    assert _two_sided(np.append(50.0, others)) == 1.0
+
+
+def test_the_more_pairs_the_nearer_near_duplicates_are() -> None:
+    """Of 40 reports one pair in 780 may be as near by chance as two of two reports are in 780 rounds."""
+    normal = models.Normal(0, 1, 1)
+    t = np.column_stack([np.ones(40), np.linspace(-2, 2, 40)])
+    for apart, near in ((1e-4, []), (1e-6, [(7, 39)])):
+        t[39, 1] = t[7, 1] + apart
+        assert [pair.providers for pair in troth.find_near_duplicates(normal, t)] == near
+
+
+def test_the_weakest_of_several_campaigns_promises_least() -> None:
+    def campaign(gain: float, price: float) -> Certificate:
+        return Certificate(
+            (Claim("truthful", "proved", "", "", gain), Claim("price of lying", "proved", "", "", price))
+        )
+
+    least = weakest([campaign(0.1, 0.3), campaign(0.2, 0.5), campaign(0.0, 0.4)])
+    assert least["truthful"].margin == 0.2  # the most that a lie gains
+    assert least["price of lying"].margin == 0.3  # the least that it costs
+
+
+def test_a_bond_stretches_what_a_lie_gains() -> None:
+    b, rows = models.Bernoulli(1, 1), [4] * 4
+    rule = troth.OneTime(troth.clipped_range(b, rows, low=-2))
+    plain, bonded = (troth.certify(b, rows, each)["truthful"].margin for each in (rule, troth.Bonded(rule)))
+    empty_share = 2 / (2 + rule.scale.high)
+    assert plain is not None
+    assert bonded == pytest.approx(plain / (1 - empty_share))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -141,6 +142,17 @@ def test_contradictions_are_impossible_and_not_nan() -> None:
     assert np.array_equal(peer_log_pmi(model, np.stack([zero, zero, one])), [-np.inf, -np.inf, -np.inf])
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("providers", [127, 1023])
+def test_peers_of_one_size_are_summed_alike_in_every_order(providers: int, sign: int) -> None:
+    """Numbers just below 1, nearly a power of two of them: their sum takes as many bits as that many numbers can."""
+    rng = generator(providers)
+    t = sign * (1 - rng.random((providers, 3)) / 64)
+    peers = leave_one_out(t)
+    for order in (rng.permutation(providers) for _ in range(20)):
+        assert np.array_equal(leave_one_out(t[order]), peers[order])
+
+
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if "regression" not in name])
 def test_exact_mutual_information_is_the_mean_log_pmi(name: str) -> None:
     model: Any = EXAMPLES[name]
@@ -169,6 +181,17 @@ def test_mutual_information_of_regressions_depends_on_their_features(name: str) 
     assert abs(information.value - sample.mean()) < 5.5 * sample.std() / np.sqrt(len(sample))
     with pytest.raises(troth.DataError, match="planned by its features"):
         troth.mutual_information(model, 4, 7)
+
+
+@pytest.mark.parametrize("dimensions", [1, 2])
+def test_information_does_not_depend_on_the_noise_in_whose_units_rows_are_counted(dimensions: int) -> None:
+    one: Any = models.Normal(0, 2, 1)
+    if dimensions == 2:
+        one = models.MultivariateNormal([1, 2], [[2, 0.5], [0.5, 1]], [[1, 0.2], [0.2, 3]])
+    other = replace(one, noise=(np.array(one.noise) * 3).tolist())
+    for alone, combined in zip((one, other), troth.combine([one, other]), strict=True):
+        expected = float(troth.mutual_information(alone, 3, 6))
+        assert float(troth.mutual_information(combined, 3, 6)) == pytest.approx(expected, rel=1e-12)
 
 
 def test_mutual_information_by_hand() -> None:

@@ -20,9 +20,10 @@ import troth
 from campaigns.shop import families, frame_of, reductions, value_columns
 from registry import EXAMPLES, SOAK
 from troth.core.errors import DataError
-from troth.core.reductions import Moments
+from troth.core.reductions import Counts, Moments
 from troth.data import Request, read_reports
 from troth.data.gather import gather_reports
+from troth.data.single_provider import read_own
 
 SEED = 20201206
 
@@ -336,3 +337,24 @@ def test_a_model_without_a_reduction_has_its_rows_checked(
         pd.DataFrame(part).to_csv(tmp_path / f"{number}.csv", index=False)
     with pytest.raises(DataError, match=rf"{problem}.*row 2 of 1\.csv"):
         gather_reports(EXAMPLES["bernoulli"], tmp_path, request)
+
+
+@pytest.mark.parametrize(
+    "table", [pd.DataFrame, lambda rows: ibis.memtable(pd.DataFrame(rows))], ids=["pandas", "ibis"]
+)
+def test_rows_without_a_name_are_counted_however_that_is_written(table: Any) -> None:
+    rows = {"who": ["Ash", "Ash", "NA", "-", None, "Elm"], "x": [1, 0, 1, 1, 0, 1]}
+    reports, _ = read_reports(table(rows), Request(Counts(2), ("x",), "who", missing="drop"))
+    assert [(report.provider, report.rows, report.unnamed) for report in reports] == [("Ash", 2, 3), ("Elm", 1, 0)]
+
+
+def test_a_file_of_its_own_has_the_rows_of_its_sender_alone(tmp_path: Path) -> None:
+    request = Request(Counts(2), ("x",), "who")
+    (tmp_path / "ash.csv").write_text("who,x\nAsh,1\nAsh,0\n")
+    (tmp_path / "both.csv").write_text("who,x\nAsh,1\nElm,0\n")
+    (own,) = read_own(tmp_path / "ash.csv", request, "Ash")
+    assert (own.provider, own.rows) == ("Ash", 2)
+    with pytest.raises(DataError, match="ash.csv: the rows belong to provider 'Ash', not 'Elm'"):
+        read_own(tmp_path / "ash.csv", request, "Elm")
+    with pytest.raises(DataError, match="both.csv: holds rows of 2 providers"):
+        read_own(tmp_path / "both.csv", request, "Ash")

@@ -66,6 +66,18 @@ def test_a_walk_is_learnt_from_residuals(step: float) -> None:
     assert np.all(walk.variance >= walk.step * 5)
 
 
+@pytest.mark.parametrize("ahead", [1, 7])
+def test_an_offset_is_as_uncertain_as_it_walks_on_average_until_then(ahead: int) -> None:
+    """After many days the filter has the variance P = (P + q)r/(P + q + r); on top comes hq, h days later."""
+    rng = generator(7)
+    residual = np.cumsum(0.4 * rng.standard_normal((400, 3)), axis=0) + rng.normal(0, 0.5, (400, 3))
+    walk = walk_of(residual, np.full(3, 0.25), np.full(residual.shape, 0.05), ahead)
+    q, r = walk.step, walk.part * 0.25 + 0.05
+    settled = (-q + np.sqrt(q * q + 4 * q * r)) / 2
+    assert q > 0
+    assert walk.variance == pytest.approx(np.full(3, settled + np.mean([h * q for h in range(1, ahead + 1)])))
+
+
 def test_a_stable_model_is_not_said_to_age() -> None:
     past = weighed(4, days=120, drift=0.0)
     replayed = backtest(past, lambda days: troth.fit(days, "ProviderNormal"), RULE, lies.Nothing(), folds=3, first=60)

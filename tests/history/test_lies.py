@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -169,3 +170,27 @@ def test_a_reduction_says_itself_which_lies_act_on_its_summaries() -> None:
     assert {"withhold 50%", "shift by 1 sd", "shrink 50% to the mean", "perturb by 0.5"} <= left_out
     assert "flip 10%" not in left_out  # numbers have no labels
     assert "withhold 50%" not in {lie.name for lie in lies_left_out(model, thinning)}
+
+
+def test_whoever_looks_at_few_days_looks_at_the_last() -> None:
+    def rehearse(lie: lies.Distort) -> Any:
+        return np.array([float(lie.times > 1)] * 5 + [float(lie.shift > 0)] * 3)
+
+    known: Any = SimpleNamespace(reduction=Moments((0.0,), squares=True), rehearse=rehearse)
+    assert lies.Searched(days=3).search(known) == lies.Distort(shift=1.0)
+    assert lies.Searched().search(known) == lies.Distort(shift=1.0, times=3)
+
+
+def test_providers_draw_their_lies_independently() -> None:
+    """Otherwise all of them would send the report of the same day, and their gains would be one gain."""
+    drawn: list[float] = []
+
+    class Noted(lies.Truthful):
+        def change_summary(self, knowledge: Any) -> Any:
+            drawn.append(knowledge.rng.random())
+            return knowledge.own
+
+    past = from_summaries(Counts(2), generator(5).integers(1, 9, (40, 4, 2)))
+    backtest(past, models.Bernoulli(1, 1), MultiDay(exchangeable=True), Noted(), folds=2)
+    assert len(drawn) == 4 * 2
+    assert len(set(drawn)) == len(drawn)

@@ -10,7 +10,7 @@ import pytest
 from registry import EXAMPLES, generator
 from troth import models
 from troth.core.errors import DataError
-from troth.core.past import statistics_of
+from troth.core.past import History, statistics_of
 from troth.core.reductions import Counts, Moments
 from troth.history import from_rows, from_summaries
 
@@ -69,3 +69,8 @@ def test_bad_histories_are_refused() -> None:
         from_summaries(Counts(2), np.array([[[1.0, 2.0]], [[np.nan, 1.0]]]))
     with pytest.raises(DataError, match="one of each per row"):
         from_rows(["a", "b"], [1, 2, 3], [1.0, 2.0])
+
+
+def test_two_parts_of_a_report_add() -> None:
+    parts = [("mon", "a", [3, 1]), ("mon", "a", [1, 2]), ("mon", "b", [0, 5])]
+    assert History.from_reports(parts, Counts(2)).summaries.tolist() == [[[4, 3], [0, 5]]]

@@ -11,6 +11,7 @@ import pytest
 import troth
 from registry import EXAMPLES, SOAK, generator
 from troth import models
+from troth.mechanisms.score_range import situations
 from troth.models.numerics import extremes, finite_extremes
 from troth.models.numerics.extremes import dirichlet_extremes, unordered_datasets
 
@@ -331,3 +332,10 @@ def test_reports_of_day_types_stay_within_the_range(outcome: str, dispersion: fl
             scores = troth.peer_log_pmi(given, np.stack(t))
             assert scale.low - 1e-9 <= scores.min()
             assert scores.max() <= scale.high + 1e-9
+
+
+def test_the_largest_panel_can_have_the_peers_with_the_most_rows() -> None:
+    """Five peers in two panels: three of them in the larger one."""
+    cases = situations(models.Bernoulli(1, 1), [9, 1, 2, 3, 4, 5], panels=2)
+    largest = {limit: sum(rows for _, rows in peers) for _, limit, peers in cases}
+    assert largest == {9: 5 + 4 + 3, 1: 9 + 5 + 4, 2: 9 + 5 + 4, 3: 9 + 5 + 4, 4: 9 + 5 + 3, 5: 9 + 4 + 3}

@@ -13,7 +13,7 @@ import pytest
 from troth import LineUp, models
 from troth.core.errors import ReportError, TrothError
 from troth.mechanisms import task_lines
-from troth.mechanisms.tasks import Tasks, share_by_stacks
+from troth.mechanisms.tasks import Tasks, count_peers, share_by_stacks
 
 if TYPE_CHECKING:
     from troth.core.contract import Array
@@ -224,3 +224,10 @@ def test_a_report_that_cannot_be_paid_is_named_with_its_task() -> None:
     with pytest.raises(ReportError, match="statistic 1 is") as error:
         LineUp(decoys=9).evaluate_tasks(tasks, np.random.default_rng(1))
     assert error.value.provider == 5
+
+
+def test_related_workers_are_not_each_others_peers() -> None:
+    model = models.Finite([0.5, 0.5], [[0.8, 0.2], [0.2, 0.8]])
+    task, worker, group = np.array([0, 0, 0, 1, 1]), np.array([0, 1, 2, 0, 1]), np.array([4, 4, 7])
+    tasks = Tasks(task, worker, np.eye(2)[[0] * 5], (model,), np.zeros(3, dtype=int), group)
+    assert count_peers(tasks).tolist() == [1, 1, 2, 0, 0]

@@ -14,6 +14,7 @@ import troth
 from troth.campaigns.terms import Campaign
 from troth.results.beliefs import Belief, beliefs_of
 from troth.results.pictures import Bar, Picture, draw_bars, draw_belief, draw_budget, draw_lies, draw_score
+from troth.results.pictures.workers import draw_workers
 
 HOSTILE = "</svg><script>alert(1)</script>\x00\x1b[2J\u202e"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -22,6 +23,10 @@ SVG = "{http://www.w3.org/2000/svg}"
 def lie(gain: float, low: float, high: float) -> Any:
     verdict = "gains" if low > 0 else "loses" if high < 0 else "open"
     return SimpleNamespace(lie=HOSTILE, gain=gain, low=low, high=high, verdict=verdict)
+
+
+def worker(share: float) -> Any:
+    return SimpleNamespace(provider=HOSTILE, share=share, empty_share=0.25)
 
 
 CURVE = Belief(HOSTILE, [0.0, 0.5, 1.0], [1.0, 1.0, 1.0], [0.1, 1.0, 0.1])
@@ -40,6 +45,7 @@ PICTURES = {
     "score": lambda: draw_score(0.4, -1.0, 1.0, 0.68),
     "score outside": lambda: draw_score(float("-inf"), -1.0, 1.0, 1.2),
     "budget": lambda: draw_budget(HOSTILE, paid=150, pending=10, budget=100),
+    "workers": lambda: draw_workers([worker(0.5), worker(0.01), worker(1.0)], {HOSTILE: 0.1}),
     "no budget": lambda: draw_budget("nothing", paid=0, pending=0, budget=0),
 }
 
@@ -73,6 +79,12 @@ def test_bars_have_one_scale_and_negative_ones_reach_below_zero() -> None:
     below = draw_bars("Bars", [Bar("a", "75.00", 0.75, 0.0, 75), Bar("b", "-25.00", -0.5, 0.0, 50)])
     assert widths(below, "track") == [75, 50]
     assert widths(below, "bar") == [56.25, 25]
+
+
+def test_workers_have_two_standard_errors_to_each_side() -> None:
+    picture = draw_workers([worker(0.5), worker(0.95)], {HOSTILE: 0.05})
+    assert widths(picture, "bar") == [37.5, 71.25]  # of three quarters of the width
+    assert widths(picture, "mark") == [15, 11.25]  # at most to a share of 1
 
 
 def test_lies_that_gain_are_told_from_those_that_lose() -> None:

@@ -55,6 +55,15 @@ def test_over_days_a_provider_is_below_an_empty_report_by_its_mean() -> None:
     assert (plain["days"], plain["last_day"]) == (30, 29)
 
 
+def test_whoever_is_paid_as_for_an_empty_report_is_not_below_it() -> None:
+    model = models.Finite([0.5, 0.5], [[1.0, 0.0], [0.0, 1.0]])  # the peers of Ash, and of Elm, contradict each other
+    table = {"who": ["Ash", "Birch", "Elm"], "x": [0, 1, 0]}
+    result = troth.pay(table, model, troth.LineUp(decoys=9), provider="who", budget="30", seed=1)
+    even = {p.provider for p in result.rounds[0].payments if p.share == p.empty_share}
+    assert even == {"Ash", "Elm"}
+    assert set(result.verdict.below_empty) == {"Birch"}
+
+
 class SendAll(SendPart):
     """The truth, told as often as a lie about fewer rows."""
 

@@ -352,3 +352,20 @@ def test_what_a_token_that_only_reads_may_send() -> None:
     assert by_scope["read"] == {"verify_ledger"}
     assert by_scope["submit"] == {"submit_file", "submit_statistics", "confirm_submission"}
     assert by_scope[None] == {"create_token", "accept_invitation", "choose_password"}
+
+
+def test_a_token_accepts_an_invitation_only_with_the_scope_to_manage(database: str) -> None:
+    with opened(database) as store:
+        world, other = make_world(store), make_world(store, (), analyst="Bob", opened=False)
+        with store.write() as tx:
+            member = campaigns.add_member(tx, other.analyst, other.campaign, "Fir", "seen")
+            sent = {"invitation": campaigns.invite(tx, other.analyst, other.campaign, member)}
+            ash = world.providers["Ash"].account
+            some, all_of_them = (accounts.create_token(tx, ash, "test", each, 1)[0] for each in (SCOPES[:2], SCOPES))
+        statuses = [
+            world.client()
+            .post("/api/v1/invitations", json=sent, headers={"Authorization": f"Bearer {token}"})
+            .status_code
+            for token in (some, all_of_them)
+        ]
+        assert statuses == [403, 201]

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sqlalchemy import update
 from starlette.testclient import TestClient
 
 import troth.service
@@ -28,6 +29,8 @@ from troth.service.pages import ACCESS as PAGES
 from troth.service.pages import terms_form
 from troth.service.pages.explanation import mathml
 from troth.service.pages.rounds import _beliefs
+from troth.service.schema import rounds as round_table
+from troth.service.store import now
 from troth.service.uploads import Limits, Upload
 
 EVIL = """<img src=x onerror=alert(1)>"'&"""
@@ -63,6 +66,11 @@ class Browser:
             self.client.cookies.set(COOKIE, accounts.start_session(tx, account))
         self.get("/settings")
         return self
+
+
+def post_forms(text: str) -> list[str]:
+    """Return the forms of a page that change something."""
+    return re.findall(r'<form method="post".*?</form>', text, re.DOTALL)
 
 
 def make_app(folder: Path, **settings: Any) -> Any:
@@ -274,6 +282,32 @@ def test_forms_are_taken_from_our_own_pages_alone(world: SimpleNamespace, path: 
         seen = world.anybody.client.post(there, data={"csrf": right[1]}, follow_redirects=False)
         assert seen.status_code == 303
         assert seen.headers["location"] == "/sign-in"
+
+
+@pytest.mark.parametrize("path", GETS)
+def test_every_form_that_changes_something_has_a_token(world: SimpleNamespace, path: str) -> None:
+    roles = PAGES[f"GET {path}"].roles
+    browser = world.analyst if "analyst" in roles else world.provider if roles else world.anybody
+    for form in post_forms(browser.get(address(world, path)).text):
+        assert 'name="csrf"' in form
+
+
+def test_the_page_of_a_round_that_could_not_be_paid(tmp_path: Path) -> None:
+    """What went wrong is text, whatever it names, and each of the ways on has its token."""
+    app = make_app(tmp_path)
+    who = make_analyst(app, "Ana")
+    campaign, _ = make_campaign(app, who, ["Ash", "Birch"])
+    stuck = {"state": "closed", "closed": now(), "settled": now(), "problem": f"provider {EVIL} sent too much"}
+    with app.state.store.write() as tx:
+        rounds.open_round(tx, who, campaign)
+        tx.execute(update(round_table).values(**stuck))
+    text = Browser(app).sign_in(app, who.account).get(f"/campaigns/{campaign}/rounds/1").text
+    assert "sent too much" in text
+    assert "&lt;img src=x" in text
+    assert "<img src=x" not in text
+    ways = [form for form in post_forms(text) if "/rounds/1/" in form]
+    assert len(ways) == 2  # to reopen it, and to set it aside
+    assert all('name="csrf"' in form for form in ways)
 
 
 def test_a_refused_form_is_shown_again_as_it_was_sent(tmp_path: Path) -> None:

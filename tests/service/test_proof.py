@@ -399,6 +399,24 @@ def test_heads_continue_each_other_and_a_new_epoch_is_seen(world: World) -> None
         check_head(seen, {**forged, "proof": later["proof"]})
 
 
+@pytest.mark.parametrize("kind", chiefly("sqlite"))
+def test_providers_see_a_head_up_to_the_first_round_that_is_not_published(database: str) -> None:
+    """A later round that is published does not disclose the lines of one before it."""
+    with opened(database) as store:
+        campaign = {**TERMS["campaign"], "budget_per": "day"}
+        world = make_world(store, terms={**TERMS, "campaign": campaign, "data": {"day": "day"}}, opened=False)
+        for day in (1, 2, 3):
+            world.open(day)
+            world.report_all(COUNTS, day)
+            world.close(day)
+        ends = [line for line, entry in enumerate(read_lines(world), 1) if b'"entry":"close"' in entry]
+        post(world, "Ana", "/rounds/3/publish")
+        get(world, "Ash", "/head?since=0", 409)
+        for day, seen in ((1, 1), (2, 3)):
+            post(world, "Ana", f"/rounds/{day}/publish")
+            assert get(world, "Ash", "/head?since=0")["lines"] == ends[seen - 1]
+
+
 def test_an_analyst_and_a_provider_on_one_machine_see_different_heads(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

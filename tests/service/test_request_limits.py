@@ -23,8 +23,8 @@ def address(operation: Operation) -> str:
     return PREFIX + operation.path.format_map(dict.fromkeys(operation.path_parameters, "1"))
 
 
-def refused(operation: Operation) -> dict[int, bool]:
-    """Return whether bodies just above each limit are refused."""
+def body_sent(operation: Operation, content: Any) -> Any:
+    """Return what a body is answered with."""
     app = FastAPI()
     app.add_middleware(BodyLimits, largest=1 << 26)
 
@@ -32,12 +32,12 @@ def refused(operation: Operation) -> dict[int, bool]:
     async def fine(path: str, request: Request) -> int:
         return len(await request.body())
 
-    client = TestClient(app)
-    statuses: dict[int, Any] = {}
-    for most in (SMALL_JSON, LARGEST_JSON):
-        sent = client.request(operation.method, address(operation), content=b"x" * (most + 1))
-        statuses[most] = sent.status_code == 413
-    return statuses
+    return TestClient(app).request(operation.method, address(operation), content=content)
+
+
+def refused(operation: Operation) -> dict[int, bool]:
+    """Return whether bodies just above each limit are refused."""
+    return {most: body_sent(operation, b"x" * (most + 1)).status_code == 413 for most in (SMALL_JSON, LARGEST_JSON)}
 
 
 def test_what_may_be_large() -> None:
@@ -54,6 +54,16 @@ def test_a_limit_belongs_to_its_operation(operation: Operation, renamed: bool, m
     most = MOST[operation.size]
     expected = {limit: most is not None and limit >= most for limit in (SMALL_JSON, LARGEST_JSON)}
     assert refused(operation) == expected
+
+
+@pytest.mark.parametrize(("name", "most"), [("create_token", SMALL_JSON), ("change_terms", LARGEST_JSON)])
+@pytest.mark.parametrize("declared", [False, True])
+def test_the_limit_itself_is_allowed(name: str, most: int, declared: bool) -> None:
+    operation = next(each for each in OPERATIONS if each.name == name)
+    for size, allowed in ((most, True), (most + 1, False)):
+        content = b"x" * size
+        sent = body_sent(operation, content if declared else iter([content[:100], content[100:]]))
+        assert (sent.status_code != 413) == allowed
 
 
 def test_every_address_has_its_operation() -> None:

@@ -279,6 +279,17 @@ def test_links_end(database: str) -> None:
         assert accept(newest) == 404
 
 
+def test_a_browser_is_remembered_for_a_time(database: str) -> None:
+    with opened(database) as store:
+        with store.write() as tx:
+            bob = accounts.create_account(tx, "Bob", "analyst")
+            device = accounts.remember_device(tx, bob)
+        with store.write() as tx:
+            assert accounts.remember_device(tx, bob, device) == device
+            tx.execute(update(links).values(expires=after(seconds=-1)))
+            assert accounts.remember_device(tx, bob, device) != device
+
+
 def test_a_sign_in_link_is_used_once_by_one(database: str) -> None:
     with opened(database) as store:
         world = make_world(store)

@@ -120,6 +120,16 @@ def test_attempts_that_killed_the_service_count(database: str, monkeypatch: pyte
         assert "the process that tried was killed; no single report is the cause" in world.round().problem
 
 
+def test_whoever_pays_anyway_has_all_attempts_again(database: str) -> None:
+    with opened(database) as store:
+        world = make_world(store)
+        world.report_all({"Ash": (3, 1), "Birch": (1, 3)})
+        with store.write() as tx:
+            tx.execute(update(rounds).values(state="closed", closed=now(), attempts=settlement.MOST_ATTEMPTS))
+        settlement.close_round(store, world.analyst, world.campaign, 1, anyway=True)
+        assert world.round().state == "paid"
+
+
 @pytest.mark.parametrize(
     ("made_by", "waits"),
     [

@@ -15,7 +15,7 @@ from service.world import TERMS, World, make_world, payments_of, read_statistics
 from troth.campaigns.records.ledger import Ledger
 from troth.cli.service_lines import about_round, verdict_lines
 from troth.results.verdict import unchecked_before
-from troth.service import accounts, campaigns, rounds, settling
+from troth.service import accounts, campaigns, rounds, settlement, settling
 from troth.service.errors import ConflictError, UnavailableError
 from troth.service.sandbox import OutOfTimeError
 
@@ -42,6 +42,18 @@ def test_a_model_that_does_not_fit_pays_nobody_until_it_is_told_to(world: World)
     paid = client.post(f"{world.base}/rounds/1/close", json={"anyway": True}, headers=analyst).json()
     assert paid["state"] == "paid"
     assert len(payments_of(world.store, world.campaign)) == 5
+
+
+def test_pay_anyway_holds_for_one_attempt_alone(world: World) -> None:
+    """It was said of the reports of that time: with others the model is judged again."""
+    world.report("Oak", *ODD["Oak"])
+    settlement.close_round(world.store, world.analyst, world.campaign, 1, anyway=True)
+    assert "at least two providers" in world.round().problem
+    world.reopen(1)
+    world.report_all({name: counts for name, counts in ODD.items() if name != "Oak"})
+    world.close()
+    assert "the model does not fit" in str(world.round().problem)
+    assert payments_of(world.store, world.campaign) == {}
 
 
 def test_payments_that_cannot_be_judged_are_not_made(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -375,12 +375,3 @@ def test_the_weakest_of_several_campaigns_promises_least() -> None:
     least = weakest([campaign(0.1, 0.3), campaign(0.2, 0.5), campaign(0.0, 0.4)])
     assert least["truthful"].margin == 0.2  # the most that a lie gains
     assert least["price of lying"].margin == 0.3  # the least that it costs
-
-
-def test_a_bond_stretches_what_a_lie_gains() -> None:
-    b, rows = models.Bernoulli(1, 1), [4] * 4
-    rule = troth.OneTime(troth.clipped_range(b, rows, low=-2))
-    plain, bonded = (troth.certify(b, rows, each)["truthful"].margin for each in (rule, troth.Bonded(rule)))
-    empty_share = 2 / (2 + rule.scale.high)
-    assert plain is not None
-    assert bonded == pytest.approx(plain / (1 - empty_share))

@@ -150,7 +150,7 @@ CASES: dict[str, tuple[str, Files | None, str]] = {
     "statistics are something else": (BOTH, {**told(), "elm.json": "[]"}, "elm.json: this is not a file that"),
     "statistics of another family": (BOTH, told(family="Poisson"), "family is 'Poisson'"),
     "statistics without a digest": (BOTH, told(digest=...), "digest"),
-    "statistics with more": (BOTH, told(note="hello"), "no field 'note'"),
+    "statistics with more": (BOTH, told(note="hello"), "unknown field 'note'"),
     "negative counts": (BOTH, told(summary=[-1, 5]), "elm.json: an impossible summary: the count of code 0 is -1"),
     "half a row": (BOTH, told(summary=[1.5, 2.5]), "an impossible summary.*1.5"),
     "wrong number of rows": (BOTH, told(rows=5), "rows is 5, but the summary counts 4"),

@@ -536,8 +536,8 @@ def _statistics() -> Iterator[Case]:
         ("NaN", {"summary": [float("nan"), 1]}, "not a number up to"),
         ("infinite", {"summary": [float("inf"), 1]}, "not a number up to"),
         ("huge whole number", {"summary": [10**400, 1]}, "too large"),
-        ("unknown field", {"weight": 2}, "no field 'weight'"),
-        ("days", {"days": []}, "no field 'days'"),
+        ("unknown field", {"weight": 2}, "unknown field 'weight'"),
+        ("days", {"days": []}, "unknown field 'days'"),
     ):
         yield bad(name, statistics(**changes), says)
     for name, text, says in (
@@ -563,7 +563,7 @@ def _statistics() -> Iterator[Case]:
         yield bad(name, statistics(rows=rows, summary=values, **spread), "summary", "normal")
     day = {"day": "2026-05-04", "rows": 4, "summary": [1, 3]}
     for name, data, says in (
-        ("no days", statistics(), "no field"),
+        ("no days", statistics(), "unknown field"),
         ("empty days", daily(), "days must be a list"),
         ("other day", daily({**day, "day": "2026-05-05"}), "day 2026-05-05; send only those for day 2026-05-04"),
         ("two days", daily(day, {**day, "day": "2026-05-05"}), "send only"),

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from troth.campaigns.seed import draw_secret
-from troth.service.keys import KeyFolder
+from troth.service.keys import Keys
 
 
 def test_a_head_is_on_the_disk_before_it_is_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a database that was restored from an older copy would continue the last head after a power failure."""
-    keys, fsync = KeyFolder(tmp_path / "keys"), os.fsync
+    keys, fsync = Keys(tmp_path / "keys"), os.fsync
     keys.add_head("a", {"epoch": 1, "lines": 3})
     synced: list[int] = []
 
@@ -31,7 +31,7 @@ def test_a_head_is_on_the_disk_before_it_is_published(tmp_path: Path, monkeypatc
 
 def test_one_at_a_time_notes_which_seeds_are_spent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two that note at once would each write the file without what the other has noted."""
-    keys, secret = KeyFolder(tmp_path / "keys"), draw_secret()
+    keys, secret = Keys(tmp_path / "keys"), draw_secret()
     noted: list[Any] = []
     keys.keep(secret)
     folder = os.open(tmp_path / "keys", os.O_RDONLY)

@@ -248,7 +248,8 @@ class MultivariateNormalUnknownCovariance(Conjugate, NormalVectors):
         """Normal-inverse-Wishart with κ, ν and Ψ."""
         n, shift, scatter = np.split(statistics, [1, len(self.mean) + 1], axis=-1)
         move = shift / (strength := self.strength + n)
-        scale = np.array(self.scale) + scatter.reshape(*shift.shape, -1) - shift[..., :, None] * move[..., None, :]
+        scatter = scatter.reshape(*shift.shape, len(self.mean))
+        scale = np.array(self.scale) + scatter - shift[..., :, None] * move[..., None, :]
         strength, dof = strength[..., 0], self.dof + n[..., 0]
         return {"mean": np.array(self.mean) + move, "strength": strength, "dof": dof, "scale": scale}
 

@@ -30,6 +30,7 @@ VARYING = (troth.models.VaryingBernoulli, troth.models.VaryingCategorical)
 EXPANDED = (troth.models.LogisticRegression, troth.models.PoissonRegression)
 BUDGET = 7.0
 DRAWS = 60
+CONFIRMATIONS = 50  # times as many fresh seeds before a claim is called wrong
 MOST_LISTINGS = 1e5  # of several days there may be more than memory holds
 ALL_BUT_NONE = 40  # the sum of counts beyond which there is next to nothing
 
@@ -296,7 +297,7 @@ def _exceeds(drawn: Callable[[int], Array], rounding: float) -> bool:
 
     A rare draw that decides a mean may be in none of the first few, which are then far too sure.
     """
-    for seeds in (range(DRAWS), range(DRAWS, 51 * DRAWS)):
+    for seeds in (range(DRAWS), range(DRAWS, (1 + CONFIRMATIONS) * DRAWS)):
         sample = np.stack([drawn(seed) for seed in seeds])
         error = sample.std(axis=0, ddof=1) / np.sqrt(len(seeds))
         if not (sample.mean(axis=0) > 6 * error + rounding).any():

@@ -73,7 +73,7 @@ class FeatureSampler:
         self._batches = [(values[:, order[stay]], ranks[stay], reports[stay])]
 
     def features(self, rows: Sequence[int]) -> list[Array | None]:
-        """Return the features of each report of so many rows, sorted; None where too few of them could be kept."""
+        """Return the features of each report, which has `rows` rows, sorted; None if too few of them could be kept."""
         self.thin()
         values, _, reports = self._batches[0] if self._batches else np.zeros((3, 0))
         ends = np.searchsorted(reports, np.arange(len(rows) + 1)).tolist()

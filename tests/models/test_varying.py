@@ -370,13 +370,22 @@ def test_rules_pay_them(model: Any) -> None:
     assert np.allclose(paid[:, 3], troth.divergences.logistic.empty_share, atol=1e-12)
 
 
-def test_a_history_of_varying_providers_is_fitted() -> None:
-    rng, model = generator(8), models.VaryingNormal(10, 3, 2)
+@pytest.mark.parametrize("model", [models.VaryingNormal(10, 3, 2), models.VaryingPoisson(3, 2)], ids=repr)
+def test_a_history_of_varying_providers_is_fitted(model: Any) -> None:
+    rng = generator(8)
     theta = model.draw_parameters(rng, (60 if SOAK else 30, 1)).repeat(4, axis=1)
     past = troth.history.from_summaries(model.reduction, model.summary(model.draw_data(rng, theta, 12)))
-    fitted: Any = models.VaryingNormal.fit(past)
+    fitted: Any = type(model).fit(past)
+    assert not fitted.at_bound
     for name, error in fitted.errors.items():
         assert abs(getattr(fitted.model, name) - getattr(model, name)) < 5 * error, name
+
+
+@pytest.mark.parametrize("model", [models.VaryingPoisson(3, 3e6), models.VaryingBernoulli(1e-9, 1e-9)], ids=repr)
+def test_a_prior_that_says_nothing_still_prices(model: Any) -> None:
+    """Its tails are longer than any exponential that fits a double."""
+    t = model.statistics([[0, 1, 1], [1, 0, 1]])
+    assert np.isfinite(troth.peer_log_pmi(model, t)).all()
 
 
 def test_posterior_draws_of_the_spread_are_continuous() -> None:

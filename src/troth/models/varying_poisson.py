@@ -26,6 +26,7 @@ from troth.models.shared.varying_providers import VaryingProviders, differ_param
 
 _MARGIN = 0.01  # nats that the greatest log PMI may exceed what was found on a ladder of counts
 _LARGEST_RATE = 1e15
+_REACH = 3.0  # of the logarithm of the mean in a fit: statistics carry no means far above the prior's
 
 
 @dataclass(frozen=True)
@@ -157,4 +158,4 @@ class VaryingPoisson(CompleteEvidence, VaryingProviders):
         """Match how the days' rates vary."""
         days = day_moments(cls.__name__, summaries, reduction)
         excess = np.maximum(days.between - days.centre * np.mean(1 / days.rows), 0.05 * days.between)
-        return {"mean": Positive(days.centre[0]), "scale": Positive(np.sqrt(excess[0]))}
+        return {"mean": Positive(days.centre[0], reach=_REACH), "scale": Positive(np.sqrt(excess[0]))}

@@ -7,13 +7,15 @@ within days.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
 from troth.core.contract import Array
 from troth.core.errors import DataError
 from troth.core.reductions import Counts, Moments, Reduction
+
+_REACH = 16.0  # how far from its start a free number may move
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class Real(_AroundOrigin):
     """A real number or a vector of them: origin + unit·free."""
 
     unit: Any
+    reach: ClassVar[float] = _REACH
 
     def read(self, free: Array) -> Any:
         """Return the parameter with these free numbers."""
@@ -40,9 +43,10 @@ class Real(_AroundOrigin):
 
 @dataclass(frozen=True)
 class Positive(_AroundOrigin):
-    """A number above a bound, or a vector of them: above + origin·exp(free)."""
+    """A number above a bound, or a vector of them: above + origin·exp(free), free being at most ``reach``."""
 
     above: float = 0.0
+    reach: float = _REACH
 
     def read(self, free: Array) -> Any:
         """Return the parameter with these free numbers."""
@@ -62,6 +66,7 @@ class PositiveDefinite:
     """
 
     scale: Array
+    reach: ClassVar[float] = _REACH
 
     @property
     def free(self) -> int:

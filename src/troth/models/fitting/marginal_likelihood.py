@@ -25,7 +25,6 @@ from troth.models.fitting.initial_parameters import Positive, Real
 if TYPE_CHECKING:
     from troth.models.family import Family
 
-_WIDEST = 16.0  # how far from its start the logarithm of a parameter may move
 _STEP = 1e-4  # of numerical derivatives, in standardised units
 LEAST_DAYS = 5
 
@@ -104,18 +103,19 @@ class _MarginalLikelihood:
                 return 1e300
             return -value if np.isfinite(value) else 1e300
 
-        bounds = [(-_WIDEST, _WIDEST)] * free
+        reach = np.concatenate([np.full(each.free, each.reach) for each in self.parameters.values()])
         self.log_likelihood(np.zeros(free))  # refuses summaries that lack what the family needs
         best = None
         for start in self._starts():
-            top = minimize(loss, start, method="L-BFGS-B", bounds=bounds, options={"maxiter": 500, "ftol": 1e-13})
+            bounds, options = np.column_stack([-reach, reach]), {"maxiter": 500, "ftol": 1e-13}
+            top = minimize(loss, start, method="L-BFGS-B", bounds=bounds, options=options)
             if best is None or top.fun < best.fun - 1e-9:
                 best = top
         assert best is not None  # noqa: S101 (there is at least one start)
         if best.fun >= 1e300:
             raise DataError(f"{self.family.__name__}: no prior makes this history possible")
         curvature = _hessian(loss, best.x)
-        x = _newton(loss, best.x, curvature)
+        x = _newton(loss, best.x, curvature, reach)
         return FittedPrior(self.model(x), -float(loss(x)), self._errors(curvature, x), self.days, self._at_bound(x))
 
     def _starts(self) -> list[Array]:
@@ -149,18 +149,19 @@ class _MarginalLikelihood:
         return errors
 
     def _at_bound(self, x: Array) -> tuple[str, ...]:
-        far = (name for name, part in self.split(x).items() if (np.abs(part) > 0.5 * _WIDEST).any())
-        return tuple(name for name in far if not isinstance(self.parameters[name], Real))
+        parts = ((name, self.parameters[name], part) for name, part in self.split(x).items())
+        far = ((name, each) for name, each, part in parts if (np.abs(part) > 0.5 * each.reach).any())
+        return tuple(name for name, each in far if not isinstance(each, Real))
 
 
-def _newton(loss: Callable[[Array], float], x: Array, curvature: Array) -> Array:
-    """Take one Newton step, if it lowers the loss."""
+def _newton(loss: Callable[[Array], float], x: Array, curvature: Array, reach: Array) -> Array:
+    """Take one Newton step, if it lowers the loss and does not lead out of reach."""
     slope = np.array([(loss(x + step) - loss(x - step)) / (2 * _STEP) for step in _STEP * np.eye(len(x))])
     try:
         moved = x - np.linalg.solve(curvature, slope)
     except np.linalg.LinAlgError:
         return x
-    return moved if np.abs(moved).max() <= _WIDEST and loss(moved) < loss(x) else x
+    return moved if (np.abs(moved) <= reach).all() and loss(moved) < loss(x) else x
 
 
 def _hessian(loss: Callable[[Array], float], x: Array) -> Array:

@@ -59,7 +59,7 @@ def find_tails(slopes: Slopes, mode: Array, value: Array, width: Array) -> Peaks
     """Find how long the tails are, roughly: tangents to a concave function cross a level beyond it."""
     ends, everyone = [], np.arange(len(mode))
     for side in (-1.0, 1.0):
-        distance = 5.0 * width
+        distance = np.minimum(5.0 * width, _FARTHEST)
         for _ in range(2):
             at, slope, _ = slopes(mode + side * distance, everyone)
             missing = at - (value - _DROP)

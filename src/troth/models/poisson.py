@@ -100,5 +100,5 @@ class Poisson(GammaPrior, CountAndSum):
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
         """Match how the days' rates vary."""
         days = day_moments(cls.__name__, summaries, reduction)
-        excess = np.maximum(days.between - days.centre * np.mean(1 / days.rows), 0.05 * days.between)
+        excess = days.excess(days.centre)
         return {"shape": Positive((days.centre**2 / excess)[0]), "rate": Positive((days.centre / excess)[0])}

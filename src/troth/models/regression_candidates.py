@@ -86,8 +86,7 @@ class RegressionCandidates(FittedCandidates):
         """Draw (z, y): answers for features ``rows`` of shape (rows, d), or for ``rows`` standard normal ones."""
         chosen = np.asarray(parameters)[..., 0].astype(np.intp)
         z = draw_features(rng, rows, self._features_of_row, chosen.shape)
-        y = self._draw_answers(rng, chosen, z)
-        return np.broadcast_to(z, (*y.shape, z.shape[-1])), y
+        return z, self._draw_answers(rng, chosen, z)
 
     def _draw_answers(self, rng: Generator, chosen: Indexes, z: Array) -> Array:
         raise NotImplementedError

@@ -157,5 +157,5 @@ class VaryingPoisson(CompleteEvidence, VaryingProviders):
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
         """Match how the days' rates vary."""
         days = day_moments(cls.__name__, summaries, reduction)
-        excess = np.maximum(days.between - days.centre * np.mean(1 / days.rows), 0.05 * days.between)
+        excess = days.excess(days.centre)
         return {"mean": Positive(days.centre[0], reach=_REACH), "scale": Positive(np.sqrt(excess[0]))}

@@ -159,9 +159,8 @@ class VaryingLinearRegression(VaryingCoefficients):
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:
         """Draw (z, y): answers for features ``rows`` of shape (rows, d), or for ``rows`` standard normal ones."""
-        leading = parameters.shape[:-1]
-        z = draw_features(rng, rows, len(self.mean), leading)
-        z = np.broadcast_to(z, (*leading, *z.shape[-2:]))
+        z = draw_features(rng, rows, len(self.mean), parameters.shape[:-1])
+        leading = z.shape[:-2]
         effect = parameters[..., -1:] * rng.standard_normal((*leading, len(self.mean))) @ self._prior_scale.T
         seen, around = rng.standard_normal((2, *leading, z.shape[-2]))
         onto = z @ np.linalg.pinv(z)

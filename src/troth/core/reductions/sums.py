@@ -11,7 +11,8 @@ from troth.core.support import Array
 SLACK = 1e-9
 """How far, relatively, rounding may push honest sums beyond what data can have."""
 
-_SEEN = 1e-6  # an eigenvalue of a matrix with a diagonal of 1 above which it counts for the rank
+SEEN = 1e-6
+"""An eigenvalue of a matrix with a diagonal of 1 above which it counts for the rank."""
 
 
 def checked_rows(summary: Array) -> float:
@@ -24,21 +25,29 @@ def checked_rows(summary: Array) -> float:
     return n
 
 
+def unit_diagonal(matrices: Array) -> tuple[Array, Array]:
+    """Return the lengths of the columns of X, 1 instead of 0, and XᵀX with columns of length 1, for given XᵀX.
+
+    Columns of very different sizes are then compared alike, and keep their digits.
+    """
+    squares = np.diagonal(matrices, axis1=-2, axis2=-1)
+    length = np.sqrt(np.where(squares > 0, squares, 1.0))
+    return length, matrices / length[..., :, None] / length[..., None, :]
+
+
 def check_products(matrices: Array, n: float, what: str, problem: str = "") -> None:
     """Refuse symmetric matrices ``(..., d, d)``, of ``what``, that are not XᵀX for any X with n rows.
 
-    Columns are scaled to length 1, so those of all sizes are compared alike. ``problem`` says in plain words what a
-    negative eigenvalue means for a matrix of this kind.
+    ``problem`` says in plain words what a negative eigenvalue means for a matrix of this kind.
     """
     squares = np.diagonal(matrices, axis1=-2, axis2=-1)
     if (squares < 0).any():
         raise DataError(f"a sum of squares is {squares.min():.9g}, below 0")
-    scale = np.sqrt(np.where(squares > 0, squares, 1.0))
-    eigenvalues = np.linalg.eigvalsh(matrices / scale[..., :, None] / scale[..., None, :])
+    eigenvalues = np.linalg.eigvalsh(unit_diagonal(matrices)[1])
     if (least := eigenvalues.min()) < -SLACK * matrices.shape[-1]:
         problem = problem or f"the matrix of {what} is not positive semi-definite"
         raise DataError(f"{problem}: no data have such sums (least eigenvalue {least:.3g})")
-    rank = int((eigenvalues > _SEEN).sum(axis=-1).max())
+    rank = int((eigenvalues > SEEN).sum(axis=-1).max())
     if rank > n:
         raise DataError(f"{n:.0f} rows cannot have {what} of rank {rank}")
 

@@ -98,8 +98,11 @@ class DayMoments(NamedTuple):
     @property
     def scale(self) -> Array:
         """Standard deviation of days' means beyond that of their rows."""
-        excess = np.maximum(self.between - self.within * np.mean(1 / self.rows), 0.05 * self.between)
-        return np.asarray(np.sqrt(excess + 1e-12 * self.within))
+        return np.asarray(np.sqrt(self.excess(self.within) + 1e-12 * self.within))
+
+    def excess(self, within: Array) -> Array:
+        """Variance of days' means beyond that of their rows, if these have a variance ``within`` a day."""
+        return np.maximum(self.between - within * np.mean(1 / self.rows), 0.05 * self.between)
 
     @property
     def noise(self) -> Array:

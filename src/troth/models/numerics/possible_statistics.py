@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from troth.core.contract import Array, Mask
+from troth.core.reductions.sums import SEEN, unit_diagonal
 from troth.core.reductions.sums import SLACK as SLACK
-
-_SEEN = 1e-6  # an eigenvalue of a matrix with a diagonal of 1 above which it counts for the rank
 
 
 def all_possible(statistics: Array) -> Mask:
@@ -33,7 +32,7 @@ def none_negative(counts: Array) -> Mask:
 def are_products(matrix: Array, rows: Array) -> Mask:
     """Return where XᵀX = ``matrix`` for some X with ``rows`` rows: it is symmetric, without negative eigenvalues.
 
-    Its rank is at most the number of rows. Columns are scaled to length 1, so those of all sizes are compared alike.
+    Its rank is at most the number of rows.
 
     Examples
     --------
@@ -42,8 +41,7 @@ def are_products(matrix: Array, rows: Array) -> Mask:
     """
     size = matrix.shape[-1]
     diagonal = np.diagonal(matrix, axis1=-2, axis2=-1)
-    scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-    unit = matrix / scale[..., :, None] / scale[..., None, :]
+    unit = unit_diagonal(matrix)[1]
     symmetric = (np.abs(unit - np.swapaxes(unit, -1, -2)) <= SLACK).all(axis=(-2, -1))
     valid = np.array((diagonal >= 0).all(axis=-1) & symmetric)
     room = np.eye(size) * (SLACK * size)
@@ -54,7 +52,7 @@ def are_products(matrix: Array, rows: Array) -> Mask:
         doubtful = valid
     if doubtful.any():
         values = np.linalg.eigvalsh(unit[doubtful])
-        rank = (values > _SEEN).sum(axis=-1)
+        rank = (values > SEEN).sum(axis=-1)
         valid[doubtful] = (values[..., 0] >= -SLACK * size) & (rank <= np.ceil(rows[doubtful]))
     return valid
 

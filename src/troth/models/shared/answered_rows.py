@@ -9,6 +9,7 @@ import numpy as np
 from troth.core.contract import Array, Generator
 from troth.core.errors import DataError
 from troth.core.reductions.answer_likelihoods import Answer, Classes, CountAnswers, YesNo
+from troth.core.reductions.sums import unit_diagonal
 from troth.core.support import Support
 from troth.models.first_guess import Column, log_mean, log_odds, log_shares
 
@@ -59,17 +60,17 @@ def planned_features(rows: Any, features: int) -> Array:
 
 
 def draw_features(rng: Generator, rows: Any, features: int, leading: tuple[int, ...]) -> Array:
-    """Return the features ``rows`` as they are given, or draw ``rows`` rows of standard normal ones."""
+    """Return the features ``rows``, or ``rows`` rows of standard normal ones, for each dataset."""
     if np.ndim(rows) == 0:
         return rng.standard_normal((*leading, int(rows), features))
-    return np.asarray(rows, dtype=np.float64)
+    z = np.asarray(rows, dtype=np.float64)
+    return np.broadcast_to(z, (*np.broadcast_shapes(leading, z.shape[:-2]), *z.shape[-2:]))
 
 
 def root_of_curvature(H: Array) -> tuple[Array, Array]:
     """Return s and F with diag(s)FFᵀdiag(s) = H: features of very different sizes keep their digits."""
-    scale = np.sqrt(np.maximum(np.diagonal(H, axis1=-2, axis2=-1), 0.0))
-    scale = np.where(scale > 0, scale, 1.0)
-    values, vectors = np.linalg.eigh(H / scale[..., None] / scale[..., None, :])
+    scale, unit = unit_diagonal(H)
+    values, vectors = np.linalg.eigh(unit)
     return scale, vectors * np.sqrt(np.where(values > _NOISE * H.shape[-1], values, 0.0))[..., None, :]
 
 

@@ -187,8 +187,7 @@ class ExpandedRegression(AnsweredRows, Regression):
         """Draw (z, y) from the likelihood itself, for features ``rows`` or for ``rows`` standard normal ones."""
         theta = self.draw_own_coefficients(rng, np.asarray(parameters))
         z = draw_features(rng, rows, self._features_of_row, theta.shape[:-1])
-        y = self._answer.draw(rng, self._predictors(theta, z))
-        return np.broadcast_to(z, (*y.shape, z.shape[-1])), y
+        return z, self._answer.draw(rng, self._predictors(theta, z))
 
     def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
         """Return the expanded log-likelihood at the prior mean."""

@@ -13,6 +13,7 @@ from troth.core.blocks import for_each_chunk
 from troth.core.contract import Array, ComparedDesign, Generator, Mask
 from troth.core.errors import DataError
 from troth.core.reductions import Moments, Reduction
+from troth.core.reductions.sums import unit_diagonal
 from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
 from troth.core.support import Support
 from troth.models.family import Matrix, ReducesRows, Vector, moments
@@ -285,8 +286,7 @@ class Regression(ReducesRows):
     def _draw_answers(self, rng: Generator, theta: Array, noise: Array | float, rows: Any) -> tuple[Array, Array]:
         z = draw_features(rng, rows, len(self.mean), theta.shape[:-1])
         signal = np.einsum("...ij,...j->...i", z, theta)
-        y = signal + noise * rng.standard_normal(signal.shape)
-        return np.broadcast_to(z, (*y.shape, z.shape[-1])), y
+        return z, signal + noise * rng.standard_normal(signal.shape)
 
     def _draw_from_design(self, rng: Generator, theta: Array, variance: Array | float, design: Array) -> Array:
         """Draw (ZᵀZ, Zᵀr, rᵀr, n) given θ: Zᵀε ~ N(0, σ²ZᵀZ), and what is left of εᵀε is chi-square."""
@@ -295,9 +295,8 @@ class Regression(ReducesRows):
         matrix = self._gram(design)
         gram = np.broadcast_to(matrix, (*leading, d, d))
         rows, sigma2 = np.broadcast_to(design[..., -1], leading), np.broadcast_to(variance, leading)
-        size = np.sqrt(np.diagonal(matrix, axis1=-2, axis2=-1))
-        size = np.where(size > 0, size, 1.0)  # columns of very different sizes keep their digits
-        root, positive = _root_and_rank(matrix / size[..., None] / size[..., None, :])
+        size, unit = unit_diagonal(matrix)
+        root, positive = _root_and_rank(unit)
         white = np.sqrt(sigma2)[..., None] * rng.standard_normal((*leading, d)) * positive
         noise = np.einsum("...ij,...j->...i", size[..., None] * root, white)
         shift = theta - np.array(self.mean)

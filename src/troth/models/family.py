@@ -350,10 +350,10 @@ class ReducesRows(Family):
         """Add up rows: the last axis, or the one before columns."""
         columns = self.reduction.columns if self.row_axes else None
         rows = self.support.check(data, self._value_word, columns)
-        return moments(self.reduction.of_rows, rows if self.row_axes else rows[..., None])
+        return summed(self.reduction.of_rows, rows if self.row_axes else rows[..., None])
 
 
-def moments(compute: Callable[..., Array], *data: Any) -> Array:
+def summed(compute: Callable[..., Array], *data: Any) -> Array:
     """Return the sums that ``compute`` makes of the data, or refuse values too large for a statistic."""
     with np.errstate(over="ignore", invalid="ignore"):
         t = compute(*data)

@@ -23,7 +23,7 @@ from troth.models.numerics.collisions import log_same_sequence, log_same_type
 from troth.models.numerics.count_recovery import recover_counts
 from troth.models.numerics.dispersed import draw_codes, draw_counts
 from troth.models.numerics.extremes import unordered_datasets
-from troth.models.numerics.finite_extremes import can_contradict, finite_extremes, finite_extremes_of, statistics_of
+from troth.models.numerics.finite_extremes import can_contradict, finite_extremes, finite_extremes_of, log_likelihoods
 from troth.models.numerics.identification import (
     FULL_RANK,
     compare_predictions,
@@ -156,7 +156,7 @@ class Finite(FittedStates):
 
     def from_summary(self, summary: Array, /) -> Array:
         """Map counts of symbols to log-likelihoods, where a count of 0 outweighs a log-likelihood of −∞."""
-        return statistics_of(np.asarray(summary, dtype=np.float64), self._log_table)
+        return log_likelihoods(np.asarray(summary, dtype=np.float64), self._log_table)
 
     def statistics(self, data: Any, /) -> Array:
         """Sum the log-likelihoods of the rows, one entry per state, along the last axis."""

@@ -101,13 +101,13 @@ def fit_workers(
     >>> {name: round(accuracy, 1) for name, accuracy in learned.accuracy().items()}
     {'a': 0.9, 'b': 0.8, 'c': 0.6}
     """
-    number = int(task.max(initial=-1)) + 1
-    if number == 0:
+    tasks = int(task.max(initial=-1)) + 1
+    if tasks == 0:
         raise DataError("the past has no tasks")
-    classes = np.full(number, -1, dtype=np.intp) if gold is None else np.asarray(gold, dtype=np.intp)
+    classes = np.full(tasks, -1, dtype=np.intp) if gold is None else np.asarray(gold, dtype=np.intp)
     answers = _Answers(task, worker, counts, classes, len(names))
     if pooling is None:
-        pooling = _choose_pooling(answers) if number >= _FEWEST else _GUESS
+        pooling = _choose_pooling(answers) if tasks >= _FEWEST else _GUESS
     estimate, posterior, now = _climb(answers, pooling, _STEPS, _CLOSE)
     prior, tables, population = estimate.prior, *(_like_the_others(each, answers.seen) for each in estimate[1:])
     shown = [float(p) for p in _rounded(prior)]
@@ -115,7 +115,7 @@ def fit_workers(
         models={name: Finite(shown, _rounded(table).tolist()) for name, table in zip(names, tables, strict=True)},
         population=Finite(shown, _rounded(population).tolist()),
         pooling=pooling,
-        tasks=number,
+        tasks=tasks,
         known=int((classes >= 0).sum()),
         log_likelihood=now,
         posterior=posterior,
@@ -164,10 +164,10 @@ class _Estimate(NamedTuple):
 
 def _climb(answers: _Answers, pooling: float, steps: int, close: float) -> tuple[_Estimate, Array, float]:
     """Take turns until the likelihood per task hardly changes; return estimate, posteriors and likelihood."""
-    labels, number = answers.counts.shape[1], len(answers.classes)
+    labels, tasks = answers.counts.shape[1], len(answers.classes)
     known = answers.classes[:, None] >= 0
     one_hot = np.eye(labels)[np.maximum(answers.classes, 0)]
-    votes = _sums(answers.task, answers.counts, number) + 0.1
+    votes = _sums(answers.task, answers.counts, tasks) + 0.1
     votes[:, ~answers.seen] = 0.0
     posterior = np.where(known, one_hot, votes / votes.sum(axis=1, keepdims=True))
     population = np.full((labels, labels), 1 / labels)
@@ -176,7 +176,7 @@ def _climb(answers: _Answers, pooling: float, steps: int, close: float) -> tuple
         expected = answers.expected_counts(posterior)
         population = _pooled(expected, pooling, population)
         tables = expected + pooling * population
-        prior = (posterior.sum(axis=0) + _PRIOR_TASKS) / (number + _PRIOR_TASKS * labels)
+        prior = (posterior.sum(axis=0) + _PRIOR_TASKS) / (tasks + _PRIOR_TASKS * labels)
         estimate = _Estimate(prior, tables / tables.sum(axis=2, keepdims=True), population)
         joint = np.where((known & (one_hot == 0)) | ~answers.seen, -np.inf, answers.log_joint(estimate))
         evidence = logsumexp(joint, axis=1)

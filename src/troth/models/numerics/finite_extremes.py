@@ -33,7 +33,7 @@ def finite_extremes(log_prior: Array, blocks: Sequence[Block], zeros: bool) -> t
     if zeros:
         blocks = [(np.vstack([table, np.zeros(table.shape[1])]), limit) for table, limit in blocks]
     if prod(comb(limit + len(table) - 1, limit) for table, limit in blocks) <= _ALL_PAIRS:
-        reports = [statistics_of(unordered_datasets(limit, len(table)), table) for table, limit in blocks]
+        reports = [log_likelihoods(unordered_datasets(limit, len(table)), table) for table, limit in blocks]
         return finite_extremes_of(log_prior, reports[0], reports[1:])
     return -_climb(log_prior, blocks, -1.0), _climb(log_prior, blocks, 1.0)
 
@@ -67,7 +67,7 @@ def can_contradict(blocks: Sequence[Block]) -> bool:
     return any(one and two and not one & two for one, two in product(own, peers))
 
 
-def statistics_of(counts: Array, table: Array) -> Array:
+def log_likelihoods(counts: Array, table: Array) -> Array:
     """Return log-likelihoods of counts, where a count of 0 outweighs a log-likelihood of −∞."""
     impossible = np.isneginf(table)
     t = np.einsum("...k,km->...m", counts, np.where(impossible, 0.0, table))
@@ -87,7 +87,7 @@ def _climb(log_prior: Array, blocks: Sequence[Block], sign: float) -> float:
     edges = np.cumsum([0, *(len(table) for table, _ in blocks)])
 
     def value(counts: Array) -> Array:
-        parts = [statistics_of(counts[:, a:b], blocks[k][0]) for k, (a, b) in enumerate(pairwise(edges))]
+        parts = [log_likelihoods(counts[:, a:b], blocks[k][0]) for k, (a, b) in enumerate(pairwise(edges))]
         score = sign * _log_pmi(log_prior, parts[0], sum(parts[1:], np.zeros_like(parts[0])))
         return np.where(np.isfinite(score), score, -np.inf)
 

@@ -13,7 +13,7 @@ from troth.core.contract import Array, Generator, Mask
 from troth.core.errors import DataError, ParameterError
 from troth.core.reductions import Expansion, Reduction
 from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
-from troth.models.family import Matrix, Vector, moments
+from troth.models.family import Matrix, Vector, summed
 from troth.models.first_guess import Column, FirstGuess, answers_of, standardised
 from troth.models.fitting.initial_parameters import FreeParameters, Positive, Real
 from troth.models.fitting.modes import fit_at_modes
@@ -131,7 +131,7 @@ class ExpandedRegression(AnsweredRows, Regression):
     def summary(self, data: Any, /) -> Array:
         """Count the rows, and add up their log-likelihood at the public point, its slope and its curvature."""
         z, y = self._checked(data)
-        return moments(self._sums, z, y)
+        return summed(self._sums, z, y)
 
     def _sums(self, z: Array, y: Array, point: Array | None = None) -> Array:
         """Return summaries of ``(..., row, feature)`` and ``(..., row)``."""

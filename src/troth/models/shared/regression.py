@@ -16,7 +16,7 @@ from troth.core.reductions import Moments, Reduction
 from troth.core.reductions.sums import unit_diagonal
 from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
 from troth.core.support import Support
-from troth.models.family import Matrix, ReducesRows, Vector, moments
+from troth.models.family import Matrix, ReducesRows, Vector, summed
 from troth.models.first_guess import Column, FirstGuess, answers_of, rough, rough_scale, standardised
 from troth.models.normal import zero_where_empty
 from troth.models.numerics.possible_statistics import are_products
@@ -90,7 +90,7 @@ class Regression(ReducesRows):
     def summary(self, data: Any, /) -> Array:
         """Count the rows, and multiply (z, r) with itself."""
         z, y = checked_rows(data, len(self.mean), Support())
-        return moments(self.reduction.of_rows, np.concatenate([z, y[..., None]], axis=-1))
+        return summed(self.reduction.of_rows, np.concatenate([z, y[..., None]], axis=-1))
 
     @property
     def reduction(self) -> Reduction:

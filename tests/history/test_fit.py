@@ -383,3 +383,24 @@ def test_classes_are_as_frequent_as_gold_answers_say() -> None:
     learned = fit_workers(task, worker, np.eye(4)[gold[task]], ["a", "b"], gold, pooling=1.0)
     expected = (np.bincount(gold) + _PRIOR_TASKS) / (12 + 4 * _PRIOR_TASKS)
     assert learned.population.prior == pytest.approx(expected, abs=1e-8)
+
+
+def test_a_class_that_nobody_saw_is_answered_rightly_as_often_as_the_others_on_average() -> None:
+    gold = np.repeat([0, 1], 40)
+    task, worker = np.divmod(np.arange(160), 2)
+    wrong = np.arange(160) % 10 < np.array([1, 4])[gold[task]]  # a tenth of one class, and four tenths of the other
+    labels = np.where(wrong, 1 - gold[task], gold[task])
+    learned = fit_workers(task, worker, np.eye(3)[labels], ["a", "b"], gold, pooling=1.0)
+    for model in (learned.population, *learned.models.values()):
+        right = np.diagonal(np.array(model.likelihood))
+        assert right[0] > right[1] + 0.1
+        assert right[2] == pytest.approx((right[0] + right[1]) / 2, abs=1e-8)
+        assert model.likelihood[2][0] == pytest.approx((1 - right[2]) / 2, abs=1e-8)
+
+
+def test_an_unknown_provider_of_counts_has_a_factor_of_its_own_beside_that_of_the_day() -> None:
+    """The variance of a product of factors with mean 1 is (1 + δ)(1 + o) − 1; o is that of providers' rates."""
+    data, population = outcome_data(day_types("count", 1)[0], "count", None), np.array([1.0, 4.0])
+    other = data.widened(0.0, population, 0.3)
+    assert other > 0.01
+    assert data.widened(0.2, population, 0.3) == pytest.approx(1.2 * (1 + other) - 1)

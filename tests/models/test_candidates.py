@@ -290,6 +290,32 @@ def test_draws_of_a_posterior_are_candidates() -> None:
         model.draw_data(rng, np.array([0]), 3)
 
 
+def test_each_draw_answers_for_itself() -> None:
+    model = models.Candidates.from_draws(
+        {"mean": np.array([1.0, 2.0, 3.0])},
+        lambda p, x: float(-((np.asarray(x) - p["mean"]) ** 2).sum()),
+        lambda rng, p, rows: np.full(rows, p["mean"]),
+    )
+    for k in range(3):
+        assert model.draw_data(generator(1), np.array([k]), 2).tolist() == [k + 1.0] * 2
+    left: Any = troth.posterior(model, np.array([-np.inf, 0.0, 0.0]))
+    assert left.draw_data(generator(1), np.array([1]), 2).tolist() == [3.0] * 2
+
+
+def test_a_prior_may_be_given_with_what_was_trained_or_simulated() -> None:
+    rng, prior = generator(7), [0.2, 0.8]
+    z = rng.normal(size=(60, 2))
+    labels, counts = rng.integers(0, 2, 60), rng.poisson(1.0, 60)
+    logistic = [LogisticRegression(C=c).fit(z, labels) for c in (0.01, 1.0)]
+    ridges = [Ridge(alpha=alpha).fit(z, z[:, 0]) for alpha in (1, 9)]
+    assert models.Candidates.from_estimators(logistic, prior).prior == (0.2, 0.8)
+    assert models.LogisticCandidates.from_estimators(logistic, prior).prior == (0.2, 0.8)
+    poisson = [PoissonRegressor(alpha=alpha).fit(z, counts) for alpha in (1, 2)]
+    assert models.PoissonCandidates.from_estimators(poisson, prior).prior == (0.2, 0.8)
+    assert models.LinearCandidates.from_estimators(ridges, 1.0, prior).prior == (0.2, 0.8)
+    assert models.ReportedCandidates.from_simulation(rng.normal(size=(2, 9, 2)), prior).prior == (0.2, 0.8)
+
+
 def test_log_likelihoods_that_make_no_sense_are_refused() -> None:
     with pytest.raises(DataError, match="shape"):
         models.Candidates([0.5, 0.5], lambda x: [0.0]).statistics([1])

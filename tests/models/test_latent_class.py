@@ -15,6 +15,7 @@ from registry import EXAMPLES, SOAK, generator
 from troth import models
 from troth.core.reductions import Counts, Moments
 from troth.models import latent_class
+from troth.models.numerics import day_types
 from troth.models.numerics.dispersed import log_likelihood, log_rising
 
 DAY_TYPES = [name for name in EXAMPLES if name.startswith("day types")]
@@ -188,6 +189,17 @@ def test_ranges_hold_every_report(outcome: str, enumerate_all: bool, monkeypatch
         assert score_range.high >= high - 1e-12
         scale = troth.clipped_range(likelihoods, [3, 2, 2], values=bounds, low=-1.0)
         assert scale.high >= high - 1e-12
+
+
+def test_the_range_of_very_many_labels_holds_that_of_the_best_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond some thousand rows labels are not sorted: all that favour a type are taken to have all rows."""
+    for dispersion in (0.0, 0.02, 0.5):
+        for means in (np.array([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]]), np.array([[0.4, 0.6], [0.5, 0.5]])):
+            monkeypatch.setattr(day_types, "_ONE_BY_ONE", 4000)
+            exact = day_types.widest_spread("categorical", 60, means, dispersion)
+            monkeypatch.setattr(day_types, "_ONE_BY_ONE", 0)
+            bound = day_types.widest_spread("categorical", 60, means, dispersion)
+            assert exact - 1e-12 <= bound < 2 * exact + 1e-12
 
 
 def test_peers_of_one_model_are_not_one_peer() -> None:

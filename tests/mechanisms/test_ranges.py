@@ -339,3 +339,10 @@ def test_the_largest_panel_can_have_the_peers_with_the_most_rows() -> None:
     cases = situations(models.Bernoulli(1, 1), [9, 1, 2, 3, 4, 5], panels=2)
     largest = {limit: sum(rows for _, rows in peers) for _, limit, peers in cases}
     assert largest == {9: 5 + 4 + 3, 1: 9 + 5 + 4, 2: 9 + 5 + 4, 3: 9 + 5 + 4, 4: 9 + 5 + 3, 5: 9 + 4 + 3}
+
+
+def test_reports_contradict_each_other_only_if_their_rows_rule_out_enough_states() -> None:
+    """Each symbol rules out one of three states, so a row on either side leaves a state that both allow."""
+    model = models.Finite([0.2, 0.3, 0.5], (1 - np.eye(3)) / 2)
+    for own, peers, impossible in ((1, [1], False), (2, [1], True), (1, [1, 1], True), (1, [0, 1], False)):
+        assert model.log_pmi_extremes(own, [(model, rows) for rows in peers]).impossible == impossible

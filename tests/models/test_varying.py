@@ -18,6 +18,7 @@ from registry import SOAK, generator
 from troth import models
 from troth.core.errors import ParameterError
 from troth.models.numerics.random_effects import integrate_effects
+from troth.models.numerics.spread_grid import spread_grid
 
 VARYING = [models.VaryingBernoulli(1, 2), models.VaryingPoisson(3, 2), models.VaryingNormal(3, 2, 1.5)]
 SIZES = [(10, 100), (1000, 10_000)] + ([(100, 1000), (30, 10_000)] if SOAK else [])
@@ -399,6 +400,15 @@ def test_posterior_draws_of_the_spread_are_continuous() -> None:
         assert len(some) / 4000 == pytest.approx(1 - ALIKE, abs=0.02)
         place = (some - np.log(ends[0])) / np.log(ends[1] / ends[0])
         assert abs(place - np.linspace(0, 1, len(place))).max() < 1.95 / np.sqrt(len(place))  # once in a thousand times
+
+
+def test_what_is_known_at_the_nodes_is_interpolated_between_them() -> None:
+    """Exactly, if it is linear in ln spread; no spread is a node of its own."""
+    grid, spreads = spread_grid(0.01, 1.0), np.array([0.0, 0.011, 0.3, 0.97])
+    known = np.concatenate([[7.0], 2 - 3 * np.log(grid.nodes[1:])])
+    values = grid.interpolate(np.tile(known[:, None] * [1.0, 10.0], (4, 1, 1)), spreads)
+    expected = np.concatenate([[7.0], 2 - 3 * np.log(spreads[1:])])
+    np.testing.assert_allclose(values, expected[:, None] * [1.0, 10.0], rtol=1e-12)
 
 
 def linear() -> Any:

@@ -201,6 +201,15 @@ def test_with_features_at_hand_a_made_up_report_earns_the_empty_share() -> None:
     assert abs(np.mean(shares) - 0.2) < 4 * np.std(shares) / np.sqrt(len(shares))
 
 
+def test_a_sample_of_features_stands_for_all_rows() -> None:
+    """Eight rows of which three were kept: counts with mean 2 exceed the mean 1 at the point by 8 in all."""
+    model = models.PoissonRegression([0.0], 25.0)
+    some = model.with_features(np.ones((3, 1)), 8)
+    drawn = some.draw_answer_part(generator(9), np.full((4000, 1), np.log(2.0)), model.plan(np.ones((8, 1))))
+    assert abs(drawn.mean() - 8) < 5 * 4 / np.sqrt(4000)
+    assert drawn.var() == pytest.approx(16, rel=0.15)
+
+
 def test_certificates_say_what_is_exact_and_where_decoys_come_from() -> None:
     model = FAMILIES["logistic"]
     claim = troth.certify(model, [50] * 3)["exact likelihood"]

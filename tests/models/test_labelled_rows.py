@@ -138,6 +138,15 @@ def test_a_summary_that_no_rows_have_is_refused() -> None:
             model.reduction.check(wrong)
 
 
+def test_a_feature_that_no_row_has_has_no_slope() -> None:
+    model = models.LogisticRegression([0.0, 0.0], 1.0)
+    summary = model.summary(([[1.0, 0.0], [2.0, 0.0]], [1, 0]))
+    model.reduction.check(summary)
+    summary[3] = 0.5
+    with pytest.raises(DataError, match="a feature without curvature has a slope"):
+        model.reduction.check(summary)
+
+
 def test_parameters_are_checked() -> None:
     with pytest.raises(ParameterError, match="point must have 2 entries"):
         models.LogisticRegression([0, 0], 1, point=[1])

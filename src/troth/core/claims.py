@@ -82,6 +82,9 @@ def limit_of(models: Models, premise: Premise = "model", *, draws: bool) -> str:
     'many rows with coefficients near the public point'
     >>> limit_of(model.with_features([[1.0]]), "draws", draws=True)
     ''
+    >>> candidates = troth.models.LogisticCandidates([[0.0], [1.0]])
+    >>> limit_of(candidates, draws=True), limit_of(candidates, draws=False)
+    ('many rows', '')
     """
     each = [declared(one) for one in one_each(models)] if premise != "nothing" else []
     evidence = [one.evidence_limit for one in each if premise == "model"]

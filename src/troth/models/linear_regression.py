@@ -66,7 +66,7 @@ class KnownNoiseRegression(Regression):
 
     def posterior(self, statistics: Array, /) -> Self:
         """N(mean + Λ⁻¹h, Λ⁻¹)."""
-        return self._replace(**self._posterior_prior(np.asarray(statistics, dtype=np.float64) / self._unit**2))
+        return self._replace(**self._prior_given(np.asarray(statistics, dtype=np.float64) / self._unit**2))
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw coefficients from the prior, shape ``(*shape, d)``."""
@@ -207,7 +207,7 @@ class LinearRegressionUnknownNoise(Regression):
         """Normal-inverse-gamma with P + ZᵀZ, A and B."""
         t = np.asarray(statistics, dtype=np.float64)
         _, shape, scale = self._fit(t)
-        return self._replace(**self._posterior_prior(t), shape=shape, scale=scale)
+        return self._replace(**self._prior_given(t), shape=shape, scale=scale)
 
     def line_log_pmi(self, own: Array, line: Array, /) -> Array:
         """Log PMI with many peers that have the same features."""

@@ -124,8 +124,8 @@ class MultivariateNormal(ReferenceNoise, NormalVectors):
         variances, vectors = np.linalg.eigh(root @ np.array(self.covariance) @ root.T)
         return vectors.T @ root, 1 / variances
 
-    def _scalar(self, statistics: Array) -> tuple[Array, Array]:
-        """Precision and precision-weighted deviation of the data in each independent coordinate."""
+    def _by_coordinate(self, statistics: Array) -> tuple[Array, Array]:
+        """Return precision and precision-weighted deviation of the data in each independent coordinate."""
         d = len(self.mean)
         transform, _ = self._coordinates
         shift = np.einsum("ij,...j->...i", transform, np.asarray(statistics)[..., 1 : d + 1])
@@ -133,7 +133,7 @@ class MultivariateNormal(ReferenceNoise, NormalVectors):
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """Σ h²/2λ − ½ ln λ over independent coordinates."""
-        added, shift = self._scalar(np.asarray(statistics))
+        added, shift = self._by_coordinate(np.asarray(statistics))
         precision = self._coordinates[1] + added
         return np.asarray((shift**2 / (2 * precision) - 0.5 * np.log(precision)).sum(axis=-1))
 
@@ -141,7 +141,7 @@ class MultivariateNormal(ReferenceNoise, NormalVectors):
         """Sum of the log PMI of independent normal means, with residuals taken before any change of coordinates."""
         d, (transform, prior) = len(self.mean), self._coordinates
         total = own + peers if both is None else both
-        added, shift = self._scalar(total)
+        added, shift = self._by_coordinate(total)
         mean = np.einsum("ij,...j->...i", np.linalg.inv(transform), shift / (prior + added))
         anchor = np.einsum("ij,...j->...i", transform, mean)
         r1, r2 = (minus_product(t[..., 1 : d + 1], mean, t[..., :1]) for t in (own, peers))
@@ -158,7 +158,7 @@ class MultivariateNormal(ReferenceNoise, NormalVectors):
     def posterior(self, statistics: Array, /) -> MultivariateNormal:
         """N(mean + h/λ, 1/λ) in each independent coordinate."""
         transform, prior = self._coordinates
-        added, shift = self._scalar(np.asarray(statistics, dtype=np.float64))
+        added, shift = self._by_coordinate(np.asarray(statistics, dtype=np.float64))
         back, precision = np.linalg.inv(transform), prior + added
         covariance = (back / precision) @ back.T
         return self._replace(mean=np.array(self.mean) + back @ (shift / precision), covariance=covariance)
@@ -171,7 +171,7 @@ class MultivariateNormal(ReferenceNoise, NormalVectors):
     def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
         """Draw a mean given statistics."""
         transform, prior = self._coordinates
-        added, shift = self._scalar(np.asarray(statistics, dtype=np.float64))
+        added, shift = self._by_coordinate(np.asarray(statistics, dtype=np.float64))
         precision = prior + added
         draws = shift / precision + rng.standard_normal(shift.shape) / np.sqrt(precision)
         return np.asarray(np.array(self.mean) + np.einsum("ij,...j->...i", np.linalg.inv(transform), draws))

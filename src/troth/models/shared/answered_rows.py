@@ -33,7 +33,7 @@ class AnsweredRows:
         return self._answer.support
 
     def _checked(self, data: Any) -> tuple[Array, Array]:
-        return checked_rows(data, self._features_of_row, self.support)
+        return features_and_answers(data, self._features_of_row, self.support)
 
     def _predictors(self, coefficients: Array, z: Array) -> Array:
         """Return z·θ, ``(predictor, ..., row)``."""
@@ -74,7 +74,7 @@ def root_of_curvature(H: Array) -> tuple[Array, Array]:
     return scale, vectors * np.sqrt(np.where(values > _NOISE * H.shape[-1], values, 0.0))[..., None, :]
 
 
-def checked_rows(data: Any, features: int, support: Support) -> tuple[Array, Array]:
+def features_and_answers(data: Any, features: int, support: Support) -> tuple[Array, Array]:
     """Return features ``(..., row, feature)`` and answers ``(..., row)``, or say what is wrong with them."""
     try:
         z, y = data

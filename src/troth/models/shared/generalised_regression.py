@@ -331,7 +331,7 @@ class GeneralisedRegression(ExpandedRegression, KnownNoiseRegression):
 
     def posterior(self, statistics: Array, /) -> Self:
         """N(mean + Λ⁻¹h, Λ⁻¹), expanded at the same point."""
-        return self._replace(**self._posterior_prior(np.asarray(statistics)), point=self.reduction.point)
+        return self._replace(**self._prior_given(np.asarray(statistics)), point=self.reduction.point)
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw statistics with the same curvature, in the limit of many rows: g ~ N(H(θ − mean), H)."""

@@ -22,7 +22,7 @@ from troth.models.normal import zero_where_empty
 from troth.models.numerics.possible_statistics import are_products
 from troth.models.numerics.second_difference import in_chunks, peak_of, residual
 from troth.models.parameters import parameter, positive_definite, vector
-from troth.models.shared.answered_rows import checked_rows, draw_features, planned_features
+from troth.models.shared.answered_rows import draw_features, features_and_answers, planned_features
 
 ABOVE_ANY_FIT = 1e300  # a corner that keeps the augmented matrix positive definite where its value does not matter
 _CHUNK = 1 << 18  # entries of the matrices factored at a time
@@ -89,7 +89,7 @@ class Regression(ReducesRows):
 
     def summary(self, data: Any, /) -> Array:
         """Count the rows, and multiply (z, r) with itself."""
-        z, y = checked_rows(data, len(self.mean), Support())
+        z, y = features_and_answers(data, len(self.mean), Support())
         return summed(self.reduction.of_rows, np.concatenate([z, y[..., None]], axis=-1))
 
     @property
@@ -232,8 +232,8 @@ class Regression(ReducesRows):
 
         return in_chunks(zero_if_empty, own, peers, both, max(1, _CHUNK // (len(self.mean) + 1) ** 2))
 
-    def _posterior_prior(self, t: Array) -> dict[str, Array]:
-        """Mean and precision of the coefficients given statistics, in units of the noise."""
+    def _prior_given(self, t: Array) -> dict[str, Array]:
+        """Return mean and precision of the coefficients given statistics, in units of the noise."""
         precision = self._prior_precision + self._gram(t)
         return {"mean": np.array(self.mean) + np.linalg.solve(precision, self._product(t)), "precision": precision}
 

@@ -29,11 +29,10 @@ from troth.models.numerics.dispersed import (
 
 _ANCHOR = 0.5
 _REACH = 1.0  # the longest step of a logarithm
+_UNEXPLAINED_OVER_SPREAD = 3.0  # what day and provider leave unexplained, where there is one row a day
 
 Who: TypeAlias = slice | Indexes
 """A selection of providers."""
-
-_OF_THE_UNEXPLAINED = 3.0  # the part of it that is taken for spread, where there is one row a day
 
 
 class LabelData:
@@ -380,7 +379,7 @@ def spreads(history: History, spread: float | None) -> Array:
     within = np.maximum(squares - total * total / np.maximum(n, 1.0), 0.0).sum(axis=0)
     freedom = np.maximum(n - 1, 0.0).sum(axis=0)
     if not freedom.any():
-        return np.full(len(history.providers), _unexplained(n, total) / _OF_THE_UNEXPLAINED)
+        return np.full(len(history.providers), _unexplained(n, total) / _UNEXPLAINED_OVER_SPREAD)
     if not within.sum() > 0:
         raise DataError("values do not vary within any day: give their spread (spread=, --spread)")
     pooled = within.sum() / freedom.sum()

@@ -81,6 +81,22 @@ def test_impossible_sums_are_refused(reduction: Counts | Moments, summary: list[
         reduction.check(np.array(summary, dtype=np.float64))
 
 
+@pytest.mark.parametrize(
+    ("reduction", "message"),
+    [
+        (Moments((0.0,) * 3, linear=False, squares=True), "a constant 1, has a sum of squares of 18 over 2 rows"),
+        (Expansion(YesNo(), (0.0, 0.0)), "a constant 1, has a curvature above 0.5 over 2 rows"),
+        (Expansion(Classes(3), (0.0,) * 6), "a constant 1, has a curvature above 0.5 over 2 rows"),
+    ],
+)
+def test_an_intercept_is_a_constant_1(reduction: Moments | Expansion, message: str) -> None:
+    """Declared values bound the other columns, not the intercept."""
+    rows = np.array([[1.0, 0.2, 0.0], [1.0, -0.3, 1.0]])
+    reduction.check(reduction.of_rows(rows), (-1.0, 1.0), (0,))
+    with pytest.raises(DataError, match=message):
+        reduction.check(reduction.of_rows(rows * [3.0, 1.0, 1.0]), (-1.0, 1.0), (0,))
+
+
 def test_declared_values_bound_sums() -> None:
     reduction = Moments((10.0,))
     reduction.check(np.array([4.0, 8.0]), (8, 12))

@@ -210,6 +210,15 @@ def test_with_features_at_hand_a_made_up_report_earns_the_empty_share() -> None:
     assert abs(np.mean(shares) - 0.2) < 4 * np.std(shares) / np.sqrt(len(shares))
 
 
+def test_features_at_hand_are_planned_for_as_many_rows_and_no_others() -> None:
+    model, z = FAMILIES["logistic"], generator(9).normal(size=(4, 2))
+    np.testing.assert_array_equal(model.with_features(z).plan([4, 4]), np.tile(model.plan(z), (2, 1)))
+    whole, sample = model.with_features(z), model.with_features(z, 8)
+    for at_hand, rows in ((whole, 5), (whole, [4, 3]), (sample, 8)):
+        with pytest.raises(DataError, match="planned by its features"):
+            at_hand.plan(rows)
+
+
 def test_a_sample_of_features_stands_for_all_rows() -> None:
     """Eight rows of which three were kept: counts with mean 2 exceed the mean 1 at the point by 8 in all."""
     model = models.PoissonRegression([0.0], 25.0)

@@ -106,9 +106,9 @@ class _MarginalLikelihood:
         reach = np.concatenate([np.full(each.free, each.reach) for each in self.parameters.values()])
         self.log_likelihood(np.zeros(free))  # refuses summaries that lack what the family needs
         best = None
+        bounds = [(-each, each) for each in reach.tolist()]
         for start in self._starts():
-            bounds, options = np.column_stack([-reach, reach]), {"maxiter": 500, "ftol": 1e-13}
-            top = minimize(loss, start, method="L-BFGS-B", bounds=bounds, options=options)
+            top = minimize(loss, start, method="L-BFGS-B", bounds=bounds, options={"maxiter": 500, "ftol": 1e-13})
             if best is None or top.fun < best.fun - 1e-9:
                 best = top
         assert best is not None  # noqa: S101 (there is at least one start)

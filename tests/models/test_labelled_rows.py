@@ -334,7 +334,7 @@ def test_a_poor_expansion_is_warned_of_and_a_good_one_is_not(
 
 @pytest.mark.parametrize("with_rows", [False, True])
 def test_a_softmax_fit_asks_for_the_number_of_labels(with_rows: bool) -> None:
-    model, rng = models.SoftmaxRegression([0.0] * 6, 4.0, classes=3), generator(5)
+    model, rng = models.SoftmaxRegression([0.0] * 3, 4.0, classes=3), generator(5)
     rows = {(day, name): model.draw_data(rng, model.draw_parameters(rng), 30) for day in range(8) for name in "ab"}
     tables = {key: np.column_stack(data) for key, data in rows.items()}
     reports = [(day, name, model.summary(data)) for (day, name), data in rows.items()]

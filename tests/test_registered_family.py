@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import troth
-from campaigns.shop import run
+from campaigns.shop import campaign_for, run
 from rayleigh import Rayleigh, registered
 from troth import models
 from troth.campaigns.starter.examples import init
@@ -48,13 +48,13 @@ def test_an_example_is_written_paid_and_verified(tmp_path: Path, monkeypatch: py
 
 def test_a_campaign_is_written_for_data(tmp_path: Path) -> None:
     (tmp_path / "waves.csv").write_text("who,height\na,1.5\na,2\nb,1\nb,2.5\n")
-    path = init(tmp_path / "x", "Rayleigh", data=tmp_path / "waves.csv", provider="who")
+    path = campaign_for(tmp_path / "x", "Rayleigh", data=tmp_path / "waves.csv", provider="who")
     assert troth.Campaign.load(path).model == Rayleigh(1.0, (2.25 + 4 + 1 + 6.25) / 8)
     text = path.read_text()
     assert "Guessed from these data" in text
     assert "# What heights are measured in." in text
     assert "confusion matrix" not in text  # which another family learns
-    other = init(tmp_path / "y", data=tmp_path / "waves.csv", provider="who")
+    other = campaign_for(tmp_path / "y", data=tmp_path / "waves.csv", provider="who")
     assert type(troth.Campaign.load(other).model) is models.VaryingNormal
 
 

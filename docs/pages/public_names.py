@@ -51,7 +51,7 @@ CAMPAIGNS: dict[str, tuple[str, ...]] = {
     "troth.results.pay": ("pay", "verify", "open_ledger"),
     "troth.results.result": ("Result", "PaidRound"),
     "troth.campaigns.terms": ("Campaign",),
-    "troth.campaigns.starter.examples": ("init",),
+    "troth.campaigns.starter.examples": ("init", "start"),
     "troth.campaigns.starter.demo": ("write_demo",),
     "troth.campaigns.commit": ("commit",),
     "troth.campaigns.seed": ("Secret",),

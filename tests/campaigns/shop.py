@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,21 @@ import pytest
 
 from registry import EXAMPLES, SOAK, generator
 from troth import models
+from troth.campaigns.starter.examples import start
+from troth.campaigns.starter.task_campaign import start_tasks
 from troth.campaigns.toml import to_toml
 from troth.cli import main
+
+
+def campaign_for(directory: Path, family: str | None = None, *, data: Path, **options: Any) -> Path:
+    """Write a campaign for given data, and return its file."""
+    return start(directory, data, family, **options)[0]
+
+
+def task_campaign_for(directory: Path, data: Path, *, column: str | Sequence[str], **options: Any) -> Path:
+    """Write campaigns for given data on tasks, and return the first file."""
+    return start_tasks(directory, data, columns=[column] if isinstance(column, str) else column, **options)[0][0]
+
 
 GOOD = """
 [campaign]

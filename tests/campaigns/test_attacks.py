@@ -54,6 +54,16 @@ def test_a_frame_may_begin_and_continue_a_ledger(tmp_path: Path) -> None:
         troth.pay(days(5), B, troth.MultiDay(), **options, final=True)
 
 
+def test_a_ledger_does_not_end_before_a_day_whose_reports_it_has() -> None:
+    paid = troth.pay(days(3), B, troth.MultiDay(), provider="who", day="day", budget="9.00", final=False)
+
+    def end(entries: list[dict[str, Any]]) -> None:
+        [entry for entry in entries if entry["entry"] == "round"][-1]["last"] = True
+
+    with pytest.raises(troth.LedgerError, match="round 2: it claims to be the last"):
+        troth.verify(forged(paid, end))
+
+
 ROUNDS = {
     "a day twice": lambda e: [
         *e,

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import troth
-from campaigns.shop import run
+from campaigns.shop import campaign_for, run
 from registry import generator
 from troth.campaigns.money import minor_unit
 from troth.campaigns.starter.examples import init
@@ -171,7 +171,7 @@ def test_features_that_are_no_numbers_are_named_with_a_remedy_that_works(
 
 @pytest.mark.parametrize("chosen", [{"column": "price"}, {"column": ["area"], "target": "sex"}])
 def test_the_file_says_how_far_providers_may_differ(chosen: Any, table: Path, tmp_path: Path) -> None:
-    path = init(tmp_path / "x", data=table, provider="office", **chosen)
+    path = campaign_for(tmp_path / "x", data=table, provider="office", **chosen)
     prior = path.read_text().partition("[model.prior]")[2].partition("\n[")[0]
     assert re.search('differ = "any" +# how far honest providers may differ: little, some or any; any means', prior)
     path.write_text(path.read_text().replace('differ = "any"', 'differ = "little"'))
@@ -190,7 +190,7 @@ def test_the_example_of_labelled_rows_reads_them_and_lies(tmp_path: Path) -> Non
     file = tmp_path / "own.csv"
     pd.DataFrame({**TABLE, "gap": [None, *AREA[1:]]}).to_csv(file, index=False)
     campaign = troth.Campaign.load(
-        init(tmp_path / "x", data=file, provider="office", column=["gap", "children"], target="sex")
+        campaign_for(tmp_path / "x", data=file, provider="office", column=["gap", "children"], target="sex")
     )
     model: Any = campaign.model
     assert model.relative_spread == (1.0, 0.1, 0.1, 0.1, 0.1)
@@ -206,7 +206,7 @@ def test_spellings_of_a_label_are_one(table: Path, tmp_path: Path) -> None:
     assert guessed.labels is not None
     assert len(guessed.labels) == 2
     assert "'YES', 'yes'" in guessed.notes[0] or "'yes'" in guessed.notes[0]
-    paid = troth.pay(init(tmp_path / "x", data=table, provider="office", column="answer"))
+    paid = troth.pay(campaign_for(tmp_path / "x", data=table, provider="office", column="answer"))
     assert sum(report.rows for report in paid.reports) == ROWS
 
 
@@ -264,7 +264,7 @@ def test_names_that_are_one_are_said_before_payment_refuses_them(tmp_path: Path)
     assert "20 rows have no value" in notes[-1]
     assert "provider 'Fir' has no value in any row, and payment is refused" in notes[0]
     with pytest.raises(troth.DataError, match="provider 'Fir': all of its 20 rows lack a value"):
-        troth.pay(init(tmp_path / "x", data=tmp_path / "own.csv", provider="office", column="price"))
+        troth.pay(campaign_for(tmp_path / "x", data=tmp_path / "own.csv", provider="office", column="price"))
 
 
 def test_a_large_file_that_is_sorted_is_not_taken_for_one_provider(tmp_path: Path, monkeypatch: Any) -> None:
@@ -293,7 +293,7 @@ def test_heavy_tails_and_similar_names_are_said(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("column", ["absent", "marked", "gaps"])
 def test_missing_values_are_counted_dropped_and_recorded(column: str, table: Path, tmp_path: Path) -> None:
-    path = init(tmp_path / "x", data=table, provider="office", column=column)
+    path = campaign_for(tmp_path / "x", data=table, provider="office", column=column)
     assert 'missing = "drop"' in path.read_text()
     paid = troth.pay(path)
     assert sum(report.dropped for report in paid.reports) == 12
@@ -316,7 +316,7 @@ def test_rows_without_a_provider_are_counted_dropped_and_recorded(tmp_path: Path
     assert [note for note in guessed.notes if "no value" in note or "no provider" in note][1:] == [
         '1 row has no value: the campaign says missing = "drop", and the ledger counts them'
     ]
-    path = init(tmp_path / "x", data=tmp_path / "own.csv", provider="who", column="x")
+    path = campaign_for(tmp_path / "x", data=tmp_path / "own.csv", provider="who", column="x")
     paid = troth.pay(path)
     assert [(report.provider, report.rows, report.dropped, report.unnamed) for report in paid.reports] == [
         ("Ash", 13, 1, 4),
@@ -371,12 +371,12 @@ def test_a_regression_is_standardised_by_public_scales(table: Path, tmp_path: Pa
 
 def test_a_currency_has_its_decimals(table: Path, tmp_path: Path) -> None:
     assert (minor_unit("EUR"), minor_unit("JPY"), minor_unit("KWD")) == (2, 0, 3)
-    path = init(tmp_path / "x", data=table, provider="office", column="wage", currency="JPY", budget="90000")
+    path = campaign_for(tmp_path / "x", data=table, provider="office", column="wage", currency="JPY", budget="90000")
     assert troth.pay(path).campaign.show(1234) == "1,234 JPY"
-    path = init(tmp_path / "usual", data=table, provider="office", column="wage", currency="JPY")
+    path = campaign_for(tmp_path / "usual", data=table, provider="office", column="wage", currency="JPY")
     assert 'budget = "1000" ' in path.read_text()
     with pytest.raises(troth.ParameterError, match="'XYZ' is not an ISO 4217 currency"):
-        init(tmp_path / "y", data=table, provider="office", column="wage", currency="XYZ")
+        campaign_for(tmp_path / "y", data=table, provider="office", column="wage", currency="XYZ")
 
 
 def test_a_budget_with_days_means_the_same_in_the_shell_and_in_python(tmp_path: Path, monkeypatch: Any) -> None:
@@ -399,7 +399,7 @@ def test_spreadsheets_are_read(tmp_path: Path) -> None:
     pd.DataFrame(TABLE).to_csv(tmp_path / "own.csv", index=False)
     sums = []
     for name in ("own.xlsx", "own.csv"):
-        path = init(tmp_path / name[-3:], data=tmp_path / name, provider="office", column="wage")
+        path = campaign_for(tmp_path / name[-3:], data=tmp_path / name, provider="office", column="wage")
         sums.append([report.summary.tolist() for report in troth.pay(path).reports])
     assert sums[0] == sums[1]
 
@@ -407,7 +407,7 @@ def test_spreadsheets_are_read(tmp_path: Path) -> None:
 def test_rows_that_are_not_in_utf_8_are_refused(tmp_path: Path) -> None:
     (tmp_path / "own.csv").write_bytes("who,x\nChâtel,1\nÉlan,0\n".encode("latin-1"))
     with pytest.raises(troth.DataError, match=r"own.csv: holds text that is not in UTF-8"):
-        init(tmp_path / "x", data=tmp_path / "own.csv", provider="who", column="x")
+        campaign_for(tmp_path / "x", data=tmp_path / "own.csv", provider="who", column="x")
 
 
 def test_init_says_what_it_noticed_as_json(table: Path, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
@@ -424,7 +424,7 @@ def differing(path: Path, family: str) -> Path:
     names = np.repeat([f"shop {letter}" for letter in "ABCDEFGHIJ"], 60)
     frame = pd.DataFrame({"who": names, "x": (np.random.default_rng(1).random(600) < rates).astype(int)})
     frame.to_csv(path / "rates.csv", index=False)
-    return init(path / family, family, data=path / "rates.csv", provider="who", column="x", budget="1000")
+    return campaign_for(path / family, family, data=path / "rates.csv", provider="who", column="x", budget="1000")
 
 
 def test_a_model_that_does_not_fit_stops_payment(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
@@ -514,8 +514,8 @@ def test_the_noise_is_guessed_from_reports_of_several_rows() -> None:
 
 def test_a_rare_word_among_numbers_is_a_mistake_though_others_are_frequent() -> None:
     beds = ["0", "1", "2"] * 30 + ["3+"] * 9
-    assert _holds_labels(None, beds, paid=False)
-    assert not _holds_labels(None, [*beds, "oops"], paid=False)
+    assert _holds_labels(beds)
+    assert not _holds_labels([*beds, "oops"])
 
 
 def test_the_reports_without_which_a_model_fits_are_named(tmp_path: Path) -> None:
@@ -636,7 +636,7 @@ def test_a_flat_prior_is_drawn_flat() -> None:
 def test_few_reports_have_a_longer_line(providers: int, decoys: int, tmp_path: Path) -> None:
     rows = "".join(f"p{n},{n % 2}\np{n},1\n" for n in range(providers))
     (tmp_path / "rows.csv").write_text(f"who,x\n{rows}")
-    path = init(tmp_path / "new", data=tmp_path / "rows.csv", provider="who")
+    path = campaign_for(tmp_path / "new", data=tmp_path / "rows.csv", provider="who")
     assert f"decoys = {decoys} " in path.read_text("utf-8")
 
 

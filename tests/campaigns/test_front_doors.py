@@ -18,7 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 import troth
-from campaigns.shop import CLINICS, GOOD, run, write_campaign
+from campaigns.shop import CLINICS, GOOD, campaign_for, run, write_campaign
 from registry import SOAK
 from troth.campaigns.starter.demo import write_demo
 from troth.campaigns.starter.examples import init
@@ -514,18 +514,18 @@ def test_what_cannot_be_guessed_is_asked_for(chosen: dict[str, str], message: st
     frame = pd.DataFrame({**table, **more})
     frame.to_csv(tmp_path / "own.csv", index=False)
     with pytest.raises(troth.TrothError, match=message):
-        init(tmp_path / "x", data=tmp_path / "own.csv", **chosen)  # type: ignore[arg-type]
+        campaign_for(tmp_path / "x", data=tmp_path / "own.csv", **chosen)
     assert not (tmp_path / "x").exists()
 
 
 def test_headers_with_blanks_and_capitals_are_found(tmp_path: Path) -> None:
     text = " Clinic ;Improved ?; note\nAsh;1;x\nAsh;0;x\nElm;1;x\n"
     (tmp_path / "own.csv").write_text(text, encoding="utf-8-sig")
-    path = init(tmp_path / "x", data=tmp_path / "own.csv", provider="clinic", column="improved ?")
+    path = campaign_for(tmp_path / "x", data=tmp_path / "own.csv", provider="clinic", column="improved ?")
     assert list(troth.pay(path).totals) == ["Ash", "Elm"]
     (tmp_path / "own.csv").write_text("Clinic,clinic,improved\nAsh,a,1\nElm,b,0\n")
     with pytest.raises(troth.DataError, match="no column 'CLINIC'"):
-        init(tmp_path / "y", data=tmp_path / "own.csv", provider="CLINIC", column="improved")
+        campaign_for(tmp_path / "y", data=tmp_path / "own.csv", provider="CLINIC", column="improved")
 
 
 def test_a_header_that_is_not_in_utf_8_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
@@ -543,13 +543,17 @@ def test_one_column_is_paid_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 
 def test_one_row_each_leaves_the_noise_as_large_as_the_spread(tmp_path: Path) -> None:
     (tmp_path / "own.csv").write_text("who,price\nAsh,1200.5\nElm,1500.5\nOak,900.5\n")
-    campaign = troth.Campaign.load(init(tmp_path / "x", data=tmp_path / "own.csv", provider="who", column="price"))
+    campaign = troth.Campaign.load(
+        campaign_for(tmp_path / "x", data=tmp_path / "own.csv", provider="who", column="price")
+    )
     assert campaign.model.to_dict()["noise"] == 300.0  # type: ignore[attr-defined]
 
 
-def test_columns_without_data_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(troth.ParameterError, match="--day need --data"):
-        init(tmp_path / "x", provider="who")
+def test_columns_without_data_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "init", tmp_path / "x", "--provider", "who") == 1
+    assert "--day need --data" in capsys.readouterr().err
 
 
 def test_every_command_is_in_a_section_of_the_help() -> None:

@@ -12,10 +12,9 @@ import pandas as pd
 import pytest
 
 import troth
-from campaigns.shop import run
+from campaigns.shop import campaign_for, run
 from registry import generator
 from troth import models
-from troth.campaigns.starter.examples import init
 from troth.campaigns.starter.guess import guess
 from troth.core.errors import DataError
 from troth.core.settings import CampaignError
@@ -91,7 +90,7 @@ def test_a_level_that_is_not_on_the_public_list_is_refused(tmp_path: Path) -> No
 
 def propose(folder: Path, target: str) -> Path:
     columns: dict[str, Any] = {"provider": "who", "column": ["age", "ward"], "target": target}
-    return init(folder / "campaign", data=folder / "rows.csv", **columns)
+    return campaign_for(folder / "campaign", data=folder / "rows.csv", **columns)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import random
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from decimal import Decimal
 from fractions import Fraction
 from math import inf
@@ -32,7 +32,7 @@ from troth.campaigns.records.arithmetic import SAME, tolerance, versions
 from troth.campaigns.records.canonical_json import finite
 from troth.campaigns.records.ledger import Ledger, LedgerError, read_ledger, write_whole
 from troth.campaigns.records.ledger_entries import leaf_of, read_figures
-from troth.campaigns.rounds import refuse_same_nonce
+from troth.campaigns.rounds import pay_rounds, refuse_same_nonce
 from troth.core.errors import DataError, ParameterError
 from troth.data.request import Report
 from troth.mechanisms import Figures
@@ -594,6 +594,13 @@ def test_two_reports_cannot_share_a_nonce() -> None:
     for same in (("a", "a"), ("a", "b", "a"), ("a", None, "a")):
         with pytest.raises(DataError, match="the same nonce"):
             refuse_same_nonce(reports(*same))
+    terms: dict[str, Any] = {"campaign": {"name": "x", "budget": "1.00"}, "mechanism": {"rule": "LineUp"}}
+    terms["model"] = {"family": "Bernoulli", "columns": ["x"], "prior": {"alpha": 1, "beta": 1}}
+    for nonces, valid in ((("a", "b"), True), (("a", "a"), False)):
+        ledger = Ledger()
+        pay_rounds(troth.Campaign.from_dict(terms), reports(*nonces), ledger)
+        with nullcontext() if valid else pytest.raises(LedgerError, match="the same nonce"):
+            troth.verify(ledger)
 
 
 @pytest.mark.parametrize("largest", [1.0, 10.0, 1e6])

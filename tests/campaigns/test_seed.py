@@ -13,6 +13,7 @@ import pytest
 import troth
 from campaigns.shop import GOOD, run, write_campaign
 from registry import SOAK
+from troth.campaigns.commit import commit
 from troth.campaigns.records.ledger import Ledger, LedgerError, read_ledger
 from troth.campaigns.records.ledger_entries import report_root
 from troth.campaigns.records.merkle import consistency_proof, extends, includes, inclusion_proof, leaf, root
@@ -201,3 +202,19 @@ def test_a_beacon_that_the_terms_name_is_part_of_the_seed(tmp_path: Path) -> Non
         verify(resealed(one.ledger, lambda entry: {**entry, **({"beacon": "x"} if "beacon" in entry else {})}))
     with pytest.raises(DataError, match="these terms use no beacon"):
         troth.pay(write_campaign(tmp_path, DRAWING), seed=1, beacon="c0ffee")
+
+
+def test_a_commitment_that_cannot_be_written_leaves_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign = write_campaign(tmp_path, DRAWING)
+    before = campaign.read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("troth.campaigns.commit.write_whole", full)
+        with pytest.raises(OSError, match="no space"):
+            commit(campaign)
+    assert campaign.read_bytes() == before
+    commit(campaign)
+    assert Campaign.load(campaign).commitment is not None

@@ -14,9 +14,10 @@ import pytest
 from typer.testing import CliRunner
 
 import troth
+from campaigns.shop import task_campaign_for
 from troth.campaigns.past import fit_tasks
 from troth.campaigns.records.ledger import Ledger
-from troth.campaigns.starter.task_campaign import init_tasks, start_tasks
+from troth.campaigns.starter.task_campaign import start_tasks
 from troth.cli.commands import app
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import CampaignError
@@ -45,7 +46,7 @@ def labels(tasks: int = 40, workers: int = 5, seed: int = 0, start: str = "i") -
 
 def campaign(folder: Path, text: str, **options: Any) -> Path:
     file = write(folder / "labels.csv", text)
-    return init_tasks(folder / "c", file, provider="worker", task="item", column="label", **options)
+    return task_campaign_for(folder / "c", file, provider="worker", task="item", column="label", **options)
 
 
 class Done(NamedTuple):
@@ -527,7 +528,7 @@ def test_a_table_with_one_label_or_without_peers_is_said_to_be_so(tmp_path: Path
     table = tmp_path / "labels.csv"
     table.write_text("item,worker,label\n1,ann,yes\n1,bo,yes\n")
     with pytest.raises(DataError, match="has only the label 'yes'"):
-        init_tasks(tmp_path / "c", table, provider="worker", task="item", column="label")
+        task_campaign_for(tmp_path / "c", table, provider="worker", task="item", column="label")
     alone = {"item": list(range(40)), "worker": [f"w{k % 4}" for k in range(40)], "label": [k % 2 for k in range(40)]}
     model = troth.models.Finite([0.5, 0.5], [[0.8, 0.2], [0.2, 0.8]])
     verdict = troth.pay(alone, model, provider="worker", task="item", price="1", columns="label").verdict

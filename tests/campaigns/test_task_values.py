@@ -153,8 +153,9 @@ def test_rows_without_a_value_are_left_out_and_spellings_are_merged(tmp_path: Pa
     assert len(troth.pay(values_file).totals) == 2
 
 
-def test_a_missing_value_beside_a_label_is_no_repeated_label(tmp_path: Path) -> None:
-    labels = ["cat", "dog", "cat", "dog", None]
+@pytest.mark.parametrize("missing", [None, "NA", " "])
+def test_a_missing_value_beside_a_label_is_no_repeated_label(missing: str | None, tmp_path: Path) -> None:
+    labels = ["cat", "dog", "cat", "dog", missing]
     frame = {"item": [1, 2, 1, 2, 1], "worker": ["a", "a", "b", "b", "a"], "label": labels}
     pq.write_table(pa.table(frame), tmp_path / "t.parquet")
     ((started_file, started),) = start_tasks(tmp_path / "c", tmp_path / "t.parquet", columns=["label"], **NAMED)

@@ -16,8 +16,8 @@ import pytest
 from typer.testing import CliRunner
 
 import troth
+from campaigns.shop import task_campaign_for
 from troth.campaigns.records.ledger import Ledger
-from troth.campaigns.starter.task_campaign import init_tasks
 from troth.campaigns.task_checks import audit_task_campaign, certify_task_campaign
 from troth.campaigns.task_data import describe_public_tasks, read_file
 from troth.cli.commands import app
@@ -92,6 +92,16 @@ def test_a_worker_without_a_peer_gets_the_empty_share() -> None:
     assert table["share"][table["task"].index("alone")] == pytest.approx(0.2)
     grouped = paid(crowd(tasks=9, workers=2, each=2), terms={"groups": {"home": ["w0", "w1"]}})
     assert [payment.share for payment in grouped.payments] == pytest.approx([0.2, 0.2])
+
+
+@pytest.mark.parametrize("tasks", [12, 120])
+def test_a_mean_share_has_the_standard_error_of_its_own_tasks_or_of_all_if_it_has_few(tasks: int) -> None:
+    result = paid(crowd(tasks, workers=4, each=2))
+    table = result.shares.to_pydict()
+    for name, error in result.spread.items():
+        mine = [share for who, share in zip(table["provider"], table["share"], strict=True) if who == name]
+        spread = np.std(mine, ddof=1) if len(mine) >= 10 else np.std(table["share"])
+        assert error == pytest.approx(spread / np.sqrt(len(mine)), rel=1e-12)
 
 
 def test_verify_recomputes_every_share(tmp_path: Path) -> None:
@@ -192,6 +202,25 @@ def test_verify_finds_a_payment_that_was_raised(tmp_path: Path) -> None:
     entries[3]["payment"] = "9.99"
     ledger.write_bytes(Ledger(entries).to_bytes())
     with pytest.raises(troth.LedgerError, match="payment is '9.99'"):
+        troth.verify(ledger)
+
+
+@pytest.mark.parametrize(
+    ("place", "key", "value", "message"),
+    [
+        (0, "time", "yesterday", "the time is missing"),
+        (2, "time", "yesterday", "the time is missing"),
+        (2, "versions", {}, "the versions are missing"),
+        (2, "last", False, "last is False, but recomputing gives True"),
+        (1, "digest", None, "digest differs"),
+    ],
+)
+def test_verify_reads_every_line_of_tasks(tmp_path: Path, place: int, key: str, value: Any, message: str) -> None:
+    ledger = tmp_path / "ledger.jsonl"
+    entries = [dict(entry) for entry in paid(crowd(), ledger=ledger).ledger.entries]
+    entries[place][key] = value
+    ledger.write_bytes(Ledger(entries).to_bytes())
+    with pytest.raises(troth.LedgerError, match=message):
         troth.verify(ledger)
 
 
@@ -516,7 +545,7 @@ def test_the_verdict_comes_before_the_money(tmp_path: Path) -> None:
 def test_few_tasks_are_paid_and_said_not_to_be_checked(tmp_path: Path) -> None:
     """No label is given often enough to be replayed as another one."""
     (tmp_path / "labels.csv").write_text("item,worker,label\n1,ann,cat\n1,bo,dog\n1,cy,cat\n")
-    campaign = init_tasks(
+    campaign = task_campaign_for(
         tmp_path / "pets", tmp_path / "labels.csv", provider="worker", task="item", column="label", currency="JPY"
     )
     result: Any = troth.pay(campaign)
@@ -524,14 +553,14 @@ def test_few_tasks_are_paid_and_said_not_to_be_checked(tmp_path: Path) -> None:
     assert "none was given 10 times" in str(result.verdict)
     assert result.campaign.decimals == 0
     with pytest.raises(ParameterError, match="ISO 4217"):
-        init_tasks(
+        task_campaign_for(
             tmp_path / "no", tmp_path / "labels.csv", provider="worker", task="item", column="label", currency="€"
         )
 
 
 def test_nobody_is_called_as_the_public_guess_is(tmp_path: Path) -> None:
     (tmp_path / "labels.csv").write_text("item,worker,label\n1,public data,cat\n1,bo,dog\n")
-    campaign = init_tasks(
+    campaign = task_campaign_for(
         tmp_path / "pets", tmp_path / "labels.csv", provider="worker", task="item", column="label", price="1"
     )
     with pytest.raises(DataError, match="'public data'"):
@@ -540,7 +569,7 @@ def test_nobody_is_called_as_the_public_guess_is(tmp_path: Path) -> None:
 
 def test_a_file_without_rows_is_named_as_such(tmp_path: Path) -> None:
     (tmp_path / "labels.csv").write_text("item,worker,label\n1,ann,cat\n1,bo,dog\n")
-    campaign = init_tasks(
+    campaign = task_campaign_for(
         tmp_path / "pets", tmp_path / "labels.csv", provider="worker", task="item", column="label", price="1"
     )
     (tmp_path / "labels.csv").write_text("item,worker,label\n")

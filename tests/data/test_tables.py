@@ -294,6 +294,25 @@ def test_days_of_every_kind() -> None:
         read_reports(pd.DataFrame({"who": who, "x": x, "day": ["1", "1", "2026-01-10", "2026-01-10"]}), request)
 
 
+def test_a_moment_with_a_zone_belongs_to_its_day_in_utc() -> None:
+    """On text with an offset, on timestamps of a table, and if an engine has several spellings of one day."""
+    late = pd.to_datetime(["2026-05-04 22:30", "2026-05-05 07:00"]).tz_localize("America/New_York")
+    frame = pd.DataFrame({"who": ["a", "a"], "day": late, "x": [1, 1]})
+    spelled = frame.assign(day=["2026-05-05T02:30", "2026-05-05"])
+    request = Request(Counts(2), ("x",), "who", "day")
+    for table in (frame, pa.Table.from_pandas(frame), spelled, ibis.memtable(spelled)):
+        reports, _ = read_reports(table, request)
+        assert [(report.day, report.rows) for report in reports] == [("2026-05-05", 2)], table
+
+
+def test_a_whole_number_beyond_64_bits_is_refused_among_names() -> None:
+    request = Request(Counts(2), ("x",), "who")
+    reports, _ = read_reports(pd.DataFrame({"who": [2**63 - 1, "b"], "x": [1, 1]}), request)
+    assert [report.provider for report in reports] == [str(2**63 - 1), "b"]
+    with pytest.raises(DataError, match="column 'who': a whole number is too large for 64 bits"):
+        read_reports(pd.DataFrame({"who": [2**63, "b"], "x": [1, 1]}), request)
+
+
 def test_many_providers_and_days_in_one_table() -> None:
     rng = np.random.default_rng(4)
     who, day = rng.integers(0, 5000, 20_000), rng.integers(0, 50, 20_000)

@@ -18,6 +18,7 @@ from troth.results.explanation import data_in_words, explain_days, strip
 
 CLINICS = np.repeat(["a", "b", "c"], 8).tolist()
 RULE = troth.LineUp(decoys=19)
+BERNOULLI = models.Bernoulli(1, 1)
 
 
 def paid(model: Any, table: dict[str, Any], **terms: Any) -> troth.Result:
@@ -48,11 +49,23 @@ def test_shares_of_labels_and_means_of_columns() -> None:
     text = data_in_words(paid(models.Categorical([1, 1, 1]), {"kind": kinds}, **terms), None, "a")
     red, others = "blue (25%), green (25%), red (50%)", "your peers' are"
     assert text == f"Your label shares are {red}; {others} {red}."
-    yes = paid(models.Bernoulli(1, 1), {"well": ["no", "yes"] * 12}, columns=["well"], categories=["no", "yes"])
+    yes = paid(BERNOULLI, {"well": ["no", "yes"] * 12}, columns=["well"], categories=["no", "yes"])
     assert data_in_words(yes, None, "a") == "Your rate of yes is 50%; your peers' is 50%."
     model = models.MultivariateNormal([0, 0], [[1, 0], [0, 1]], [[1, 0], [0, 1]])
     result = paid(model, {"x": [1.0] * 24, "y": [2.0] * 24}, columns=["x", "y"])
     assert data_in_words(result, None, "b") == "Your means of x, y are 1, 2; your peers' are 1, 2."
+
+
+def test_members_of_a_group_are_not_among_the_peers_whose_data_are_compared() -> None:
+    def said(names: str) -> str:
+        x = [1, 1, 1, 1, 0, 0, 0, 0, 1, 0, 1, 0, 1, 1, 1, 0]
+        table = {"clinic": np.repeat([*names], 4).tolist(), "x": x[: 4 * len(names)]}
+        groups = {"groups": {"one owner": ["a", "b"]}}
+        result = troth.pay(table, BERNOULLI, RULE, provider="clinic", budget="300.00", seed=1, terms=groups)
+        return data_in_words(result, None, "a")
+
+    assert said("abcd") == "Your rate is 100%; your peers' is 62%."
+    assert said("abc") == "", "the only peer's data would be given away"
 
 
 def test_a_regression_is_an_equation_in_the_units_of_the_columns() -> None:

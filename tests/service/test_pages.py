@@ -17,6 +17,7 @@ from sqlalchemy import update
 from starlette.testclient import TestClient
 
 import troth.service
+from campaigns.shop import campaign_for
 from troth.campaigns.starter.examples import init
 from troth.core.errors import TrothError
 from troth.data.request import Report
@@ -616,7 +617,7 @@ def test_an_untouched_form_has_the_options_and_the_budget_of_a_new_campaign_file
     data = tmp_path / "days.csv"
     rows = (f"{who},{day},{(day + place) % 2}\n" for place, who in enumerate("abcde") for day in range(1, 4))
     data.write_text("who,day,y\n" + "".join(rows))
-    file = tomllib.loads(init(tmp_path / "new", data=data, provider="who", day="day").read_text())
+    file = tomllib.loads(campaign_for(tmp_path / "new", data=data, provider="who", day="day").read_text())
     form = terms_form.terms_of({**terms_form.blank(), "name": "Trial", "daily": "yes"})
     assert form["campaign"]["budget_per"] == file["campaign"]["budget_per"] == "day"
     assert form["mechanism"].items() <= file["mechanism"].items()

@@ -91,8 +91,6 @@ def pay_rounds(
     closed = final or (campaign.days is not None and len(days) == campaign.days)
     ready = [day for day in days if closed or len(later_days(campaign, days, day)) == campaign.rule.days - 1]
     payable = [day for day in ready if day not in paid]
-    if payable:
-        check_beacon(campaign, beacon)
     used = {*payable, *(later for day in payable for later in later_days(campaign, days, day))}
     refuse_unpayable_days(campaign, [report for report in every if report.day in used and report.day not in paid])
     for done, day in enumerate(payable, 1):
@@ -146,6 +144,7 @@ def write_round(
     stamp: dict[str, Any],
 ) -> None:
     """Write a round: public data of the day, reports that the ledger has not yet, the head, payments and the close."""
+    check_beacon(campaign, beacon)
     if campaign.public_by_day and reports[0].day in campaign.public:
         ledger.append(report_entry(campaign.public[reports[0].day], "public"))
     for report in [*reports, *(following or ())]:

@@ -32,12 +32,11 @@ if TYPE_CHECKING:
     from troth.mechanisms.tasks import TaskShares
 
 
-def task_request(campaign: Campaign, provider: str | None = None) -> Request:
+def task_request(campaign: Campaign) -> Request:
     """Return what is asked of a table of tasks; tasks are named where days would be."""
     if not isinstance(campaign.model, HasReduction):
         raise DataError(f"{type(campaign.model).__name__} has no reduction of rows, so it cannot settle tasks")
-    owner = campaign.provider if provider is None else provider or None
-    return replace(campaign.request, provider=owner, day=campaign.task, features=False)
+    return replace(campaign.request, day=campaign.task, features=False)
 
 
 def read_task_reports(campaign: Campaign, data: Any) -> TaskReports:
@@ -52,7 +51,7 @@ def read_public_tasks(campaign: Campaign, data: Any, what: str = PUBLIC, rows: i
     """
     most = rows or (None if (campaign.rows or 1) > 1 else 1)
     try:
-        public = read_tasks(data, replace(task_request(campaign, ""), values=None), most)
+        public = read_tasks(data, replace(task_request(campaign), provider=None, values=None), most)
     except DataError as error:
         raise DataError(f"{what}: {error}") from None
     return replace(public, providers=(PUBLIC,))
@@ -69,11 +68,8 @@ def refuse_past_tasks(campaign: Campaign, reports: TaskReports) -> None:
     """Refuse past items that confusion matrices were learnt from: a label must not change the matrix that pays it."""
     if campaign.history_source is None:
         return
-    named = campaign.history or {}
-    request = replace(
-        task_request(campaign, named.get("provider") or campaign.provider), day=named.get("day") or campaign.task
-    )
-    if both := same_tasks(reports.tasks, read_tasks(beside(campaign, campaign.history_source), request, None).tasks):
+    past = read_tasks(beside(campaign, campaign.history_source), task_request(campaign), None)
+    if both := same_tasks(reports.tasks, past.tasks):
         raise DataError(
             f"task {both[0]!r} is among the past tasks that the confusion matrices were learnt from ({len(both):,} "
             "such tasks), so its answers would influence their own pay: remove these tasks"

@@ -159,13 +159,10 @@ def pay_tasks(
     ``receipts`` are everybody's reports as they were confirmed, each with its nonce and the digest of what it says on
     each task: the ledger has them then, and the seed is made of the root over them.
     """
-    campaign.check_providers(reports.providers)
-    campaign.check_task_counts(reports.providers, np.bincount(reports.provider).tolist())
     refuse_past_tasks(campaign, reports)
     if ledger.entries:
         raise DataError("the ledger already has payments in it; settle further tasks with a separate ledger")
     begin(campaign, ledger)
-    check_beacon(campaign, beacon)
     stamp = {"last": True, "versions": versions(), "time": now()}
     link = link_of(campaign, secret, 1)
     return write_tasks(campaign, ledger, reports, public, link, beacon, stamp, file_name, receipts)
@@ -183,6 +180,9 @@ def write_tasks(
     receipts: Sequence[Report],
 ) -> bytes:
     """Append a settlement, by the secret's link or without a seed, to a ledger that has its terms; return its file."""
+    campaign.check_providers(reports.providers)
+    campaign.check_task_counts(reports.providers, np.bincount(reports.provider).tolist())
+    check_beacon(campaign, beacon)
     root = reports_digest(reports, public)
     if receipts:
         _check_receipts(reports, receipts)

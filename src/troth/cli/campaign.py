@@ -104,13 +104,14 @@ def init(
         return
     if price is not None:
         raise ParameterError("--price is for reports on tasks: name their column with --task")
-    money: dict[str, Any] = {"budget": budget or "1000.00", "currency": currency, "budget_per": budget_per}
-    model: dict[str, Any] = {"family": family, "provider": provider, "column": column or None}
-    model |= {"target": target, "day": day}
-    if data is None:
-        _init_example(directory, as_json, rule=rule, daily=daily, **money, **model)
+    money: dict[str, Any] = {"budget": budget or "1000.00", "currency": currency}
+    columns = {"provider": provider, "column": column or None, "target": target, "day": day}
+    if data is not None:
+        _init_for_data(directory, data, as_json, family, rule, {**money, "budget_per": budget_per}, columns)
+    elif any(value is not None for value in columns.values()):
+        raise ParameterError("--provider, --column, --target and --day need --data")
     else:
-        _init_for_data(directory, data, rule, as_json, money, model)
+        _init_example(directory, as_json, family=family, rule=rule, daily=daily, **money)
 
 
 def _init_example(directory: Path, as_json: bool, **settings: Any) -> None:
@@ -130,14 +131,19 @@ def _init_example(directory: Path, as_json: bool, **settings: Any) -> None:
 
 
 def _init_for_data(
-    directory: Path, data: Path, rule: str | None, as_json: bool, money: dict[str, Any], model: dict[str, Any]
+    directory: Path,
+    data: Path,
+    as_json: bool,
+    family: str | None,
+    rule: str | None,
+    money: dict[str, Any],
+    columns: dict[str, Any],
 ) -> None:
     """Write a campaign for data that are there, and say what was guessed from them."""
-    from troth.campaigns.starter.examples import Terms, init_for
-    from troth.campaigns.starter.guess import guess
+    from troth.campaigns.starter.examples import Terms, start
 
-    guessed, terms = guess(data, **model), Terms(**money)
-    path = init_for(directory, data, guessed, rule, terms)
+    path, guessed = start(directory, data, family, rule, **money, **columns)
+    terms = Terms(**money)
     text = (
         f'wrote {path} for {data}: family = "{guessed.family}"\n'
         "next: read it, above all [model] and its prior, correct what does not match your data, and run\n"

@@ -19,8 +19,9 @@ import pyarrow.parquet as pq
 from pyarrow import csv, json
 
 from troth.core.errors import DataError, first_line
+from troth.data.arrow_columns import is_text
 from troth.data.arrow_failures import arrow_failure
-from troth.data.kernel import Adder, is_text
+from troth.data.kernel import Adder
 from troth.data.request import Part, Request, file_name
 from troth.data.sheets import read_sheet
 

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from troth.core.errors import DataError
 from troth.core.limits import LARGEST_SUM
 from troth.core.reductions.reduction import AddsInParts
+from troth.data.arrow_columns import as_numbers, encode, is_text, numbers_of_text, reads_as_number
 from troth.data.features import FeatureSampler
 from troth.data.request import NO_VALUE, Day, Key, Part, Problem, Request, listed, parse_day
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 _FEW = 64  # days that are spelled out whether they occur or not
 _AT_ONCE = 1 << 18  # numbers that are added together
 _RESERVED = 1 << 24  # numbers of sums that have room before they occur
-_DENSE = 1 << 20  # whole numbers in a range of this length are codes themselves
+_REMEMBERED = 1 << 22  # places of sums, by name and day
 _NAMES = "; providers' names are text or whole numbers"
 MISSING, NOT_A_NUMBER, INFINITE = "missing", "not a number (NaN)", "infinite"
 NO_LABEL = 'empty or marked as missing; [data] missing = "drop" leaves such rows out'
@@ -203,7 +204,7 @@ class Adder:
         def place(key: int) -> int:
             return self._totals.place((names[key // len(days)], days[key % len(days)]), self._expected)
 
-        if len(names) * len(days) > 4 * _DENSE:
+        if len(names) * len(days) > _REMEMBERED:
             return np.array([place(key) for key in keys.tolist()])
         if self._known[0] is not names or self._known[1] != days:
             self._known = names, days, np.full(len(names) * len(days), -1, dtype=np.intp)
@@ -292,7 +293,7 @@ class Adder:
         if not is_text(array.type):
             remedy = "; write every entry of a list to its own column" if pa.types.is_nested(array.type) else ""
             raise DataError(f"{self.place}: column {name!r} has type {array.type}, not numbers{remedy}")
-        wrong = np.array([not _reads_as_number(entry) for entry in array.cast(pa.large_string()).to_pylist()])
+        wrong = np.array([not reads_as_number(entry) for entry in array.cast(pa.large_string()).to_pylist()])
         if wrong.any():
             labels = self.request.reduction.labels is not None and not self.request.columns[1:]
             remedy = "name the labels, in the order of the model's codes, as [model] categories"
@@ -360,84 +361,6 @@ def _within(x: NDArray[Any], support: Support) -> bool:
     return not (support.integer and x.dtype.kind == "f") or bool((x == np.floor(x)).all())
 
 
-def as_numbers(array: Any) -> NDArray[Any] | None:
-    """Return a column without nulls as a NumPy array of numbers, or None if it holds something else."""
-    kind = array.type
-    if pa.types.is_dictionary(kind) and not is_text(kind.value_type):
-        array, kind = array.dictionary_decode(), kind.value_type
-    if pa.types.is_boolean(kind):
-        return np.asarray(array.cast(pa.uint8()).to_numpy(zero_copy_only=False))
-    if pa.types.is_decimal(kind):
-        array, kind = array.cast(pa.float64()), pa.float64()
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        x = np.asarray(array.to_numpy(zero_copy_only=False))
-        return x.astype(np.float64) if kind == pa.float16() or kind == pa.uint64() else x
-    return None
-
-
-def holds_numbers(kind: Any) -> bool:
-    """Return whether a column of this type is one of numbers."""
-    if pa.types.is_dictionary(kind):
-        return holds_numbers(kind.value_type)
-    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal, pa.types.is_null)
-    return any(test(kind) for test in tests)
-
-
-def encode(array: Any) -> tuple[Any, Codes]:
-    """Return the distinct values of a column of names and each row's place among them, −1 where it is missing.
-
-    The values are a range or an Arrow array. Raises `TypeError` with the column's type if that holds no names.
-    """
-    if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
-    kind = array.type
-    if pa.types.is_floating(kind):
-        x = array.to_numpy(zero_copy_only=False)
-        finite = x[np.isfinite(x)]
-        if finite.size and not ((finite == np.floor(finite)).all() and np.abs(finite).max() < 2**53):
-            raise TypeError(f"fractions (type {kind})")
-        array = pa.array(np.nan_to_num(x), type=pa.int64(), mask=~np.isfinite(x), safe=False)
-        kind = array.type
-    if pa.types.is_integer(kind):
-        dense = _dense(array)
-        if dense is not None:
-            return dense
-    elif pa.types.is_null(kind):
-        return range(0), np.full(len(array), -1, dtype=np.intp)
-    elif not (is_text(kind) or pa.types.is_date32(kind) or pa.types.is_dictionary(kind)):
-        raise TypeError(f"type {kind}")
-    if str(kind) == "string_view":
-        array = array.cast(pa.large_string())
-    if not pa.types.is_dictionary(kind):
-        array = array.dictionary_encode()
-    elif not (is_text(kind.value_type) or pa.types.is_integer(kind.value_type)):
-        raise TypeError(f"type {kind.value_type}")
-    if str(array.dictionary.type) == "string_view":
-        array = pa.DictionaryArray.from_arrays(array.indices, array.dictionary.cast(pa.large_string()))
-    if array.dictionary.null_count or pc.count_distinct(array.dictionary).as_py() < len(array.dictionary):
-        array = array.dictionary_decode().dictionary_encode()
-    codes = array.indices.fill_null(-1) if array.indices.null_count else array.indices
-    return array.dictionary, np.asarray(codes.to_numpy(zero_copy_only=False), dtype=np.intp)
-
-
-def _dense(array: Any) -> tuple[Any, Codes] | None:
-    """Whole numbers in a short range are their own codes."""
-    if array.null_count or len(array) == 0:
-        return None
-    x = array.to_numpy(zero_copy_only=False)
-    low, high = int(x.min()), int(x.max())
-    if high - low >= _DENSE:
-        return None
-    if high < _DENSE:
-        low = min(low, 0)
-    if x.dtype == np.uint64:
-        return range(low, high + 1), (x - np.uint64(low)).astype(np.intp)
-    codes = x.astype(np.intp)
-    if low:
-        codes -= low
-    return range(low, high + 1), codes
-
-
 class _Spelled:
     """Spells out distinct values, once for batches that share them."""
 
@@ -469,23 +392,3 @@ class _Numbers(Sequence[str]):
 
 def _same(one: Any, two: Any) -> bool:
     return type(one) is type(two) and bool(one == two if isinstance(one, range) else one.equals(two))
-
-
-def is_text(kind: Any) -> bool:
-    """Return whether a column of this type is one of text."""
-    if pa.types.is_dictionary(kind):
-        return is_text(kind.value_type)
-    return any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view))
-
-
-def numbers_of_text(array: Any) -> Array:
-    """Return the numbers that a column of text holds; anything else is left out."""
-    return np.array([float(entry) for entry in array.to_pylist() if _reads_as_number(entry)])
-
-
-def _reads_as_number(entry: str | None) -> bool:
-    try:
-        float(entry or "")
-    except ValueError:
-        return False
-    return True

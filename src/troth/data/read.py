@@ -137,10 +137,10 @@ def _merge(parts: Iterable[Part], request: Request) -> list[Report]:
     for (name, day), count in dropped.items():
         if name and request.day is None and (name, day) not in totals.places:
             raise DataError(f"provider {name!r}: all of its {count:,} rows lack a value; remove them")
-    return _named(totals, sources, request, dropped, sampler)
+    return _as_reports(totals, sources, request, dropped, sampler)
 
 
-def _named(
+def _as_reports(
     totals: Totals, sources: list[str], request: Request, dropped: Counter[Key], sampler: FeatureSampler
 ) -> list[Report]:
     places = totals.places

@@ -148,12 +148,12 @@ class Request:
         scale = self.scales[place] if self.scales else None
         return x if scale is None else (x - scale[0]) / scale[1]
 
-    def codes(self, name: str | None = None) -> dict[str, int]:
+    def codes(self, name: str) -> dict[str, int]:
         """Return the code of each label of a column, and of its other spellings; without levels, of each category.
 
         Capitals matter only where labels need them.
         """
-        exact = {label: code for code, label in enumerate(self.levels.get(name or "", self.categories or ()))}
+        exact = {label: code for code, label in enumerate(self.levels.get(name, self.categories or ()))}
         folded = {label.casefold(): code for label, code in exact.items()}
         return exact if len(folded) < len(exact) else {**folded, **exact}
 

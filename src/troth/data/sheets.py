@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import date, datetime, time
 from typing import Any
 
 import pyarrow as pa
@@ -32,18 +32,14 @@ def read_sheet(path: str) -> Any:
 
 
 def _column(cells: Any) -> Any:
-    """Return cells of one kind as they are, and of several as text."""
-    values = [None if cell == "" else _day(cell) for cell in cells]
+    """Return cells of one kind as they are, days among moments as moments, and cells of several kinds as text."""
+    values = [None if cell == "" else cell for cell in cells]
+    if any(isinstance(value, datetime) for value in values):  # Arrow would make days of them all, if a day comes first
+        values = [datetime.combine(value, time()) if type(value) is date else value for value in values]
     try:
         return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         return pa.array([None if value is None else _text(value) for value in values])
-
-
-def _day(cell: Any) -> Any:
-    if isinstance(cell, datetime) and (cell.hour, cell.minute, cell.second, cell.microsecond) == (0, 0, 0, 0):
-        return cell.date()
-    return cell
 
 
 def _text(value: Any) -> str:

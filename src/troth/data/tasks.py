@@ -9,8 +9,9 @@ import numpy as np
 
 from troth.core.errors import DataError
 from troth.core.limits import LARGEST_SUM
+from troth.data.arrow_columns import encode
 from troth.data.gather import Located, requested_rows
-from troth.data.kernel import Adder, encode
+from troth.data.kernel import Adder
 from troth.data.read import canonical_name, refuse_alike, task_name
 from troth.data.request import Request, shown
 

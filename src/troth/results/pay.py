@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from troth.campaigns.describe import describe_campaign, with_first_defaults
 from troth.campaigns.records.ledger import Ledger, LedgerError, first_entry, locked, read_ledger, remove_leftovers
-from troth.campaigns.records.verify import campaign_of, check_ledger, check_tasks
+from troth.campaigns.records.verify import campaign_of, check_ledger
 from troth.campaigns.rounds import pay_rounds, used_seeds
 from troth.campaigns.seed import Secret, load_secret, record_use, secret_path
 from troth.campaigns.statistics_file import join_reports, read_statistics
@@ -236,16 +236,13 @@ def verify(
     terms = book.entries[0].get("terms") if book.entries else None
     if not isinstance(terms, dict) or not isinstance(terms.get("model"), dict):
         raise LedgerError(f"{place}, line 1: there are no terms: this is not a campaign's ledger")
-    if has_tasks(book):
-        shares = file if isinstance(ledger, Ledger) else recorded_file(ledger, book)
-        if shares is None:
-            raise LedgerError("a ledger of tasks needs its file of shares: give the ledger's path, or file=")
-        campaign = campaign_of(book, place)
-        check_tasks(campaign, book, shares, place)
-        return TaskResult(campaign, book, shares)
     if "family" not in terms["model"] and model is None:
         raise MissingCapabilityError(f"{place}: it was paid with a custom model; pass model=")
-    return Result(check_ledger(book, place, model=model, rule=rule, progress=_task(progress, "verifying")), book)
+    if has_tasks(book) and not isinstance(ledger, Ledger):
+        file = recorded_file(ledger, book)
+    verifying = _task(progress, "verifying")
+    campaign = check_ledger(book, place, model=model, rule=rule, file=file, progress=verifying)
+    return result_of(campaign, book, file)
 
 
 def open_ledger(path: str | Path) -> Result:

@@ -63,8 +63,7 @@ def replay_lies(result: Result, lies: Sequence[RoundLie] = LIES, draws: int | No
     by chance cancels.
     """
     campaign, stage, seed, today = _last_scene(result)
-    day = last_scored(result)["day"]
-    shares = {each.provider: each.share for paid in result.rounds if paid.day == day for each in paid.payments}
+    shares = {each.provider: each.share for paid in result.rounds if paid.day == today[0].day for each in paid.payments}
     replays = []
     for lie in lies:
         try:
@@ -114,14 +113,20 @@ def _reports_with_lie(
 ) -> tuple[list[Array], list[int]]:
     """Return what everybody would report instead, each time another choice, and the places of those who can."""
     rng, model, evidence = np.random.default_rng(20201206), campaign.model, stage.round.evidence
-    if isinstance(lie, FabricateFromPrior):
-        return [lie.change_statistics(rng, stage.round)], stage.paid
     reduction = model.reduction if isinstance(model, HasReduction) and isinstance(evidence, HasReduction) else None
-    follows = reduction is not None or (isinstance(lie, Replicate) and has_independent_rows(evidence))
-    if isinstance(lie, SendPart | Replicate) and not follows:
-        return [], []  # what fewer or more rows would report does not follow from the statistics
+    match lie:  # what fewer or more rows would report may not follow from the statistics
+        case FabricateFromPrior():
+            return [lie.change_statistics(rng, stage.round)], stage.paid
+        case SendPart():
+            count = 0 if reduction is None else _CHOICES
+        case Replicate():
+            count = int(reduction is not None or has_independent_rows(evidence))
+        case _:
+            count = 1
+    if count == 0:
+        return [], []
     public = known.summary if (known := campaign.public.get(None)) is not None else None
-    choices: list[dict[str, Array]] = [{} for _ in range(_CHOICES if isinstance(lie, SendPart) else 1)]
+    choices: list[dict[str, Array]] = [{} for _ in range(count)]
     for choice, report in product(choices, today):
         with suppress(TrothError):  # too few rows
             knowledge = RoundKnowledge(reduction, report.summary[None], rng, public=public)

@@ -7,7 +7,7 @@ import io
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -59,6 +59,7 @@ class Result:
     """
 
     dry = False
+    file: bytes | None = None  # of shares, where tasks were settled together
 
     def __init__(self, campaign: Campaign, ledger: Ledger, paid_now: tuple[Day, ...] = ()) -> None:
         self.campaign, self.ledger, self.paid_now = campaign, ledger, paid_now
@@ -261,12 +262,12 @@ class Result:
             picture.save(path)
         return picture
 
-    def verify(self) -> Result:
+    def verify(self) -> Self:
         """Recompute every payment from the ledger, or raise at the first that differs."""
         model, rule = self.campaign.model, self.campaign.rule
         custom_model = None if "family" in self.campaign.plain.get("model", {}) else model
         custom_rule = None if rule.to_settings() is not None else rule
-        check_ledger(self.ledger, model=custom_model, rule=custom_rule)
+        check_ledger(self.ledger, model=custom_model, rule=custom_rule, file=self.file)
         return self
 
     def write_ledger(self, path: str | Path) -> Path:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from troth.campaigns.records.ledger import Ledger, LedgerError, write_whole
-from troth.campaigns.records.verify import check_file, check_tasks
+from troth.campaigns.records.verify import check_file
 from troth.campaigns.task_checks import check_reports
 from troth.campaigns.task_data import read_file, read_shares
 from troth.campaigns.tasks import has_tasks
@@ -49,6 +49,8 @@ class OwnShare(NamedTuple):
 
 class TaskResult(Result):
     """Payments for many tasks, as the ledger has them and ``file``, the Parquet file of shares beside it."""
+
+    file: bytes
 
     def __init__(self, campaign: Campaign, ledger: Ledger, file: bytes, paid_now: tuple[Day, ...] = ()) -> None:
         super().__init__(campaign, ledger, paid_now)
@@ -154,11 +156,6 @@ class TaskResult(Result):
             fit, why, providers=len(self.payments), below_empty=below, mean=mean, empty=empty, below=under
         )
 
-    def verify(self) -> TaskResult:
-        """Recompute every share and payment, or raise at the first that differs."""
-        check_tasks(self.campaign, self.ledger, self.file)
-        return self
-
     def write_ledger(self, path: str | Path) -> Path:
         """Write the file of shares, named as the ledger and beside it, then the ledger that has its digest."""
         write_whole(file_beside(path), self.file, private=True)
@@ -190,13 +187,13 @@ class TaskResult(Result):
         more = {"budget": self.ledger.of("round")[0].get("budget"), **entry, "notes": list(self.notes)}
         return {**super().to_dict(), **more}
 
-    def explain(self, provider: str, day: Day = None, *, sample: int = _SAMPLE) -> str:
+    def explain(self, provider: str, day: Day = None) -> str:
         """Explain a payment: the sum, and the best, the worst and some other tasks."""
         del day
         payment = self.payment(provider)
         mean = f"mean share {payment.share:.2%} ± {self.spread[provider]:.2%}"
         lines = [explain(self.campaign, payment), f"  {mean}; some of these tasks:"]
-        for each in self.sample(provider, sample):
+        for each in self.sample(provider):
             shown = f"{printable(each.task)}: {each.answer}, {counted(each.peers, 'peer')}"
             lines.append(f"    {shown}, share {each.share:.1%}: {each.reason}")
         return "\n".join(lines)
@@ -271,7 +268,7 @@ def file_beside(ledger: str | Path, book: Ledger | None = None) -> Path:
     beside = path.with_name(f"{path.stem}.tasks.parquet")
     if book is None or beside.exists():
         return beside
-    name = str(book.of("tasks")[0]["file"])
+    name = str(book.of("tasks")[0].get("file", ""))
     if Path(name).name != name:
         raise LedgerError(f"{path.name}: the file of shares must be in the ledger's folder")
     return path.parent / name

@@ -177,11 +177,6 @@ class Verdict:
     def __str__(self) -> str:
         return "\n".join(lines_of(self._plain, self.providers, self.checked, self.untried))
 
-    @property
-    def on_last_day(self) -> str:
-        """The only day on which less was tried; empty without days."""
-        return f", on day {self.last_day} alone" if self.days > 1 else ""
-
 
 @dataclass(frozen=True)
 class TaskVerdict(Verdict):

@@ -16,8 +16,8 @@ import pyarrow.json
 import pyarrow.parquet as pq
 
 from troth.core.errors import DataError, TrothError
+from troth.data.arrow_columns import as_numbers, encode, holds_numbers, is_text, numbers_of_text
 from troth.data.files import NOT_UNICODE, Fragment
-from troth.data.kernel import as_numbers, encode, holds_numbers, is_text, numbers_of_text
 from troth.data.request import Day, Request, shown
 from troth.data.single_provider import read_own, read_own_tasks
 

@@ -15,7 +15,6 @@ from troth.campaigns.records.arithmetic import close, tolerance, versions
 from troth.campaigns.records.ledger import Ledger, LedgerError
 from troth.campaigns.records.ledger_entries import format_of, recorded_public, recorded_reports, revealed_link
 from troth.campaigns.rounds import (
-    check_beacon,
     check_limits,
     check_possible,
     following_reports,
@@ -27,7 +26,7 @@ from troth.campaigns.rounds import (
 )
 from troth.campaigns.seed import follows
 from troth.campaigns.task_data import read_file, same_content
-from troth.campaigns.tasks import write_tasks
+from troth.campaigns.tasks import has_tasks, write_tasks
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, TrothError
 from troth.core.reductions.reduction import counted_labels
@@ -65,24 +64,32 @@ def check_ledger(
     *,
     model: Model | None = None,
     rule: Rule | None = None,
+    file: bytes | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Campaign:
-    """Recompute every round of a ledger whose chain of hashes is valid, and return its campaign.
+    """Recompute every payment of a ledger whose chain of hashes is valid, and return its campaign.
 
-    It raises at the first entry that is not what the reports, the terms and the seed make it.
+    It raises at the first entry that is not what the reports, the terms and the seed make it. The reports of a ledger
+    of tasks are in ``file``, its file of shares.
     """
     campaign = campaign_of(ledger, place, model=model, rule=rule)
     try:
-        return _checked(campaign, ledger, place, progress)
+        _check_stamp(ledger.entries[0], place)
+        if not has_tasks(ledger):
+            _check_rounds(campaign, ledger, place, progress)
+        elif file is not None:
+            check_tasks(campaign, ledger, file, place)
+        else:
+            raise LedgerError("a ledger of tasks needs its file of shares: give the ledger's path, or file=")
+        return campaign
     except LedgerError:
         raise
     except (TrothError, LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         raise LedgerError(f"{place}: malformed entry: {error}") from None
 
 
-def _checked(campaign: Campaign, ledger: Ledger, place: str, progress: Callable[[int, int], None] | None) -> Campaign:
+def _check_rounds(campaign: Campaign, ledger: Ledger, place: str, progress: Callable[[int, int], None] | None) -> None:
     fresh = Ledger([ledger.entries[0]])
-    _check_stamp(ledger.entries[0], place)
     reports = recorded_reports(ledger)
     campaign.check_providers(sorted({report.provider for report in reports}))
     check_limits(campaign, reports)
@@ -98,7 +105,6 @@ def _checked(campaign: Campaign, ledger: Ledger, place: str, progress: Callable[
     for done, head in enumerate(rounds, 1):
         link, beacon = revealed_link(ledger, head), head.get("beacon")
         _check_link(campaign, link, before, done, place)
-        check_beacon(campaign, beacon)
         before = link if before is not None else None
         _check_plan(campaign, rounds, done, list(by_day), place)
         stamp = _stamp(head)
@@ -110,7 +116,6 @@ def _checked(campaign: Campaign, ledger: Ledger, place: str, progress: Callable[
         if progress is not None:
             progress(done, len(rounds))
     _compare(fresh, ledger, place)
-    return campaign
 
 
 def _check_plan(campaign: Campaign, rounds: list[dict[str, Any]], number: int, days: list[Day], place: str) -> None:
@@ -185,13 +190,14 @@ def _difference(mine: dict[str, Any], theirs: dict[str, Any], within: float) -> 
 
 def check_file(ledger: Ledger, file: bytes, place: str = "ledger") -> None:
     """Raise unless a file of shares is the one whose digest the ledger has."""
-    if f"sha256:{sha256(file).hexdigest()}" != ledger.of("tasks")[0]["digest"]:
+    if f"sha256:{sha256(file).hexdigest()}" != ledger.of("tasks")[0].get("digest"):
         raise LedgerError(f"{place}: the file of shares is not the one that was recorded; its digest differs")
 
 
 def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "ledger") -> None:
     """Recompute every share and every payment of a ledger of tasks from its file, or raise at what differs."""
     entry, head = _only(ledger, "tasks", place), _only(ledger, "round", place)
+    _check_stamp(head, place)
     check_file(ledger, file, place)
     try:
         reports, public, written, _ = read_file(file, campaign)
@@ -201,16 +207,13 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
         raise LedgerError(f"{place}: the file of shares has other public data than the terms")
     _check_summaries(campaign, reports, place)
     _check_payees(ledger, reports, place)
-    campaign.check_providers(reports.providers)
-    campaign.check_task_counts(reports.providers, np.bincount(reports.provider).tolist())
     link, beacon = revealed_link(ledger, head), head.get("beacon")
     _check_link(campaign, link, campaign.commitment, 1, place)
-    check_beacon(campaign, beacon)
     reports = replace(reports, dropped=entry.get("dropped", 0))
-    fresh = Ledger([ledger.entries[0]])
+    fresh, stamp = Ledger([ledger.entries[0]]), _stamp(head) | {"last": True}
     try:
         receipts = recorded_reports(ledger)
-        again = write_tasks(campaign, fresh, reports, public, link, beacon, _stamp(head), entry["file"], receipts)
+        again = write_tasks(campaign, fresh, reports, public, link, beacon, stamp, entry["file"], receipts)
     except (DataError, LookupError, TypeError, ValueError) as error:
         raise LedgerError(f"{place}: the tasks cannot be recomputed: {error}") from None
     shares, within = read_file(again, campaign).share, tolerance(ledger)

@@ -97,7 +97,7 @@ def read_column(
     ``places`` says where each value stands, ``labels`` whether the column is known to hold labels, and ``if_labels``
     what to do if what looks like numbers is labels.
     """
-    rows = [row for row, value in enumerate(values) if not _is_missing(value)]
+    rows = [row for row, value in enumerate(values) if not is_missing(value)]
     present = [values[row] for row in rows]
     numbers = [_number(value) for value in present]
     plain = sum(number is not None for number in numbers)
@@ -189,7 +189,8 @@ def _what_is_paid(names: list[str]) -> str:
     return f"payment is refused: {', '.join(map(repr, same))} differ only in spaces or in how accents are stored"
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """Whether an entry is empty, or says that there is no value."""
     if isinstance(value, str):
         return value.strip().lower() in NO_VALUE
     return value is None or (isinstance(value, float) and isnan(value))

@@ -29,7 +29,7 @@ from troth.mechanisms import DEFAULT_RULE, RULES, offered_rules
 from troth.models import FAMILIES, Family, from_dict, named_family
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 
 def init(
@@ -38,44 +38,24 @@ def init(
     rule: str | None = None,
     *,
     daily: bool = False,
-    data: str | Path | None = None,
-    provider: str | None = None,
-    column: str | Sequence[str] | None = None,
-    target: str | None = None,
-    day: str | None = None,
     budget: str = "1000.00",
     currency: str = "EUR",
-    budget_per: str = "day",
 ) -> Path:
-    """Write a commented campaign with a small example dataset, or one for given data; return the campaign file.
+    """Write a commented campaign with a small example dataset; return the campaign file.
 
     Parameters
     ----------
     directory
         A new or empty folder.
     family
-        Any of `troth.models`; the first by default, or the first that given data look like.
+        Any of `troth.models`; the first by default.
     rule
         The name of the payment rule; the default one if none is given.
     daily
         Make the example a campaign of five days.
-    data
-        A file or folder to write the campaign for. It stays where it is.
-    provider, column, day
-        The data's column of providers (without it each file is a provider's), the one that is paid for, and that of days.
-    target
-        The column that a regression explains by the others.
     budget, currency
         What may be spent, and in which currency of ISO 4217, which says how many decimals amounts have.
-    budget_per
-        Of given data with days: whether the budget is for each ``"day"``, as in `troth.pay`, or for the ``"campaign"``.
     """
-    if data is not None:
-        guessed = guess(Path(data), family, provider=provider, column=column, target=target, day=day)
-        money = Terms(budget=budget, currency=currency, budget_per=budget_per)
-        return init_for(Path(directory), Path(data), guessed, rule, money)
-    if provider is not None or column is not None or day is not None or target is not None:
-        raise ParameterError("--provider, --column, --target and --day need --data")
     chosen = next(iter(FAMILIES)) if family is None else named_family(family).__name__
     rule = _rule_named(rule)
     daily = daily or RULES[rule]().days > 1
@@ -89,17 +69,44 @@ def init(
     return path
 
 
+def start(
+    directory: str | Path,
+    data: str | Path,
+    family: str | None = None,
+    rule: str | None = None,
+    *,
+    budget: str = "1000.00",
+    currency: str = "EUR",
+    budget_per: str = "day",
+    **columns: Any,
+) -> tuple[Path, Guess]:
+    """Write a commented campaign for given data; return its file and what it was made of.
+
+    Parameters
+    ----------
+    directory, data
+        A new or empty folder, and a file or folder that stays where it is.
+    family
+        Any of `troth.models`; by default the first that the data look like.
+    rule, budget, currency
+        As for `init`.
+    budget_per
+        Of data with days: whether the budget is for each ``"day"``, as in `troth.pay`, or for the ``"campaign"``.
+    columns
+        ``provider`` and ``day`` are the columns of providers (without it each file is a provider's) and of days,
+        ``column`` the one that is paid for. A regression explains ``target`` by the columns that ``column`` names.
+    """
+    guessed = guess(Path(data), family, **columns)
+    folder, money = new_folder(Path(directory)), Terms(budget=budget, currency=currency, budget_per=budget_per)
+    text = text_for(folder, Path(data), guessed, _rule_named(rule), money)
+    return write_campaign(folder, text, ["one", "another"]), guessed
+
+
 def new_folder(folder: Path) -> Path:
     """Return a folder to write a campaign into, unless something is there already."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise DataError(f"{folder}: exists and is not empty; name a new folder")
     return folder
-
-
-def init_for(directory: Path, data: Path, guessed: Guess, rule: str | None, money: Terms) -> Path:
-    """Write a campaign for given data, which stay where they are."""
-    folder = new_folder(directory)
-    return write_campaign(folder, text_for(folder, data, guessed, _rule_named(rule), money), ["one", "another"])
 
 
 def example_text(family: str, rule: str, terms: Terms, days: int = 0) -> str:

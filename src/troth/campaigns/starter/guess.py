@@ -12,6 +12,7 @@ from troth.campaigns.starter.columns import (
     WRITE_LABELS_AS_WORDS,
     are_dates,
     common_rows,
+    is_missing,
     is_written_number,
     label_count,
     notes_on_heavy_tails,
@@ -23,7 +24,7 @@ from troth.core.errors import DataError, ParameterError
 from troth.core.settings import closest
 from troth.data.files import find_files
 from troth.data.gather import MOST_LOOKED_AT, column_names, first_rows
-from troth.data.request import NO_NAME, NO_VALUE, listed, parse_day, shown
+from troth.data.request import NO_NAME, listed, parse_day, shown
 from troth.models import FAMILIES
 from troth.models.first_guess import (
     Column,
@@ -171,18 +172,18 @@ def _named_columns(
 
 def _read_columns(names: _Names, table: Table, places: Sequence[str], family: str | None) -> list[ColumnValues]:
     """Read what is written in the columns that are paid for, as numbers or as labels."""
-    last = names.paid[-1]
+    last, of_labels = names.paid[-1], family is not None and label_count(FAMILIES[family]) > 0
     written = [
         read_column(
             name,
             table[name],
             places,
-            labels=_holds_labels(family, table[name], name == last),
+            labels=of_labels if name == last else _holds_labels(table[name]),
             if_labels=NAME_A_LABEL_FAMILY if names.target is None else WRITE_LABELS_AS_WORDS,
         )
         for name in names.paid
     ]
-    written[-1] = _as_labels(written[-1], table[last], labels=family is not None and label_count(FAMILIES[family]) > 0)
+    written[-1] = _as_labels(written[-1], table[last], labels=of_labels)
     return written
 
 
@@ -262,14 +263,12 @@ def _columns(
     return columns
 
 
-def _holds_labels(family: str | None, values: Sequence[Any], paid: bool) -> bool:
-    """Whether a column is known to hold labels: by its family, or as a feature of few values with words among them.
+def _holds_labels(values: Sequence[Any]) -> bool:
+    """Whether a feature holds labels: it has few different values, with words among them.
 
     More than half are words, or each word is frequent, as 3+ among 0, 1, 2 and 3+; a rare one is a mistake.
     """
-    if paid:
-        return family is not None and label_count(FAMILIES[family]) > 0
-    texts = [text for value in values if isinstance(value, str) and (text := value.strip()).lower() not in NO_VALUE]
+    texts = [value.strip() for value in values if isinstance(value, str) and not is_missing(value)]
     counts = Counter(texts)
     words = [count for text, count in counts.items() if not is_written_number(text)]
     enough_words = words and (2 * sum(words) > len(texts) or min(words) >= _FREQUENT * len(texts))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from troth.campaigns.starter.examples import Terms, new_folder, text_for, write_campaign
 from troth.campaigns.starter.guess import column_meant
@@ -18,11 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from troth.campaigns.starter.guess import Guess
-
-
-def init_tasks(directory: str | Path, data: str | Path, *, column: str | Sequence[str], **options: Any) -> Path:
-    """Write campaigns as `start_tasks` does; return the first campaign file."""
-    return start_tasks(directory, data, columns=[column] if isinstance(column, str) else column, **options)[0][0]
 
 
 def start_tasks(
@@ -63,8 +58,8 @@ def start_tasks(
     if len({provider, task, *columns}) < 2 + len(columns):
         raise ParameterError("--provider, --task and --column must be different columns")
     chosen = None if family is None else named_family(family).__name__
-    named = read_task_table(source, provider, task, columns)
-    values = [name for name in columns if holds_values(named, name, chosen)]
+    table = read_task_table(source, provider, task, columns)
+    values = [name for name in columns if holds_values(table, name, chosen)]
     joint = len(values) == len(columns) and (chosen is None or isinstance(FAMILIES[chosen], GuessesFromVectors))
     price = "0.05" if price is None and budget is None else price
     money = Terms(price=price, budget=budget, currency=currency)
@@ -73,7 +68,7 @@ def start_tasks(
         place = folder if len(part) == len(columns) else folder / _folder_name(part[0])
         if place in drafts:
             raise DataError(f"{source}: two columns would have one folder; start their campaigns one by one")
-        guessed = (guess_values if part[0] in values else guess_labels)(named, part, chosen)
+        guessed = (guess_values if part[0] in values else guess_labels)(table, part, chosen)
         drafts[place] = text_for(place, source, guessed, DEFAULT_RULE, money), guessed
     return [(write_campaign(place, text, ["one", "another"]), guessed) for place, (text, guessed) in drafts.items()]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from troth.campaigns.starter.columns import (
     common_rows,
+    is_missing,
     label_count,
     merged_spellings,
     notes_on_heavy_tails,
@@ -18,7 +19,7 @@ from troth.core.errors import DataError, ParameterError
 from troth.core.reductions import Moments
 from troth.data.gather import first_rows, requested_rows
 from troth.data.read import task_name
-from troth.data.request import NO_VALUE, Request
+from troth.data.request import Request
 from troth.models import FAMILIES
 from troth.models.first_guess import Column, FirstGuess, GuessesFromColumn, GuessesFromLabels, GuessesFromVectors
 
@@ -46,16 +47,16 @@ def read_task_table(source: Path, provider: str, task: str, columns: Sequence[st
     return TaskTable(source, provider, task, requested_rows(str(source), request).table)
 
 
-def holds_values(named: TaskTable, column: str, family: str | None) -> bool:
+def holds_values(data: TaskTable, column: str, family: str | None) -> bool:
     """Whether a column is paid for as numbers, or by a family that is named, and not as labels of classes."""
     if family is not None:
         return not isinstance(FAMILIES[family], GuessesFromLabels)
-    texts = [text for text in _written(named, column) if text]
+    texts = [text for text in _written(data, column) if text]
     few = len(texts) <= _FEW_NUMBERS
     return bool(texts) and all(map(_is_number, texts)) and not (few and _are_whole(texts))
 
 
-def guess_values(named: TaskTable, columns: list[str], family: str | None) -> Guess:
+def guess_values(data: TaskTable, columns: list[str], family: str | None) -> Guess:
     """Look at the first rows, and guess a family of values, with noise from the spread within tasks.
 
     A worker has one row on a task. So families in which providers differ are left out: how far a worker is off and
@@ -66,17 +67,17 @@ def guess_values(named: TaskTable, columns: list[str], family: str | None) -> Gu
     if family is not None and family not in families:
         raise ParameterError(_why_not(family, tuple(families), several=several))
     labels = family is not None and label_count(FAMILIES[family]) > 0
-    table, places = first_rows(named.source, columns, named.provider, named.task)
+    table, places = first_rows(data.source, columns, data.provider, data.task)
     try:
         written = [read_column(name, table[name], places, labels=labels) for name in columns]
         rows = common_rows(written)
         if not rows:
             raise DataError(f"column {columns[0]!r} has no values")
-        tasks = [table[named.task][row] for row in rows]
+        tasks = [table[data.task][row] for row in rows]
         read = [Column(name, each.at(rows), tasks) for name, each in zip(columns, written, strict=True)]
         chosen, first = _choose(families, family, read)
     except DataError as error:
-        raise DataError(f"{named.source}: {error}") from None
+        raise DataError(f"{data.source}: {error}") from None
     notes = [note for each in written for note in each.notes]
     if first.labels is None:
         notes += [note for column in read for note in notes_on_heavy_tails(column.name, column.numbers)]
@@ -84,7 +85,7 @@ def guess_values(named: TaskTable, columns: list[str], family: str | None) -> Gu
     if missing:
         notes.append(rows_without_value(missing))
     for column in columns if family is None else ():
-        texts = [text for text in _written(named, column) if text]
+        texts = [text for text in _written(data, column) if text]
         if len(texts) <= _MOST_LABELS and _are_whole(texts):
             notes.append(
                 f"column {column!r} has {len(texts)} different whole numbers, taken for amounts; if they are labels, "
@@ -95,40 +96,40 @@ def guess_values(named: TaskTable, columns: list[str], family: str | None) -> Gu
         notes.append(
             f"{listed}: the prior was guessed from the data: replace it with what you knew before anybody answered"
         )
-    sizes = _rows_of_reports(named, columns[0])
+    sizes = _rows_of_reports(data, columns[0])
     if max(sizes) > 1:
         notes.append(_allowed(sizes))
     return Guess(
         **vars(first),
         family=chosen,
         columns=tuple(columns),
-        provider=named.provider,
-        task=named.task,
+        provider=data.provider,
+        task=data.task,
         most_rows=max(sizes),
         missing=missing,
         notes=notes,
     )
 
 
-def guess_labels(named: TaskTable, columns: list[str], family: str | None) -> Guess:
+def guess_labels(data: TaskTable, columns: list[str], family: str | None) -> Guess:
     """Read only the labels of a column from the data: how often each occurs is paid for."""
     (column,) = columns
-    counts = _written(named, column)
+    counts = _written(data, column)
     missing = counts.pop("", 0)
     labels, notes = merged_spellings(column, counts)
     if len(labels) == 1:
         raise DataError(
-            f"{named.source}: column {column!r} has only the label {labels[0]!r}; name a file that has every label "
+            f"{data.source}: column {column!r} has only the label {labels[0]!r}; name a file that has every label "
             "that workers may give"
         )
     if not 2 <= len(labels) <= _MOST_LABELS:
         raise DataError(
-            f"{named.source}: column {column!r} has {len(labels):,} different labels, but there must be 2 to "
+            f"{data.source}: column {column!r} has {len(labels):,} different labels, but there must be 2 to "
             f"{_MOST_LABELS}; if it holds free text it cannot be paid as labels"
         )
     numbers = all(map(_is_number, labels))
     if numbers and len(labels) > 2 and family is None:
-        others = guess_values(named, columns, None).family
+        others = guess_values(data, columns, None).family
         notes.append(
             f"column {column!r} has {len(labels)} different whole numbers, which are read as labels: any two are "
             f"equally different. If they are ratings, pass --family {others}"
@@ -148,7 +149,7 @@ def guess_labels(named: TaskTable, columns: list[str], family: str | None) -> Gu
         )
     if missing:
         notes.append(rows_without_value(missing))
-    sizes, rows = _rows_of_reports(named, column), 1
+    sizes, rows = _rows_of_reports(data, column), 1
     if _several(sizes) > _USUAL * len(sizes):
         rows = max(sizes)
         rates = next(name for name in _families() if label_count(FAMILIES[name]) >= min(3, len(labels)))
@@ -166,8 +167,8 @@ def guess_labels(named: TaskTable, columns: list[str], family: str | None) -> Gu
         labels=tuple(sorted(labels, key=float if numbers else str)),
         family=class_family().__name__,
         columns=(column,),
-        provider=named.provider,
-        task=named.task,
+        provider=data.provider,
+        task=data.task,
         most_rows=rows,
         missing=missing,
         notes=notes,
@@ -223,24 +224,23 @@ def _allowed(sizes: Sequence[int]) -> str:
     return f"{_repeated(sizes)}: the campaign allows them with [limits] rows = {max(sizes)}"
 
 
-def _rows_of_reports(named: TaskTable, column: str) -> list[int]:
+def _rows_of_reports(data: TaskTable, column: str) -> list[int]:
     """Count the rows with a value of each report, that of a worker on a task."""
-    workers, tasks, values = (named.rows.column(name).to_pylist() for name in (named.provider, named.task, column))
+    workers, tasks, values = (data.rows.column(name).to_pylist() for name in (data.provider, data.task, column))
     counts: Counter[tuple[str, str]] = Counter()
     for worker, task, value in zip(workers, tasks, values, strict=True):
-        if value is not None and str(value).strip().lower() not in NO_VALUE:
+        if not is_missing(value):
             counts[str(worker).strip(), task_name(str(task))] += 1
     return list(counts.values())
 
 
-def _written(named: TaskTable, column: str) -> Counter[str]:
+def _written(data: TaskTable, column: str) -> Counter[str]:
     """Count the values of a column as they are written, missing ones as an empty text."""
     counts: Counter[str] = Counter()
-    for entry in named.rows.column(column).value_counts().to_pylist():
+    for entry in data.rows.column(column).value_counts().to_pylist():
         value = entry["values"]
         whole = isinstance(value, float) and value.is_integer()
-        text = "" if value is None else str(int(value) if whole else value).strip()
-        counts["" if text.lower() in NO_VALUE else text] += entry["counts"]
+        counts["" if is_missing(value) else str(int(value) if whole else value).strip()] += entry["counts"]
     return counts
 
 

@@ -382,11 +382,19 @@ def test_a_history_of_varying_providers_is_fitted(model: Any) -> None:
         assert abs(getattr(fitted.model, name) - getattr(model, name)) < 5 * error, name
 
 
-@pytest.mark.parametrize("model", [models.VaryingPoisson(3, 3e6), models.VaryingBernoulli(1e-9, 1e-9)], ids=repr)
+FLAT: list[Any] = [models.VaryingPoisson(3, 300), models.VaryingPoisson(3, 3e6)]
+FLAT += [models.VaryingBernoulli(*prior) for prior in ((0.01, 0.01), (0.001, 2), (1e-9, 1e-9))]
+
+
+@pytest.mark.parametrize("model", FLAT, ids=repr)
 def test_a_prior_that_says_nothing_still_prices(model: Any) -> None:
-    """Its tails are longer than any exponential that fits a double."""
+    """Its tails are longer than any exponential that fits a double, and yet it adds up to 1."""
+    assert float(model.log_evidence(model.statistics([]))) == pytest.approx(0, abs=2e-5)
     t = model.statistics([[0, 1, 1], [1, 0, 1]])
     assert np.isfinite(troth.peer_log_pmi(model, t)).all()
+    if isinstance(model, models.VaryingBernoulli):
+        one = float(model.log_evidence(model.statistics([1])))  # does not depend on the spread
+        assert one == pytest.approx(np.log(model.alpha / (model.alpha + model.beta)), abs=1e-6)
 
 
 def test_posterior_draws_of_the_spread_are_continuous() -> None:

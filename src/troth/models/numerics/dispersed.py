@@ -24,6 +24,7 @@ OUTCOMES = ("binary", "categorical", "count", "real")
 LABELS = ("binary", "categorical")
 
 _LARGEST_RATE = 1e15  # a Poisson draw beyond does not fit an integer
+_SMALLEST = 1e-300  # number of which the inverse is finite
 
 
 def log_rising(x: Array, count: Array) -> Array:
@@ -164,7 +165,7 @@ def draw_counts(rng: Generator, probabilities: Array, rows: Array) -> Array:
 
 def draw_dirichlet(rng: Generator, a: Array) -> Array:
     """Draw probabilities by ln G(a) = ln G(a + 1) + ln(U)/a, which does not underflow however small a is."""
-    log = np.log(rng.standard_gamma(a + 1)) + np.log1p(-rng.random(a.shape)) / a
+    log = np.log(rng.standard_gamma(a + 1)) + np.log1p(-rng.random(a.shape)) / np.maximum(a, _SMALLEST)
     weights = np.exp(log - log.max(axis=-1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 

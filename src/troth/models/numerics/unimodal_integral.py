@@ -20,7 +20,7 @@ _DROP = 16.0
 _LONGEST_STEP = 0.5
 _LONG = 40.0  # steps from which a tail is crossed in growing steps
 _GROWING_STEP, _WIDEST = 0.2, 1.2
-_FARTHEST = 600.0
+_FARTHEST, _FLATTEST = 1e15, 1e-14  # of a tail: a prior that says next to nothing has a long one
 _CELLS = 96
 
 
@@ -63,7 +63,7 @@ def find_tails(slopes: Slopes, mode: Array, value: Array, width: Array) -> Peaks
         for _ in range(2):
             at, slope, _ = slopes(mode + side * distance, everyone)
             missing = at - (value - _DROP)
-            distance = np.clip(distance + missing / np.maximum(-side * slope, 1e-3), 4.0 * width, _FARTHEST)
+            distance = np.clip(distance + missing / np.maximum(-side * slope, _FLATTEST), 4.0 * width, _FARTHEST)
         ends.append(distance)
     return Peaks(mode, value, width, *ends)
 

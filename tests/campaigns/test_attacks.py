@@ -76,6 +76,8 @@ ROUNDS = {
     "no time": lambda e: [x | ({"time": "soon"} if x["entry"] == "round" else {}) for x in e],
     "half a row": lambda e: [x | ({"rows": 6.0} if x["entry"] == "report" else {}) for x in e],
     "a report of words": lambda e: [x | ({"summary": ["many"]} if x["entry"] == "report" else {}) for x in e],
+    "rows of words left out": lambda e: [x | ({"dropped": "many"} if x["entry"] == "report" else {}) for x in e],
+    "fewer rows than none left out": lambda e: [x | ({"unnamed": -1} if x["entry"] == "report" else {}) for x in e],
     "a report without a day": lambda e: [
         {k: v for k, v in x.items() if k != "day"} if x["entry"] == "report" else x for x in e
     ],

@@ -213,6 +213,7 @@ def test_verify_finds_a_payment_that_was_raised(tmp_path: Path) -> None:
         (2, "versions", {}, "the versions are missing"),
         (2, "last", False, "last is False, but recomputing gives True"),
         (1, "digest", None, "digest differs"),
+        (1, "dropped", -2, "dropped must be a whole number of rows, not -2"),
     ],
 )
 def test_verify_reads_every_line_of_tasks(tmp_path: Path, place: int, key: str, value: Any, message: str) -> None:

@@ -142,9 +142,18 @@ def payment_entry(campaign: Campaign, day: Day, payment: Payment) -> dict[str, A
 def _read_report(entry: dict[str, Any]) -> Report:
     summary = np.array([float(value) for value in entry["summary"]])
     own = {key: entry[key] for key in ("source", *_OF_SOME_REPORTS) if key in entry}
+    own |= {key: read_count(entry, key) for key in ("dropped", "unnamed") if key in entry}
     if "features" in entry:
         own["features"] = _read_features(entry["features"])
     return Report(entry["provider"], entry["day"], entry["rows"], summary, **own)
+
+
+def read_count(entry: dict[str, Any], key: str) -> int:
+    """Return how many rows were left out, which no payment depends on, or 0 if it is not written."""
+    count = entry.get(key, 0)
+    if type(count) is not int or count < 0:
+        raise LedgerError(f"{entry['entry']}: {key} must be a whole number of rows, not {count!r}")
+    return count
 
 
 def _write_features(features: Array) -> dict[str, Any]:

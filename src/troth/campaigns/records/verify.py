@@ -13,7 +13,13 @@ import numpy as np
 from troth.campaigns.public import check_public
 from troth.campaigns.records.arithmetic import close, tolerance, versions
 from troth.campaigns.records.ledger import Ledger, LedgerError
-from troth.campaigns.records.ledger_entries import format_of, recorded_public, recorded_reports, revealed_link
+from troth.campaigns.records.ledger_entries import (
+    format_of,
+    read_count,
+    recorded_public,
+    recorded_reports,
+    revealed_link,
+)
 from troth.campaigns.rounds import (
     check_limits,
     check_possible,
@@ -209,7 +215,7 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
     _check_payees(ledger, reports, place)
     link, beacon = revealed_link(ledger, head), head.get("beacon")
     _check_link(campaign, link, campaign.commitment, 1, place)
-    reports = replace(reports, dropped=entry.get("dropped", 0))
+    reports = replace(reports, dropped=read_count(entry, "dropped"))
     fresh, stamp = Ledger([ledger.entries[0]]), _stamp(head) | {"last": True}
     try:
         receipts = recorded_reports(ledger)

@@ -335,6 +335,26 @@ def test_a_custom_model(tmp_path: Path) -> None:
         result.verify()
 
 
+def test_a_custom_model_is_read_under_the_same_terms() -> None:
+    """Bounds and rows without a value are read as a family's are."""
+    rows: dict[str, Any] = {"clinic": [*"aaaabbbbccccd", None], "improved": [0, 1, None, 1] * 3 + [0] * 2}
+    options: dict[str, Any] = {"provider": "clinic", "columns": "improved", "budget": "90.00"}
+    options["terms"] = {"data": {"missing": "drop"}}
+    rule = troth.OneTime(troth.ScoreRange(-9, 2))
+    result, same = (troth.pay(rows, model, rule, **options).verify() for model in (Coin(), BERNOULLI))
+    assert result.totals == same.totals
+    left_out = [[(report.dropped, report.unnamed) for report in each.reports] for each in (result, same)]
+    assert left_out[0] == left_out[1] == [(1, 1), (1, 0), (1, 0), (0, 0)]
+    numbers = rows | {"improved": [0, 1, 1, 7] * 3 + [0, 0]}
+    options["terms"] = {"limits": {"values": [0, 1]}, "data": {"missing": "drop"}}
+    with pytest.raises(troth.DataError, match="provider 'a', column 'improved'.*row 4"):
+        troth.pay(numbers, Coin(), rule, **options)
+    with pytest.raises(troth.DataError, match="provider 'd': all of its 1 rows lack a value"):
+        troth.pay(rows | {"improved": [0, 1, 1, 0] * 3 + [None, 0]}, Coin(), rule, **options)
+    with pytest.raises(troth.DataError, match="every row lacks a value"):
+        troth.pay(rows | {"improved": [None] * 14}, Coin(), rule, **options)
+
+
 def test_a_family_without_a_posterior_of_its_own(tmp_path: Path) -> None:
     """Adding z to the evidence and drawing given z is as good as the conjugate update."""
     rng = np.random.default_rng(2)

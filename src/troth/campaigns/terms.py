@@ -204,8 +204,13 @@ class Campaign:
         """What is asked of a table."""
         if not isinstance(self.model, HasReduction):
             raise MissingCapabilityError(f"{type(self.model).__name__} has no reduction of rows: it needs one")
+        return self.reading
+
+    @property
+    def reading(self) -> Request:
+        """What is asked of a table, which holds plain numbers if the model declares no reduction."""
         return Request(
-            self.model.reduction,
+            self.model.reduction if isinstance(self.model, HasReduction) else Moments(),
             self.columns,
             self.provider,
             self.day,
@@ -231,8 +236,7 @@ class Campaign:
 
     def read_public(self, data: Any) -> dict[Day, Report]:
         """Reduce public data to what `public` returns, from any table that a campaign may have."""
-        reduces = isinstance(self.model, HasReduction)
-        request = replace(self.request, features=False) if reduces else Request(Moments(), self.columns, day=self.day)
+        request = replace(self.reading, features=False)
         reports = read_public(data, request, self.model, engine=self.engine)
         return {report.day: report for report in reports}
 

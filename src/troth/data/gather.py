@@ -13,9 +13,9 @@ from troth.core.errors import DataError
 from troth.core.reductions import Moments
 from troth.data.files import TextAmongNumbersError, find_files, format_of, plan
 from troth.data.frames import as_arrow
-from troth.data.kernel import Adder
-from troth.data.read import canonical_name, is_paths, is_pushed_down, refuse_alike
-from troth.data.request import Problem, Report, Request, day_order, file_name, refuse
+from troth.data.kernel import Adder, Totals
+from troth.data.read import as_reports, canonical_name, is_paths, is_pushed_down
+from troth.data.request import Problem, Report, Request, file_name, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,21 +73,27 @@ def gather_reports(model: Model, data: Any, request: Request, provider: str | No
     if located.table.num_rows == 0:
         return []
     (batch,) = located.table.combine_chunks().to_batches()
-    names, days, codes, columns = adder.code(batch, np.arange(batch.num_rows))
+    batch, numbers = adder.drop(batch)
+    if batch.num_rows == 0:
+        raise DataError("the data: every row lacks a value or a provider's name")
+    names, days, codes, columns = adder.code(batch, numbers)
     located.refuse(adder.problems)
-    refuse_alike({name: canonical_name(name) for name in names})
     values = np.column_stack(columns).astype(np.float64)
     order = np.argsort(codes, kind="stable")
-    reports = []
-    for rows in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1):
+    groups = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
+    keys, summaries = [], []
+    for rows in groups:
         name, day = divmod(int(codes[rows[0]]), len(days))
         try:
             statistics = model.statistics(values[rows, 0] if len(columns) == 1 else values[rows])
         except DataError as error:
             raise DataError(f"provider {canonical_name(names[name])!r}: {error}") from None
-        summary = np.asarray(statistics, dtype=np.float64)
-        reports.append(Report(canonical_name(names[name]), days[day], len(rows), summary))
-    return sorted(reports, key=lambda report: (day_order(report.day), report.provider))
+        keys.append((names[name], days[day]))
+        summaries.append(np.asarray(statistics, dtype=np.float64))
+    totals = Totals(len(summaries[0]))
+    totals.add(np.array([totals.place(key, len(groups)) for key in keys]), np.stack(summaries))
+    nothing = [""] * len(groups), [None] * len(groups)
+    return as_reports(totals, [len(rows) for rows in groups], request, adder.dropped, *nothing)
 
 
 class Located(NamedTuple):

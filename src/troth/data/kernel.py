@@ -92,12 +92,7 @@ class Adder:
 
     def add(self, batch: Any, first_row: int = 0) -> None:
         """Add a record batch whose first row is row ``first_row`` of its place, counted from 0."""
-        numbers = np.arange(first_row, first_row + batch.num_rows)
-        if self.request.missing == "drop":
-            absent = self._without_value(batch) | (self._named(batch)[1] < 0)
-            if absent.any():
-                self._count_dropped(batch.filter(pa.array(absent)), numbers[absent])
-                batch, numbers = batch.filter(pa.array(~absent)), numbers[~absent]
+        batch, numbers = self.drop(batch, first_row)
         rows = batch.num_rows
         if rows == 0:
             return
@@ -125,6 +120,16 @@ class Adder:
             report_of_code = np.zeros(size, dtype=np.intp)
             report_of_code[present] = self._places(names, days, present if keys is None else keys[present])
             self._sampler.add(report_of_code[codes], columns[: self.request.kept_columns], numbers)
+
+    def drop(self, batch: Any, first_row: int = 0) -> tuple[Any, Codes]:
+        """Count the rows that are to be left out, and return the others and their numbers."""
+        numbers = np.arange(first_row, first_row + batch.num_rows)
+        if self.request.missing == "drop":
+            absent = self._without_value(batch) | (self._named(batch)[1] < 0)
+            if absent.any():
+                self._count_dropped(batch.filter(pa.array(absent)), numbers[absent])
+                batch, numbers = batch.filter(pa.array(~absent)), numbers[~absent]
+        return batch, numbers
 
     def code(self, batch: Any, numbers: Codes) -> tuple[Sequence[str], list[Day], Codes, list[NDArray[Any]]]:
         """Return names, days, the code of each row (name times days plus day) and the columns that the model reads."""

@@ -20,7 +20,9 @@ from troth.data.kernel import Totals
 from troth.data.request import Day, Key, Part, Problem, Report, Request, day_order, refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+    from troth.core.contract import Array
 
 
 _WHOLE_NUMBER = re.compile(r"([+-]?)([0-9]+)(?:\.0*)?")
@@ -134,17 +136,24 @@ def _merge(parts: Iterable[Part], request: Request) -> list[Report]:
             sampler.join(part.features, places)
         sources += [part.place] * (len(totals.places) - len(sources))
     refuse(problems)
-    for (name, day), count in dropped.items():
-        if name and request.day is None and (name, day) not in totals.places:
-            raise DataError(f"provider {name!r}: all of its {count:,} rows lack a value; remove them")
-    return _as_reports(totals, sources, request, dropped, sampler)
+    rows = [int(count) for count in request.reduction.rows(totals.array[: len(totals.places)])]
+    features = sampler.features(rows) if request.features else [None] * len(rows)
+    return as_reports(totals, rows, request, dropped, sources, features)
 
 
-def _as_reports(
-    totals: Totals, sources: list[str], request: Request, dropped: Counter[Key], sampler: FeatureSampler
+def as_reports(
+    totals: Totals,
+    rows: Sequence[int],
+    request: Request,
+    dropped: Mapping[Key, int],
+    sources: Sequence[str],
+    features: Sequence[Array | None],
 ) -> list[Report]:
-    places = totals.places
-    rows = [int(count) for count in request.reduction.rows(totals.array[: len(places)])]
+    """Return totals as reports, with how many rows each has and how many were left out."""
+    places, left_out = totals.places, Counter(dropped)
+    for (name, day), count in dropped.items():
+        if name and request.day is None and (name, day) not in places:
+            raise DataError(f"provider {name!r}: all of its {count:,} rows lack a value; remove them")
     names = {raw: canonical_name(raw) for raw, _ in places}
     if "" in names.values():
         raise DataError("there are rows without a provider's name")
@@ -154,7 +163,6 @@ def _as_reports(
         raise DataError(f"days are whole numbers in some rows ({number}) and dates in others ({date}); use one kind")
     ordered = sorted(places.items(), key=lambda item: (day_order(item[0][1]), names[item[0][0]]))
     first = {day: raw for (raw, day), _ in reversed(ordered)}
-    features = sampler.features(rows) if request.features else []
     return [
         Report(
             names[raw],
@@ -162,9 +170,9 @@ def _as_reports(
             rows[place],
             totals.array[place].copy(),
             sources[place],
-            dropped=dropped[raw, day],
-            features=features[place] if request.features else None,
-            unnamed=dropped["", day] if first[day] == raw else 0,
+            dropped=left_out[raw, day],
+            features=features[place],
+            unnamed=left_out["", day] if first[day] == raw else 0,
         )
         for (raw, day), place in ordered
     ]

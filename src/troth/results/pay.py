@@ -19,11 +19,10 @@ from troth.campaigns.terms import Campaign, beside
 from troth.core.contract import HasReduction, Model, check_is_model
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.core.formats import counted
-from troth.core.reductions import Moments
 from troth.data import Report, read_reports
 from troth.data.files import find_files
 from troth.data.gather import gather_reports
-from troth.data.request import Request, listed
+from troth.data.request import listed
 from troth.models import similar_family
 from troth.results.result import Result
 from troth.results.tasks import TaskResult, file_beside, recorded_file, result_of
@@ -368,8 +367,7 @@ def _read(
     campaign: Campaign, data: Any, progress: ProgressCallback | None, skip: Collection[Path] = ()
 ) -> list[Report]:
     if not isinstance(campaign.model, HasReduction):
-        request = Request(Moments(), campaign.columns, campaign.provider, campaign.day)
-        return gather_reports(campaign.model, data, request)
+        return gather_reports(campaign.model, data, campaign.reading)
     engine, reading = campaign.engine, _task(progress, "reading")
     rows, files = read_reports(
         data, campaign.request, engine=engine, format=campaign.format, skip=skip, progress=reading

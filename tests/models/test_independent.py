@@ -12,7 +12,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-from scipy import integrate, linalg, stats
+from scipy import integrate, linalg, special, stats
 from scipy.special import logsumexp
 
 import troth
@@ -249,6 +249,42 @@ def test_log_pmi_is_the_predictive_chain(name: str, seed: int) -> None:
         assert float(troth.log_pmi(model, model.statistics(a), model.statistics(b))) == pytest.approx(
             expected, abs=1e-9
         )
+
+
+LEFT_OUT: dict[str, Callable[[Any, Any], Any]] = {
+    "geometric": lambda model, x: special.gammaln(x + model.r) - special.gammaln(model.r) - special.gammaln(x + 1),
+    "negative binomial": lambda model, x: (
+        special.gammaln(x + model.r) - special.gammaln(model.r) - special.gammaln(x + 1)
+    ),
+    "poisson": lambda model, x: -special.gammaln(x + 1),
+    "gamma": lambda model, x: (model.known_shape - 1) * np.log(x),
+}
+"""What ``score_measure`` says that log scores leave out."""
+
+
+def summary_for_histories(model: Any, data: Any) -> tuple[Any, Any]:
+    """Return a summary that keeps squares where the model's own does not, and its reduction."""
+    reduction = model.reduction.of_history() if hasattr(model.reduction, "of_history") else model.reduction
+    columns = [*np.asarray(data[0]).T, data[1]] if isinstance(data, tuple) else [*np.atleast_2d(np.asarray(data).T)]
+    codes = np.zeros(len(columns[0]), dtype=int)
+    return reduction.add(columns, codes, 1)[0], reduction
+
+
+@pytest.mark.parametrize("name", PREDICTIVES)
+def test_log_evidence_is_the_predictive_chain(name: str) -> None:
+    """Log PMI may have a form of its own; log evidence is what posteriors, fits and log scores are made of."""
+    model: Any = EXAMPLES[name]
+    rng = generator(0, 12)
+    parameters = model.draw_parameters(rng)
+    for rows in (1, 3, 40):
+        data = model.draw_data(rng, parameters, rows)
+        statistics = model.statistics(data)
+        total = model.log_evidence(statistics) - model.log_evidence(np.zeros_like(statistics))
+        total += model.base_measure(*summary_for_histories(model, data))
+        if name in LEFT_OUT:
+            total += LEFT_OUT[name](model, data).sum()
+        expected = chain(PREDICTIVES[name], model, rows_of(data, slice(0)), data)
+        assert float(total) == pytest.approx(expected, abs=1e-8)
 
 
 def test_datasets_that_contradict_each_other_have_no_chance() -> None:

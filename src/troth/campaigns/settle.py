@@ -86,12 +86,12 @@ def with_features(model: Model | Sequence[Model], reports: Sequence[Report | Non
     """Return models whose decoys are drawn from the likelihood itself where a report comes with its features."""
     if all(report is None or report.features is None for report in reports):
         return model if isinstance(model, Model) else list(model)
-    each = one_each(model, len(reports))
+    models = one_each(model, len(reports))
     return [
-        one.with_features(report.features, report.rows)
-        if report is not None and report.features is not None and isinstance(one, DrawsAnswers)
-        else one
-        for one, report in zip(each, reports, strict=True)
+        model_of_report.with_features(report.features, report.rows)
+        if report is not None and report.features is not None and isinstance(model_of_report, DrawsAnswers)
+        else model_of_report
+        for model_of_report, report in zip(models, reports, strict=True)
     ]
 
 
@@ -118,9 +118,9 @@ def settle(
     rows = {report.provider: report.rows for report in reports}
     payments = []
     for place, cap in zip(stage.paid, caps, strict=True):
-        where = (*stage.index, place)
-        figures = result.at(*where, empty_share=float(empty_shares[where]))
-        deposit = ceil(cap * deposit_shares[where])
+        index = (*stage.index, place)
+        figures = result.at(*index, empty_share=float(empty_shares[index]))
+        deposit = ceil(cap * deposit_shares[index])
         payments.append(
             Payment(
                 **vars(figures),

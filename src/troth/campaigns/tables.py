@@ -62,12 +62,12 @@ def take_money(section: Section) -> dict[str, Any]:
     if not currency.isprintable():
         raise section.fail("currency", f"has characters that cannot be printed: {currency!r}")
     settings = {
-        "name": section.text("name", needed=True),
+        "name": section.text("name", required=True),
         "about": section.text("about", ""),
         "currency": currency,
-        "decimals": section.whole("decimals", minor_unit(currency, otherwise=2), most=8),
+        "decimals": section.integer("decimals", minor_unit(currency, otherwise=2), most=8),
     }
-    if "budget" not in section.left and "price" not in section.left:
+    if "budget" not in section.remaining and "price" not in section.remaining:
         raise section.fail("budget", 'is missing; give a decimal string such as "1000.00"')
     try:
         settings["price"] = to_price(section.take("price"), settings["decimals"], f"{section.place} price")
@@ -76,37 +76,39 @@ def take_money(section: Section) -> dict[str, Any]:
         key = "price" if "price" not in settings else "budget"
         raise CampaignError(str(error), section=section.name, key=key) from None
     settings["per_day"] = section.text("budget_per", "campaign", among=("campaign", "day")) == "day"
-    settings["days"] = section.whole("days", least=1, most=100_000)
-    section.done(("name", "about", "budget", "price", "budget_per", "days", "currency", "decimals"))
+    settings["days"] = section.integer("days", least=1, most=100_000)
+    section.refuse_unknown(("name", "about", "budget", "price", "budget_per", "days", "currency", "decimals"))
     return settings
 
 
 def take_limits(section: Section) -> dict[str, Any]:
     """Read [limits]: how many rows and tasks, and which values, a report may have."""
-    rows = section.whole("rows", least=1, most=10**9)
+    rows = section.integer("rows", least=1, most=10**9)
     values = _pair(section, "values", lambda low, high: low <= high, "must be a pair [low, high] of numbers")
-    tasks = section.whole("tasks", least=1, most=10**9)
-    section.done(("rows", "values", "tasks"))
+    tasks = section.integer("tasks", least=1, most=10**9)
+    section.refuse_unknown(("rows", "values", "tasks"))
     return {"rows": rows, "values": values, "most_tasks": tasks}
 
 
-def _pair(section: Section, key: str, holds: Callable[[float, float], bool], what: str) -> tuple[float, float] | None:
+def _pair(
+    section: Section, key: str, holds: Callable[[float, float], bool], problem: str
+) -> tuple[float, float] | None:
     """Take two finite numbers, None if they are not given; a condition holds for them."""
-    given = section.take(key)
-    if given is None:
+    value = section.take(key)
+    if value is None:
         return None
     try:
-        first, second = map(float, numbers(given))
+        first, second = map(float, numbers(value))
         if not (isfinite(first) and isfinite(second) and holds(first, second)):
-            raise ValueError(given)
+            raise ValueError(value)
     except (TypeError, ValueError):
-        raise section.fail(key, f"{what}, not {given!r}") from None
+        raise section.fail(key, f"{problem}, not {value!r}") from None
     return first, second
 
 
 def take_model(section: Section, own: Model | None) -> dict[str, Any]:
     """Read [model]: the family with its parameters, and the columns that it is about."""
-    if "column" in section.left and "columns" in section.left:
+    if "column" in section.remaining and "columns" in section.remaining:
         raise section.fail("column", "give column or columns, not both")
     columns = section.texts("columns") or section.texts("column")
     target = section.text("target")
@@ -118,15 +120,19 @@ def take_model(section: Section, own: Model | None) -> dict[str, Any]:
     section.digest("pilot", "fit")  # a record: whoever has the pilot computes the point again
     guessed = section.flag("guessed")
     levels = _levels(section.table("levels"), columns)
-    every: list[str | None] = [*([None] if intercept else []), *columns, *([target] if target is not None else [])]
+    all_columns: list[str | None] = [
+        *([None] if intercept else []),
+        *columns,
+        *([target] if target is not None else []),
+    ]
     provider_models: Mapping[str, Model] = {}
     model: Model
     if own is not None:
         model = own
-        section.left.clear()
+        section.remaining.clear()
     else:
-        width = len(level_names(every, levels))
-        model, provider_models = _take_family(section, overrides, width - 1 if scales.left else None)
+        width = len(level_names(all_columns, levels))
+        model, provider_models = _take_family(section, overrides, width - 1 if scales.remaining else None)
         if announced is not None:
             try:
                 check_digest(model, announced, "the model")
@@ -140,9 +146,9 @@ def take_model(section: Section, own: Model | None) -> dict[str, Any]:
     return {
         "model": model,
         "provider_models": provider_models,
-        "columns": tuple(every),
+        "columns": tuple(all_columns),
         "guessed": guessed,
-        "scales": _scales(scales, every, model, levels),
+        "scales": _scales(scales, all_columns, model, levels),
         "levels": levels,
         "categories": None if categories is None else tuple(label.strip() for label in categories),
     }
@@ -156,7 +162,7 @@ def _take_family(section: Section, overrides: Section, scaled: int | None) -> tu
         parameters = {**family.standard_prior(scaled, parameters), **parameters}
     provider_models: dict[str, Family] = {}
     model = _make_model(section, name, parameters)
-    for provider in list(overrides.left):
+    for provider in list(overrides.remaining):
         table = overrides.table(provider)
         _, changed = _parameters(table, name)
         if canonical_name(provider) in provider_models:
@@ -179,12 +185,12 @@ def _check_categories(section: Section, model: Model, labels: Sequence[str]) -> 
 def _levels(section: Section, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Take the public labels of columns that hold labels; the first is the one that the others are compared with."""
     levels: dict[str, tuple[str, ...]] = {}
-    for name in [name for name in columns if name in section.left]:
+    for name in [name for name in columns if name in section.remaining]:
         labels = tuple(label.strip() for label in section.texts(name))
         if len(set(labels)) < max(2, len(labels)):
             raise section.fail(name, "must be a list of at least two different labels")
         levels[name] = labels
-    section.done(columns)
+    section.refuse_unknown(columns)
     return levels
 
 
@@ -192,16 +198,16 @@ def _scales(
     section: Section, columns: Sequence[str | None], model: Any, levels: Mapping[str, Any]
 ) -> tuple[tuple[float, float] | None, ...]:
     """Take the public centre and scale of columns of a regression: numbers, and a target that is not counted."""
-    if section.left and not explains_target(model):
+    if section.remaining and not explains_target(model):
         raise section.wrong("are for regressions only")
-    for scaled in section.left:
+    for scaled in section.remaining:
         if scaled in levels:
             raise section.fail(scaled, "has labels under [model.levels], which have no scale: remove one of them")
         if scaled == columns[-1] and isinstance(model, HasSupport) and model.support.integer:
             raise section.fail(scaled, "is the target, and labels and counts have no scale: remove it")
-    what = "must be [centre, scale] with a scale above 0"
-    scales = [None if name is None else _pair(section, name, lambda _, scale: scale > 0, what) for name in columns]
-    section.done([name for name in columns if name is not None])
+    problem = "must be [centre, scale] with a scale above 0"
+    scales = [None if name is None else _pair(section, name, lambda _, scale: scale > 0, problem) for name in columns]
+    section.refuse_unknown([name for name in columns if name is not None])
     return tuple(scales) if any(scales) else ()
 
 
@@ -232,24 +238,24 @@ def _check_columns(
 def _parameters(section: Section, family: str | None = None) -> tuple[str, dict[str, Any]]:
     """Take a family and its parameters, which may be in the table itself or in one called prior."""
     if family is None:
-        family = section.text("family", needed=True, among=tuple(models.FAMILIES))
+        family = section.text("family", required=True, among=tuple(models.FAMILIES))
     declared = models.FAMILIES[str(family)].parameters()
-    known = [parameter.name for parameter in declared]
+    names = [parameter.name for parameter in declared]
     prior = section.take("prior", {})
     if isinstance(prior, dict):
         inner = section.inner("prior", prior)
-        parameters = {name: inner.take(name) for name in known if name in inner.left}
-        inner.done(known)
-    elif "prior" in known:
+        parameters = {name: inner.take(name) for name in names if name in inner.remaining}
+        inner.refuse_unknown(names)
+    elif "prior" in names:
         parameters = {"prior": prior}
     else:
-        raise section.fail("prior", f"must be a table with {', '.join(known)}, not {prior!r}")
-    for name in known:
-        if name in section.left and name in parameters:
+        raise section.fail("prior", f"must be a table with {', '.join(names)}, not {prior!r}")
+    for name in names:
+        if name in section.remaining and name in parameters:
             raise section.fail(name, "is given twice, here and under prior")
-        if name in section.left:
+        if name in section.remaining:
             parameters[name] = section.take(name)
-    section.done(("family", "file", "digest", *_DATA_OF_MODEL, "prior", "providers", *known))
+    section.refuse_unknown(("family", "file", "digest", *_DATA_OF_MODEL, "prior", "providers", *names))
     for name in (parameter.name for parameter in declared if parameter.kind.numeric and parameter.name in parameters):
         try:
             numbers(parameters[name])
@@ -260,7 +266,7 @@ def _parameters(section: Section, family: str | None = None) -> tuple[str, dict[
 
 def _make_model(section: Section, family: str, parameters: dict[str, Any]) -> Family:
     declared = models.FAMILIES[family].parameters()
-    missing = [each.name for each in declared if each.required and each.name not in parameters]
+    missing = [parameter.name for parameter in declared if parameter.required and parameter.name not in parameters]
     if missing:
         message = f"{section.place}: {family} needs {', '.join(missing)}; put it under [model.prior]"
         raise CampaignError(message, section=section.name, key=missing[0])
@@ -291,33 +297,33 @@ def take_data(section: Section) -> dict[str, Any]:
     }
     if len(set(settings["providers"])) < len(settings["providers"]):
         raise section.fail("providers", "a provider appears twice (ignoring surrounding spaces)")
-    section.done(tuple(settings))
+    section.refuse_unknown(tuple(settings))
     settings["public_source"] = settings.pop("public")
     return settings
 
 
 def take_history(section: Section) -> dict[str, Any]:
     """Take what is known of the past days that the model was learnt from."""
-    if not section.left:
+    if not section.remaining:
         return {}
     source = _source(section)
     settings = {
         "digest": section.digest("digest", "fit"),
-        "days": section.whole("days", least=1),
-        "tasks": section.whole("tasks", least=1),
-        "providers": section.whole("providers", least=1),
+        "days": section.integer("days", least=1),
+        "tasks": section.integer("tasks", least=1),
+        "providers": section.integer("providers", least=1),
         "provider": section.text("provider"),
         "day": section.text("day"),
-        "recent": section.whole("recent", least=1),
+        "recent": section.integer("recent", least=1),
     }
-    section.done(("source", *settings))
+    section.refuse_unknown(("source", *settings))
     return {"history": settings, "history_source": source}
 
 
 def take_groups(section: Section) -> dict[str, str]:
     """Read [groups]: who is related to whom."""
     groups: dict[str, str] = {}
-    for label in list(section.left):
+    for label in list(section.remaining):
         for name in map(canonical_name, section.texts(label)):
             if name in groups:
                 raise section.fail(label, f"{name!r} is already in group {groups[name]!r}")
@@ -328,7 +334,7 @@ def take_groups(section: Section) -> dict[str, str]:
 def take_weights(section: Section) -> dict[str, Fraction]:
     """Read [weights]: who may earn more than others."""
     weights: dict[str, Fraction] = {}
-    for name, value in section.left.items():
+    for name, value in section.remaining.items():
         try:
             weight = Fraction(str(value)) if _WEIGHT.fullmatch(str(value).strip()) else None
         except (ValueError, ZeroDivisionError):

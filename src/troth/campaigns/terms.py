@@ -156,7 +156,7 @@ class Campaign:
         plain = with_model_file(plain, path)
         top = Section("", plain, file="" if path is None else path.name)
         sections = {name: top.table(name) for name in TABLES}
-        top.done(TABLES)
+        top.refuse_unknown(TABLES)
         for name in ("campaign", "model"):
             if name not in plain:
                 raise CampaignError(f"{place}the table [{name}] is missing; `troth init DIR` writes an example")
@@ -280,7 +280,7 @@ class Campaign:
         """Return the statistics of everybody's summary, under one model or under one for each."""
         if isinstance(models, Model):
             return self.statistics(models, np.array(summaries))
-        return np.array([self.statistics(model, each) for model, each in zip(models, summaries, strict=True)])
+        return np.array([self.statistics(model, summary) for model, summary in zip(models, summaries, strict=True)])
 
     def label_names(self, size: int) -> list[str]:
         """Return what labels are called: the categories, or the codes."""
@@ -304,11 +304,11 @@ class Campaign:
 
         Everybody has the same cap; a group of related providers has one between them; announced weights go first.
         """
-        everybody = self.providers or tuple(providers)
+        names = self.providers or tuple(providers)
         budget = Fraction(self.round_budget)
         if self.weights:
             return [budget * self.weights[name] for name in providers]
-        labels = {name: self.group_of(name) for name in everybody}
+        labels = {name: self.group_of(name) for name in names}
         sizes = Counter(labels.values())
         return [budget / (len(sizes) * sizes[labels[name]]) for name in providers]
 

@@ -156,8 +156,10 @@ def _init_for_data(
             f"the prior in {path} was guessed from the data: replace it with what you knew before anybody reported"
         )
     if guessed.day is not None:
-        each = "for each of" if terms.budget_per == "day" else "for all"
-        notes.append(f"the budget of {terms.amount} {terms.currency} is {each} {guessed.days:,} days; see --budget-per")
+        period = "for each of" if terms.budget_per == "day" else "for all"
+        notes.append(
+            f"the budget of {terms.amount} {terms.currency} is {period} {guessed.days:,} days; see --budget-per"
+        )
     plain = {"campaign": str(path), "family": guessed.family, "missing": guessed.missing, "notes": notes}
     show(plain, as_json, text, warnings=notes)
 
@@ -172,12 +174,12 @@ def _init_tasks(directory: Path, data: Path | None, as_json: bool, **settings: A
         raise ParameterError("--task needs --data, --provider and --column: the file, its workers and what is paid for")
     started = start_tasks(directory, data, **settings)
     lines = [
-        f'wrote {path} for {", ".join(each.columns)} of {data}: family = "{each.family}"' for path, each in started
+        f'wrote {path} for {", ".join(guess.columns)} of {data}: family = "{guess.family}"' for path, guess in started
     ]
-    families = {each.family: FAMILIES[each.family] for _, each in started}
+    families = {guess.family: FAMILIES[guess.family] for _, guess in started}
     if len(started) > 1:
         lines.append("each of these columns has its own campaign, with its own price or budget: pay them one by one")
-    gold = ", with gold answers if you have any" if any(each.uses_gold for each in families.values()) else ""
+    gold = ", with gold answers if you have any" if any(family.uses_gold for family in families.values()) else ""
     lines.append("next: read it, above all [model], a guess: replace it with what you knew before anybody answered,")
     lines.append(f"or learn it from past tasks{gold}:")
     for path, each in started:

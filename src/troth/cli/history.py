@@ -221,8 +221,8 @@ def backtest(
     recommended = comparison[comparison.recommended]
     if plot is not None:
         recommended.plot(plot)
-    chosen = {"family": recommended.family, "recent": recommended.recent, "ahead": recommended.ahead}
-    how = "".join(f" --{option} {value}" for option, value in chosen.items() if value is not None)
+    options = {"family": recommended.family, "recent": recommended.recent, "ahead": recommended.ahead}
+    how = "".join(f" --{option} {value}" for option, value in options.items() if value is not None)
     advice = f"\nlearn that model with: troth fit {_command(campaign, history, provider, day)}{how}"
     text = f"{comparison}\n\nproviders under {recommended.name}:\n{recommended}"
     next_step = [advice] if comparison.advisable and recommended.name != AS_DECLARED else []

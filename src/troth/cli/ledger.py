@@ -158,7 +158,7 @@ def verify_receipt(
             checked += check_paid_round(signed, shown)
             if shown.get("line") is not None:
                 if compare_with_seen(shown["line"]["head"]):
-                    checked.done.append("the head is the one that was seen on this machine")
+                    checked.passed.append("the head is the one that was seen on this machine")
                 else:
                     checked.believed.append("that others see this head: this machine has seen none of this length")
         except TrothError:
@@ -166,14 +166,14 @@ def verify_receipt(
         except _MALFORMED as error:
             raise DataError(f"{payments}: this is not what troth payments --json prints: {error!r}") from None
     valid = not checked.withheld
-    lines = [f"{'valid' if valid else 'incomplete'}: {about}", *(f"  {line}" for line in checked.done)]
+    lines = [f"{'valid' if valid else 'incomplete'}: {about}", *(f"  {line}" for line in checked.passed)]
     lines += (
         ["not checked, because the service withholds it:", *(f"  {line}" for line in checked.withheld)]
         if not valid
         else []
     )
     lines += ["you still have to trust:", *(f"  {line}" for line in checked.believed)] if checked.believed else []
-    plain = {"valid": valid, "checked": checked.done, "withheld": checked.withheld, "believed": checked.believed}
+    plain = {"valid": valid, "checked": checked.passed, "withheld": checked.withheld, "believed": checked.believed}
     show({**plain, "receipt": signed}, as_json, *map(printable, lines))
     if not valid:
         raise typer.Exit(3)

@@ -60,9 +60,9 @@ class Client(Transport):
         """Return the campaign with an identifier, or the only one with a name."""
         campaigns: list[dict[str, Any]] = self.list_campaigns()
         matches = (
-            [each for each in campaigns if each["id"] == text]
-            or [each for each in campaigns if each["name"] == text]
-            or [each for each in campaigns if each["name"].casefold() == text.casefold()]
+            [campaign for campaign in campaigns if campaign["id"] == text]
+            or [campaign for campaign in campaigns if campaign["name"] == text]
+            or [campaign for campaign in campaigns if campaign["name"].casefold() == text.casefold()]
         )
         if len(matches) == 1:
             return matches[0]

@@ -52,15 +52,15 @@ def check_lines(head: Mapping[str, Any] | None, ledger: Ledger) -> None:
 
 def compare_with_seen(head: Mapping[str, Any]) -> bool:
     """Return whether a signed head is the one that was seen on this machine; raise if both cannot be of one ledger."""
-    seen = [each for each in _seen_heads().values() if each["campaign"] == head["campaign"]]
-    for each in seen:
-        if (each["key"], each["epoch"]) != (head["key"], head["epoch"]):
+    seen = [record for record in _seen_heads().values() if record["campaign"] == head["campaign"]]
+    for record in seen:
+        if (record["key"], record["epoch"]) != (head["key"], head["epoch"]):
             raise StatementError("the head has another key or epoch than the one seen on this machine")
-        if each["lines"] == head["lines"] and each["root"] != head["root"]:
+        if record["lines"] == head["lines"] and record["root"] != head["root"]:
             raise StatementError(
                 "the ledger's head differs from the one that this machine saw: the service shows two versions"
             )
-    return any(each["lines"] == head["lines"] for each in seen)
+    return any(record["lines"] == head["lines"] for record in seen)
 
 
 def _seen_heads() -> dict[str, Any]:

@@ -135,8 +135,12 @@ def check_model(
     run("log PMI is zero for an empty dataset", True, lambda: _empty(model, statistics))
     run(_ADDITIVE, simulated or (direct and len(datasets) > 2), lambda: _additive(simulation, statistics))
     run("the closed log PMI is the second difference", direct and several, lambda: _direct(model, statistics))
-    known = isinstance(model, HasPosterior) and len(datasets) > 2
-    run("the posterior prices what others add to known data", known, lambda: _posterior(model, datasets, statistics))
+    updates_posterior = isinstance(model, HasPosterior) and len(datasets) > 2
+    run(
+        "the posterior prices what others add to known data",
+        updates_posterior,
+        lambda: _posterior(model, datasets, statistics),
+    )
     run(_MEAN_PMI, simulated, lambda: _ratio(simulation))
     run("mutual information is not negative", simulated, lambda: _information(simulation))
     draws_statistics = simulated and isinstance(model, SamplesStatistics)

@@ -198,20 +198,22 @@ def from_rows(provider: Any, day: Any, values: Any, reduction: Reduction | None 
     """
     table = np.asarray(values, dtype=np.float64)
     table = table[:, None] if table.ndim == 1 else table
-    providers, who = np.unique(np.asarray(provider).astype(str), return_inverse=True)
+    providers, provider_of_row = np.unique(np.asarray(provider).astype(str), return_inverse=True)
     days, when = np.unique(np.asarray(day), return_inverse=True)
-    if not len(table) == len(who) == len(when):
-        raise DataError(f"{len(who)} providers, {len(when)} days and {len(table)} values: one of each per row")
+    if not len(table) == len(provider_of_row) == len(when):
+        raise DataError(
+            f"{len(provider_of_row)} providers, {len(when)} days and {len(table)} values: one of each per row"
+        )
     if reduction is None:
         codes = table.shape[1] == 1 and bool(((table >= 0) & (table < 32) & (table == np.floor(table))).all())
         centre = tuple(float(x) for x in table.mean(axis=0))
         reduction = Counts(max(2, int(table.max()) + 1)) if codes else Moments(centre, squares=True)
     summaries = np.zeros((len(days), len(providers), reduction.width))
-    cell = when * len(providers) + who
+    cell = when * len(providers) + provider_of_row
     order = np.argsort(cell, kind="stable")
     edges = np.flatnonzero(np.diff(cell[order], prepend=-1))
     for part in np.split(order, edges[1:]):
-        summaries[when[part[0]], who[part[0]]] = reduction.of_rows(table[part])
+        summaries[when[part[0]], provider_of_row[part[0]]] = reduction.of_rows(table[part])
     return from_summaries(reduction, summaries, providers.tolist(), days.tolist())
 
 
@@ -225,11 +227,11 @@ def _in_order(days: set[Any]) -> list[Any]:
             f"days of different kinds ({', '.join(kinds)}) cannot be sorted; use one kind for all"
         ) from None
     text = [day for day in ordered if isinstance(day, str)]
-    for one, two in pairwise(text):
-        if _numbers(one) > _numbers(two) and _between(one) == _between(two):
+    for first, second in pairwise(text):
+        if _numbers(first) > _numbers(second) and _between(first) == _between(second):
             raise DataError(
-                f"days are sorted as text, so {one!r} comes before {two!r}; write dates with two digits for month and "
-                "day (2026-05-01), or whole numbers"
+                f"days are sorted as text, so {first!r} comes before {second!r}; write dates with two digits for month "
+                "and day (2026-05-01), or whole numbers"
             )
     return ordered
 
@@ -265,11 +267,11 @@ def statistics_of(model: HasReduction, summaries: Array, given: Reduction) -> Ar
     return np.asarray(model.from_summary(given.convert(summaries, model.reduction)), dtype=np.float64)
 
 
-def _places(what: str, labels: tuple[Any, ...], chosen: Sequence[Any] | None) -> list[int]:
+def _places(noun: str, labels: tuple[Any, ...], chosen: Sequence[Any] | None) -> list[int]:
     if chosen is None:
         return list(range(len(labels)))
     wanted = set(chosen)
     unknown = sorted(wanted - set(labels), key=repr)
     if unknown:
-        raise DataError(f"{what} {unknown[0]!r} is not in the history")
+        raise DataError(f"{noun} {unknown[0]!r} is not in the history")
     return [i for i, label in enumerate(labels) if label in wanted]

@@ -30,7 +30,7 @@ class Section:
 
     Examples
     --------
-    >>> Section("mechanism", {"draws": 0}).whole("draws", least=1)
+    >>> Section("mechanism", {"draws": 0}).integer("draws", least=1)
     Traceback (most recent call last):
     troth.core.settings.CampaignError: [mechanism] draws: must be a whole number of at least 1, not 0
     """
@@ -39,7 +39,7 @@ class Section:
         self.name, self.file = name, file
         if not isinstance(plain, dict):
             raise self.wrong(f"must be a table of settings, not {plain!r}")
-        self.left: dict[str, Any] = dict(plain)
+        self.remaining: dict[str, Any] = dict(plain)
 
     @property
     def place(self) -> str:
@@ -57,16 +57,16 @@ class Section:
 
     def take(self, key: str, default: Any = None) -> Any:
         """Take a value of any type."""
-        return self.left.pop(key, default)
+        return self.remaining.pop(key, default)
 
-    def text(self, key: str, default: str | None = None, *, among: Sequence[str] = (), needed: bool = False) -> Any:
+    def text(self, key: str, default: str | None = None, *, among: Sequence[str] = (), required: bool = False) -> Any:
         """Take a non-empty text, or one of several."""
-        if key not in self.left:
-            if needed:
+        if key not in self.remaining:
+            if required:
                 hint = f"one of {', '.join(among)}" if among else "text in quotes"
                 raise self.fail(key, f"is missing; give {hint}")
             return default
-        value = self.left.pop(key)
+        value = self.remaining.pop(key)
         if not isinstance(value, str) or not value.strip():
             raise self.fail(key, f"must be text in quotes, not {value!r}")
         known = closest(value, among) if among else value
@@ -74,25 +74,25 @@ class Section:
             raise self.fail(key, f"{value!r} is not known; choose one of {', '.join(among)}")
         return known
 
-    def whole(self, key: str, default: int | None = None, *, least: int = 0, most: int = 2**53) -> Any:
+    def integer(self, key: str, default: int | None = None, *, least: int = 0, most: int = 2**53) -> Any:
         """Take a whole number."""
-        if key not in self.left:
+        if key not in self.remaining:
             return default
-        value = self.left.pop(key)
+        value = self.remaining.pop(key)
         if problem := whole_problem(value, least, most):
             raise self.fail(key, problem)
         return value
 
     def flag(self, key: str, default: bool = False) -> bool:
         """Take true or false."""
-        value = self.left.pop(key, default)
+        value = self.remaining.pop(key, default)
         if not isinstance(value, bool):
             raise self.fail(key, f"must be true or false, not {value!r}")
         return value
 
     def digest(self, key: str, command: str) -> Any:
         """Take a digest that a command has written."""
-        value = self.left.pop(key, None)
+        value = self.remaining.pop(key, None)
         if value is not None and not (isinstance(value, str) and re.fullmatch("sha256:[0-9a-f]{64}", value)):
             remedy = f"must be sha256: and 64 hexadecimal digits, as `troth {command}` writes it, not {value!r}"
             raise self.fail(key, remedy)
@@ -100,7 +100,7 @@ class Section:
 
     def texts(self, key: str) -> tuple[str, ...]:
         """Take a text or a list of texts."""
-        value = self.left.pop(key, [])
+        value = self.remaining.pop(key, [])
         value = [value] if isinstance(value, str) else value
         if not (isinstance(value, list | tuple) and all(isinstance(entry, str) and entry.strip() for entry in value)):
             raise self.fail(key, f"must be text or a list of texts, not {value!r}")
@@ -116,9 +116,9 @@ class Section:
         """Return the table under a key of this one."""
         return Section(f"{self.name}.{key}" if self.name else key, plain, file=self.file)
 
-    def done(self, known: Sequence[str] = ()) -> None:
+    def refuse_unknown(self, known: Sequence[str] = ()) -> None:
         """Raise at the first key that was not taken."""
-        for key in self.left:
+        for key in self.remaining:
             near = get_close_matches(key, known, 1)
             hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(known)}" if known else ""
             raise self.fail(key, f"there is no such setting{hint}")
@@ -147,7 +147,7 @@ def closest(name: str, known: Sequence[str]) -> str | None:
     def plain(text: str) -> str:
         return "".join(c for c in text.lower() if c.isalnum())
 
-    return next((each for each in known if plain(each) == plain(name)), None)
+    return next((candidate for candidate in known if plain(candidate) == plain(name)), None)
 
 
 def numbers(value: Any) -> Any:

@@ -331,10 +331,10 @@ def _read_arrow(fragment: Fragment, request: Request, wanted: list[str]) -> Iter
         is_file = hasattr(opened, "get_batch")
         batches = (opened.get_batch(i) for i in range(opened.num_record_batches)) if is_file else iter(opened)
         for batch in batches:
-            chosen, step = batch.select(wanted), batch_rows(request)
-            chosen.validate(full=True)  # lengths are as the file states them
-            for start in range(0, chosen.num_rows, step):
-                yield chosen.slice(start, step)
+            columns, step = batch.select(wanted), batch_rows(request)
+            columns.validate(full=True)  # lengths are as the file states them
+            for start in range(0, columns.num_rows, step):
+                yield columns.slice(start, step)
 
 
 def _open_arrow(source: Any) -> Any:

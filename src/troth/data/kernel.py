@@ -176,8 +176,8 @@ class Adder:
         keys = codes * len(days) + (day_codes if len(days) > 1 else 0)
         for key, count in zip(*(part.tolist() for part in np.unique(keys, return_counts=True)), strict=True):
             code, day = divmod(key, len(days))
-            whose = "" if code < 0 else names[code], days[day]
-            self.dropped[whose] = self.dropped.get(whose, 0) + count
+            owner = "" if code < 0 else names[code], days[day]
+            self.dropped[owner] = self.dropped.get(owner, 0) + count
 
     def read(self, batch: Any) -> tuple[Any, Codes, list[NDArray[Any]]]:
         """Return the rows with a value, their numbers from 0, and the columns that the model reads.
@@ -339,10 +339,10 @@ class Adder:
                 np.where(self._owners[1] == worst, np.abs(values.astype(np.float64)), -1.0) for values in columns
             ]
             k = int(np.argmax([values.max() for values in largest]))
-            what = f"too large to add up: a sum would exceed {LARGEST_SUM:g}; rescale them"
-            self._report(what, labels[k], largest[k] == largest[k].max(), columns[k])
+            problem = f"too large to add up: a sum would exceed {LARGEST_SUM:g}; rescale them"
+            self._report(problem, labels[k], largest[k] == largest[k].max(), columns[k])
 
-    def _report(self, what: str, column: str, mask: NDArray[np.bool_], values: Any = None) -> None:
+    def _report(self, problem: str, column: str, mask: NDArray[np.bool_], values: Any = None) -> None:
         """Report the marked rows, if there are any, one problem per provider."""
         names, owners = self._owners
         rows = np.flatnonzero(mask)
@@ -353,7 +353,7 @@ class Adder:
             value = value.as_py() if isinstance(value, pa.Scalar) else value.item() if hasattr(value, "item") else value
             provider = None if names is None or owner < 0 else names[owner].strip()
             row = int(self._row_numbers[first]) + 1
-            self.problems.append(Problem(what, provider, column, len(of_owner), self.place, row, value))
+            self.problems.append(Problem(problem, provider, column, len(of_owner), self.place, row, value))
 
 
 def _within(x: NDArray[Any], support: Support) -> bool:
@@ -395,5 +395,5 @@ class _Numbers(Sequence[str]):
         return str(self.numbers[place])
 
 
-def _same(one: Any, two: Any) -> bool:
-    return type(one) is type(two) and bool(one == two if isinstance(one, range) else one.equals(two))
+def _same(first: Any, second: Any) -> bool:
+    return type(first) is type(second) and bool(first == second if isinstance(first, range) else first.equals(second))

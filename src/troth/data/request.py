@@ -182,8 +182,8 @@ def level_names(columns: Sequence[str | None], levels: Mapping[str, Sequence[str
     """
     names: list[str | None] = []
     for column in columns:
-        known = levels.get(column or "")
-        names += [column] if known is None else [f"{column} = {level}" for level in known[1:]]
+        labels = levels.get(column or "")
+        names += [column] if labels is None else [f"{column} = {level}" for level in labels[1:]]
     return tuple(names)
 
 
@@ -200,12 +200,12 @@ class Problem:
     value: Any = None
 
     def __str__(self) -> str:
-        who = f"provider {self.provider!r}, " if self.provider is not None else ""
+        provider = f"provider {self.provider!r}, " if self.provider is not None else ""
         times = f"{self.count:,} values" if self.count > 1 else "1 value"
         row = f"row {self.row:,}" if self.row is not None else "a row"
         where = f"{row} of {self.place}" if self.place else row
         example = "" if self.value is None else f": {shown(self.value)}"
-        return f"{who}column {self.column!r}: {times} {self.what} (first: {where}{example})"
+        return f"{provider}column {self.column!r}: {times} {self.what} (first: {where}{example})"
 
 
 def shown(value: Any) -> str:

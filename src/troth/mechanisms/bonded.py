@@ -85,8 +85,10 @@ class Bonded(Rule):
         if not self.rule.constant_empty_share:
             return np.full(this_round.statistics.shape[:-1], Fraction(1), dtype=object)
         empty = self.rule.evaluate_empty(this_round)
-        distinct, which = np.unique(empty, return_inverse=True)
-        return np.array([_deposit_share(float(each)) for each in distinct], dtype=object)[which].reshape(empty.shape)
+        distinct, inverse = np.unique(empty, return_inverse=True)
+        return np.array([_deposit_share(float(share)) for share in distinct], dtype=object)[inverse].reshape(
+            empty.shape
+        )
 
     def to_settings(self) -> dict[str, Any] | None:
         inner = self.rule.to_settings()

@@ -104,8 +104,8 @@ class Brier(Rule):
                 model.forecast_terms(this_round.statistics[..., members, :], rows[..., members], unordered)
                 for model, members in apart.items()
             ]
-        everyone = np.concatenate(terms, axis=-2)[..., np.argsort(np.concatenate(list(apart.values()))), :]
-        return next(iter(apart)).forecast_apart(this_round.own, leave_one_out(everyone, this_round.groups))
+        joined = np.concatenate(terms, axis=-2)[..., np.argsort(np.concatenate(list(apart.values()))), :]
+        return next(iter(apart)).forecast_apart(this_round.own, leave_one_out(joined, this_round.groups))
 
     @staticmethod
     def _peer_counts(model: PredictsPooledPeers, members: list[int], this_round: Round) -> Array:

@@ -45,9 +45,9 @@ class Span(NamedTuple):
         return Span(*(min(max(end, low), high) for end in self))
 
 
-def around(shown: float) -> Span:
+def around(value: float) -> Span:
     """Return what a number can be that is shown rounded."""
-    return Span(shown - HALF, shown + HALF)
+    return Span(value - HALF, value + HALF)
 
 
 def disclosed(rule: RuleDescription, figures: F) -> F:

@@ -184,10 +184,10 @@ def _inverse_pmi(log_pmi: Array) -> Array:
     return np.exp(np.clip(-np.asarray(log_pmi, dtype=np.float64), -800.0, 6.6134))
 
 
-def score_formula(others: str) -> str:
+def score_formula(compared: str) -> str:
     """Return the score against mismatched peers, in LaTeX."""
     mismatched, matched = (
-        rf"f'\left(\frac{{1}}{{\text{{PMI}}(\text{{own}}, \text{{{who}}})}}\right)" for who in (others, "peers")
+        rf"f'\left(\frac{{1}}{{\text{{PMI}}(\text{{own}}, \text{{{peers}}})}}\right)" for peers in (compared, "peers")
     )
     return rf"\allowbreak {mismatched} \allowbreak - f^*\left({matched}\right)"
 

@@ -329,17 +329,17 @@ class LineUp(Rule):
 
     @property
     def task_meaning(self) -> str:  # type: ignore[override]
-        others = "another one" if self.rivals == 1 else f"{self.rivals} others"
+        rivals = "another one" if self.rivals == 1 else f"{self.rivals} others"
         strict = " A part of it is a score under which every wrong answer costs something." if self.strict else ""
         return (
             "Your answer ranks all that your peers could have answered. A share is how often their real answers come "
-            f"before {others}, picked at random.{strict}"
+            f"before {rivals}, picked at random.{strict}"
         )
 
     def contradicted(self, this_round: Round, /) -> Any:
         """Return nobody if there are panels: a panel whose members contradict each other counts as a tie."""
-        everybody = super().contradicted(this_round)
-        return everybody if self.panels == 1 else np.zeros_like(everybody)
+        contradicted = super().contradicted(this_round)
+        return contradicted if self.panels == 1 else np.zeros_like(contradicted)
 
     def evaluate_empty(self, this_round: Round, /) -> Array:
         """1/(r + 1), with the strict part; by lot, what an empty report is paid in expectation."""
@@ -474,8 +474,8 @@ class LineUp(Rule):
                 text += '; ties="lot" prevents it'
             return Claim(name, "undecided", text, basis)
         if self.strict or self.panels > 1:
-            what = f"the strict part, {self.strict:g} of a share," if self.strict else "the mean over panels"
-            return Claim(name, "undecided", f"{best} in every line; {what} is truthful in expectation", basis)
+            part = f"the strict part, {self.strict:g} of a share," if self.strict else "the mean over panels"
+            return Claim(name, "undecided", f"{best} in every line; {part} is truthful in expectation", basis)
         more = "more money to less" if self.source == "model" else "more money on a day to less"
         return Claim(name, "proved", f"{best}, so truth is best for all who prefer {more}", basis, 0.0)
 

@@ -58,10 +58,10 @@ class NamedRange:
 
 
 @lru_cache(maxsize=64)
-def _computed(named: NamedRange, model: Any, rows: tuple[int, ...], values: Bounds | None) -> ScoreRange:
-    if named.kind == "clipped":
-        return clipped_range(model, rows, values, low=named.low)
-    return RANGES[named.kind](model, rows, values)
+def _computed(name: NamedRange, model: Any, rows: tuple[int, ...], values: Bounds | None) -> ScoreRange:
+    if name.kind == "clipped":
+        return clipped_range(model, rows, values, low=name.low)
+    return RANGES[name.kind](model, rows, values)
 
 
 @dataclass(frozen=True)

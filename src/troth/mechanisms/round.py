@@ -127,9 +127,9 @@ class Round:
         """Return entries of some providers, ``(..., member, entry)``, among those of all; the others have zeros."""
         if len(members) == self.providers:
             return entries
-        everyone = np.zeros((*entries.shape[:-2], self.providers, entries.shape[-1]))
-        everyone[..., members, :] = entries
-        return everyone
+        scattered = np.zeros((*entries.shape[:-2], self.providers, entries.shape[-1]))
+        scattered[..., members, :] = entries
+        return scattered
 
     def count_rows(self) -> Array:
         """Rows behind every report, as given or as counted by the models."""

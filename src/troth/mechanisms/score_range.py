@@ -195,13 +195,13 @@ def situations(
     models = one_each(model, len(limits))
     labels = range(len(limits)) if groups is None else list(groups)
     as_peers = limits if peer_rows is None else _whole(peer_rows)
-    for what, given in (("group labels", labels), ("numbers of peers' rows", as_peers)):
-        if len(given) != len(limits):
-            raise DataError(f"{len(given)} {what} for {len(limits)} row limits: give one each")
+    for noun, listed in (("group labels", labels), ("numbers of peers' rows", as_peers)):
+        if len(listed) != len(limits):
+            raise DataError(f"{len(listed)} {noun} for {len(limits)} row limits: give one each")
     crowd = Counter(zip(models, as_peers, strict=True))
     members: dict[Any, Counter[tuple[Model, int]]] = {}
-    for label, one, count in zip(labels, models, as_peers, strict=True):
-        members.setdefault(label, Counter())[one, count] += 1
+    for label, member, count in zip(labels, models, as_peers, strict=True):
+        members.setdefault(label, Counter())[member, count] += 1
     cases: dict[Any, tuple[Model, int, Counter[tuple[Model, int]]]] = {}
     for label, own, limit in zip(labels, models, limits, strict=True):
         cases.setdefault((own, limit, frozenset(members[label].items())), (own, limit, members[label]))
@@ -209,10 +209,10 @@ def situations(
 
 
 def _whole(rows: Sequence[int]) -> list[int]:
-    whole = [int(n) for n in rows]
-    if any(n < 0 or n != given for n, given in zip(whole, rows, strict=True)):
+    limits = [int(n) for n in rows]
+    if any(n < 0 or n != written for n, written in zip(limits, rows, strict=True)):
         raise DataError(f"row limits must be whole numbers of at least 0, not {list(rows)!r}")
-    return whole
+    return limits
 
 
 def _peers(
@@ -221,9 +221,9 @@ def _peers(
     """Return the models and rows of all but a group, or of the largest panel of them."""
     pooled: dict[Model, int] = {}
     apart: list[tuple[Model, int]] = []
-    others = crowd - group
-    seats = -(-others.total() // panels)
-    for (other, rows), times in sorted(others.items(), key=lambda item: -item[0][1]) if panels > 1 else others.items():
+    peers = crowd - group
+    seats = -(-peers.total() // panels)
+    for (other, rows), times in sorted(peers.items(), key=lambda item: -item[0][1]) if panels > 1 else peers.items():
         left = min(times, seats)
         seats -= left
         if has_independent_rows(other):

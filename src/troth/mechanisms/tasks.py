@@ -104,9 +104,9 @@ class Tasks:
             if self.known is not None:
                 known = self.known[self.task[reports[:, 0]]]
                 keys.append(np.unique(known, axis=0, return_inverse=True)[1].reshape(-1, 1))
-            _, which = np.unique(np.concatenate(keys, axis=1), axis=0, return_inverse=True)
-            for number in range(int(which.max()) + 1):
-                alike = which.ravel() == number
+            _, inverse = np.unique(np.concatenate(keys, axis=1), axis=0, return_inverse=True)
+            for number in range(int(inverse.max()) + 1):
+                alike = inverse.ravel() == number
                 z = None if self.known is None else self.known[self.task[reports[alike][0, 0]]]
                 yield reports[alike], first[alike][0], z
 
@@ -163,5 +163,5 @@ def count_peers(tasks: Tasks) -> NDArray[np.int64]:
     """Return how many providers of other groups worked on the same task, for each report."""
     on_task = np.bincount(tasks.task)[tasks.task]
     pairs = tasks.task.astype(np.int64) * (int(tasks.group.max(initial=0)) + 1) + tasks.group[tasks.provider]
-    _, which, counts = np.unique(pairs, return_inverse=True, return_counts=True)
-    return np.asarray(on_task - counts[which.ravel()], dtype=np.int64)
+    _, inverse, counts = np.unique(pairs, return_inverse=True, return_counts=True)
+    return np.asarray(on_task - counts[inverse.ravel()], dtype=np.int64)

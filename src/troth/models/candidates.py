@@ -122,9 +122,9 @@ class Candidates(CandidateStates):
 
     def draw_with_features(self, rng: Generator, parameters: Array, features: Any, /) -> Array:
         """Draw statistics of fresh data with these features for each candidate."""
-        chosen = np.asarray(parameters)[..., 0]
-        fresh = [self.statistics(self.draw_data(rng, np.array([k]), features)) for k in chosen.ravel()]
-        return np.reshape(fresh, (*chosen.shape, len(self.prior)))
+        candidate = np.asarray(parameters)[..., 0]
+        fresh = [self.statistics(self.draw_data(rng, np.array([k]), features)) for k in candidate.ravel()]
+        return np.reshape(fresh, (*candidate.shape, len(self.prior)))
 
     def with_features(self, features: Any, /) -> FeaturesAtHand:
         """Return the model of a provider with these features, or this number of rows, whose decoys can be drawn.
@@ -160,19 +160,19 @@ class Candidates(CandidateStates):
         Data are pairs (z, y) of features and labels among the classes, which all estimators must share. Probabilities
         of 0, as forests give them, are refused: one row would rule an estimator out for good.
         """
-        if (different := len({id(each) for each in estimators})) < 2:
+        if (different := len({id(estimator) for estimator in estimators})) < 2:
             raise ParameterError(
                 f"give at least two different estimators, not {different}: data are paid for telling them apart"
             )
-        for k, each in enumerate(estimators):
-            if not hasattr(each, "classes_"):
-                raise ParameterError(f"estimator {k} ({type(each).__name__}) has no classes_: train it first")
-            if not hasattr(each, "predict_log_proba"):
+        for k, estimator in enumerate(estimators):
+            if not hasattr(estimator, "classes_"):
+                raise ParameterError(f"estimator {k} ({type(estimator).__name__}) has no classes_: train it first")
+            if not hasattr(estimator, "predict_log_proba"):
                 raise ParameterError(
-                    f"estimator {k} ({type(each).__name__}) has no predict_log_proba: calibrate it, in scikit-learn "
-                    "with CalibratedClassifierCV"
+                    f"estimator {k} ({type(estimator).__name__}) has no predict_log_proba: calibrate it, in "
+                    "scikit-learn with CalibratedClassifierCV"
                 )
-        widths = [getattr(each, "n_features_in_", None) for each in estimators]
+        widths = [getattr(estimator, "n_features_in_", None) for estimator in estimators]
         if len(set(widths)) > 1:
             raise ParameterError(f"the estimators were trained on different numbers of features: {widths}")
         classes = [list(each.classes_) for each in estimators]
@@ -263,6 +263,6 @@ class Candidates(CandidateStates):
             if log_likelihood is None:
                 refuse_other_draws(data, named, group, most)
                 return summed_log_likelihoods(data, most)
-            return np.array([log_likelihood(each, data) for each in candidates])
+            return np.array([log_likelihood(candidate, data) for candidate in candidates])
 
         return cls([1 / count] * count, of_data, draw_of_candidate, pairs)

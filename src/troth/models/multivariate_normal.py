@@ -100,11 +100,11 @@ class MultivariateNormal(ReferenceNoise, NormalVectors):
     @classmethod
     def first_guess_of_vectors(cls, columns: Sequence[Column], /) -> FirstGuess:
         """Guess each column as `Normal` does; columns are taken to vary independently."""
-        each = [Normal.first_guess(column).parameters for column in columns]
+        guesses = [Normal.first_guess(column).parameters for column in columns]
         covariance, noise = (
-            np.diag([float(f"{guess[name] ** 2:.6g}") for guess in each]).tolist() for name in ("scale", "noise")
+            np.diag([float(f"{guess[name] ** 2:.6g}") for guess in guesses]).tolist() for name in ("scale", "noise")
         )
-        mean = [guess["mean"] for guess in each]
+        mean = [guess["mean"] for guess in guesses]
         return FirstGuess({"mean": mean, "covariance": covariance, "noise": noise}, from_data=True)
 
     def __post_init__(self) -> None:

@@ -156,10 +156,10 @@ class Normal(ReferenceNoise, NormalMean):
         limits: Counter[float] = Counter()
         for model, limit in self._in_one_space(peers):
             limits[model._weight] += limit
-        own, *others = (
+        own, *peer_sides = (
             Side(count_ladder(limit, weight), low, high) for weight, limit in [(self._weight, rows), *limits.items()]
         )
-        return Extremes(*normal_extremes(self.log_pmi, self._prior_rows, own, others))
+        return Extremes(*normal_extremes(self.log_pmi, self._prior_rows, own, peer_sides))
 
     def paper_bounds(self, rows: int, peers: Peers, values: tuple[float, float] | None = None, /) -> Extremes:
         """Bound log PMI in closed form as in the paper's appendix, corrected for the values (erratum E1).

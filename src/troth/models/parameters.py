@@ -372,7 +372,8 @@ def documented(family: type) -> str:
         return doc
     about, heading, examples = doc.partition("\n\nExamples\n")
     meanings = [
-        f"{each.name}\n    {each.meaning[0].upper()}{each.meaning[1:]}." for each in declared_parameters(family)
+        f"{parameter.name}\n    {parameter.meaning[0].upper()}{parameter.meaning[1:]}."
+        for parameter in declared_parameters(family)
     ]
     return "\n".join([about, "", "Parameters", "----------", *meanings]) + heading + examples
 

@@ -135,8 +135,8 @@ def pay(
             example = 'pay(frame, model, provider=…, task=…, price="0.05")'
         raise ParameterError(f"pay needs {needs}, such as {example}")
     if isinstance(model, str):
-        named = f"troth.models.{similar_family(model)}(…)"
-        raise ParameterError(f"{model!r} is a name, not a model: give an object, such as {named}")
+        family_named = f"troth.models.{similar_family(model)}(…)"
+        raise ParameterError(f"{model!r} is a name, not a model: give an object, such as {family_named}")
     check_is_model(model)
     if isinstance(rule, type):
         raise ParameterError(f"{rule.__name__} is a class, not a rule: give an object, {rule.__name__}(…)")
@@ -304,17 +304,17 @@ def pay_task_campaign(
 ) -> TaskResult:
     """Read reports on tasks, settle all of them together, and write the ledger and the file of shares."""
     reports = read_task_reports(campaign, data)
-    known = known_tasks(campaign, public)
+    gold = known_tasks(campaign, public)
 
     def pay_into(book: Ledger) -> TaskResult:
         named: dict[str, Any] = {}
         if ledger is not None:
             path = Path(ledger)
             if book.entries:
-                return _paid_before(campaign, path, book, reports, known)
+                return _paid_before(campaign, path, book, reports, gold)
             _refuse_paid_elsewhere(campaign, path, reports)
             named = {"file_name": file_beside(path).name}
-        file = pay_tasks(campaign, reports, known, book, secret=secret, beacon=beacon, **named)
+        file = pay_tasks(campaign, reports, gold, book, secret=secret, beacon=beacon, **named)
         return TaskResult(campaign, book, file, (None,))
 
     return _write(pay_into, ledger=ledger, **writing)
@@ -346,10 +346,10 @@ def _refuse_paid_elsewhere(campaign: Campaign, path: Path, reports: TaskReports)
             continue
         book = read_ledger(other)
         paid = TaskResult(campaign, book, recorded_file(other, book)).shares.column("task").unique()
-        if both := same_tasks(reports.tasks, paid.to_pylist()):
+        if repeated := same_tasks(reports.tasks, paid.to_pylist()):
             raise DataError(
-                f"{path.name}: {other.name} has paid {counted(len(both), 'task')} of these already "
-                f"({listed(both, 3)}); leave them out of the data, or they are paid twice"
+                f"{path.name}: {other.name} has paid {counted(len(repeated), 'task')} of these already "
+                f"({listed(repeated, 3)}); leave them out of the data, or they are paid twice"
             )
 
 
@@ -357,10 +357,10 @@ def _is_of(campaign: Campaign, ledger: Path) -> bool:
     """Whether a ledger is one of tasks of a campaign with this name, about the same columns."""
     try:
         terms = first_entry(ledger)["terms"]
-        theirs = terms["campaign"]["name"], terms["data"]["task"], terms["model"]["columns"]
+        recorded = terms["campaign"]["name"], terms["data"]["task"], terms["model"]["columns"]
     except (LookupError, TypeError):
         return False
-    return theirs == (campaign.name, campaign.task, campaign.terms["model"].get("columns"))
+    return recorded == (campaign.name, campaign.task, campaign.terms["model"].get("columns"))
 
 
 def _read(

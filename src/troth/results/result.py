@@ -89,8 +89,8 @@ class Result:
     @cached_property
     def summaries_by_day(self) -> dict[Day, Array]:
         """Everybody's summaries of each day, added up."""
-        everybody = self.reports_by_day.items()
-        return {day: np.sum([report.summary for report in reports.values()], axis=0) for day, reports in everybody}
+        by_day = self.reports_by_day.items()
+        return {day: np.sum([report.summary for report in reports.values()], axis=0) for day, reports in by_day}
 
     @property
     def paid(self) -> int:
@@ -128,7 +128,7 @@ class Result:
     @cached_property
     def totals(self) -> dict[str, int]:
         """The total that each provider was paid, in minor units, by name."""
-        return {name: sum(payment.payment for _, payment in each) for name, each in self.by_provider.items()}
+        return {name: sum(payment.payment for _, payment in payments) for name, payments in self.by_provider.items()}
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -186,7 +186,7 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON, money as decimal strings."""
-        campaign, left = self.campaign, self.effective_candidates
+        campaign, remaining = self.campaign, self.effective_candidates
         reporting = list(self.reports_by_day.get(self.rounds[-1].day, ())) if self.rounds else []
         return {
             "campaign": campaign.name,
@@ -212,15 +212,15 @@ class Result:
                 }
                 for paid in self.rounds
             ],
-            **({} if left is None else {"effective_candidates": left.to_dict(reporting)}),
+            **({} if remaining is None else {"effective_candidates": remaining.to_dict(reporting)}),
         }
 
     def _columns(self) -> dict[str, list[Any]]:
         rows = [(paid.day, payment) for paid in self.rounds for payment in paid.payments]
         columns: dict[str, list[Any]] = {} if not self.campaign.daily else {"day": [day for day, _ in rows]}
         for name in ("provider", "rows", "log_pmi", "score", "share"):
-            shown = "tasks" if name == "rows" and self.campaign.task is not None else name
-            columns[shown] = [getattr(payment, name) for _, payment in rows]
+            title = "tasks" if name == "rows" and self.campaign.task is not None else name
+            columns[title] = [getattr(payment, name) for _, payment in rows]
         columns["payment"] = [Decimal(self.campaign.text(payment.payment)) for _, payment in rows]
         return columns
 

@@ -110,8 +110,8 @@ def worker_agreement(result: TaskResult) -> tuple[list[str], list[list[float | N
         own[reports.task[places]] = reports.summaries[places].argmax(axis=1)
     rates: list[list[float | None]] = [[None] * len(names) for _ in names]
     for i, j in permutations(range(len(names)), 2):
-        both = (labels[i] >= 0) & (labels[j] >= 0)
-        rates[i][j] = float((labels[i] == labels[j])[both].mean()) if both.any() else None
+        answered = (labels[i] >= 0) & (labels[j] >= 0)
+        rates[i][j] = float((labels[i] == labels[j])[answered].mean()) if answered.any() else None
     return names, rates
 
 

@@ -231,10 +231,10 @@ class TaskVerdict(Verdict):
             return ""
         names = self.fit.not_replayed
         some = ", ".join(repr(name) for name in names[:_SHOWN])
-        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        and_more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         many = len(self.fit.frequencies) > MOST_LABELS
         why = f"there are more than {MOST_LABELS} labels" if many else f"answered fewer than {FEWEST} times"
-        return f". Not checked: what other labels would have earned in place of {some}{more}, {why}"
+        return f". Not checked: what other labels would have earned in place of {some}{and_more}, {why}"
 
     def __str__(self) -> str:
         return "\n".join(
@@ -252,8 +252,8 @@ class TaskVerdict(Verdict):
         if not self.below_empty:
             return f"{self.below} of {self.providers}, none by two standard errors on 10 or more tasks"
         by_chance = self.below - len(self.below_empty)
-        more = f"; and {by_chance} perhaps by chance" if by_chance else ""
-        return f"clearly {listed(self.below_empty, self.providers)}{more}"
+        and_chance = f"; and {by_chance} perhaps by chance" if by_chance else ""
+        return f"clearly {listed(self.below_empty, self.providers)}{and_chance}"
 
 
 @lru_cache(maxsize=64)
@@ -343,10 +343,10 @@ def _odd_reports(result: Result) -> tuple[str, ...]:
     least = list(dict.fromkeys(name for _, name in sorted(scored)))
     for count in range(1, min(_MOST_ODD, len(least) - _FEWEST_LEFT) + 1):
         odd = least[:count]
-        others = [report for report in result.reports if report.provider not in odd]
+        remaining = [report for report in result.reports if report.provider not in odd]
         try:
             with np.errstate(all="ignore"):
-                if check_campaign_fit(result.campaign, others)[0].plausible:
+                if check_campaign_fit(result.campaign, remaining)[0].plausible:
                     return tuple(odd)
         except FAILURES:
             return ()

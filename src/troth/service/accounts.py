@@ -139,8 +139,8 @@ def check_password(store: Store, name: str, password: str, source: str, device: 
     name = " ".join(unicodedata.normalize("NFC", name).split())[:200].replace("\0", "")
     with store.read() as tx:
         account = tx.execute(select(accounts).where(named(name))).first()
-        known = account is not None and _is_device_of(tx, account.id, device)
-    source = f"device {digest(device)}" if known else source
+        known_device = account is not None and _is_device_of(tx, account.id, device)
+    source = f"device {digest(device)}" if known_device else source
     allowed = {f"name:{skeleton(name)} from:{source}": MOST_FAILURES, f"from:{source}": 5 * MOST_FAILURES}
     with store.write() as tx:
         for subject in sorted(allowed):
@@ -242,10 +242,10 @@ def list_tokens(tx: Connection, account: str) -> Sequence[Row[Any]]:
 
 def revoke_token(tx: Connection, user: User, token: str) -> None:
     """Revoke one of a user's tokens."""
-    mine = (tokens.c.id == token) & (tokens.c.account == user.account)
-    if tx.execute(select(tokens.c.id).where(mine)).first() is None:
+    own_token = (tokens.c.id == token) & (tokens.c.account == user.account)
+    if tx.execute(select(tokens.c.id).where(own_token)).first() is None:
         raise NotFoundError("there is no such token")
-    tx.execute(update(tokens).where(mine, tokens.c.revoked.is_(None)).values(revoked=now()))
+    tx.execute(update(tokens).where(own_token, tokens.c.revoked.is_(None)).values(revoked=now()))
 
 
 def user_of_token(store: Store, secret: str) -> User | None:
@@ -269,8 +269,8 @@ def write_uses(store: Store) -> None:
 
 def sign_in_link(tx: Connection, account: str) -> str:
     """Return the secret of a link that signs an account in once; earlier ones of its kind end."""
-    mine = (links.c.account == account) & (links.c.kind == "sign-in") & links.c.used.is_(None)
-    tx.execute(update(links).where(mine).values(used=now()))
+    pending_link = (links.c.account == account) & (links.c.kind == "sign-in") & links.c.used.is_(None)
+    tx.execute(update(links).where(pending_link).values(used=now()))
     return _new_link(tx, kind="sign-in", account=account)
 
 

@@ -29,16 +29,16 @@ def load_file(tx: Connection, campaign: str) -> bytes | None:
     return None if content is None else bytes(content)
 
 
-def add_lines(tx: Connection, campaign: str, ledger: Ledger, known: int, file: bytes | None = None) -> None:
+def add_lines(tx: Connection, campaign: str, ledger: Ledger, count: int, file: bytes | None = None) -> None:
     """Add the lines of a ledger after the first ``known``, if the database still has exactly those.
 
     ``file`` is the file of shares, of tasks.
     """
-    if height(tx, campaign) != known:
+    if height(tx, campaign) != count:
         raise ConflictError("the ledger has grown meanwhile")
     new = [
         {"campaign": campaign, "number": number, "line": line}
-        for number, line in enumerate(ledger.lines[known:], known)
+        for number, line in enumerate(ledger.lines[count:], count)
     ]
     if new:
         tx.execute(insert(ledger_lines), new)

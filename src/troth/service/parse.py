@@ -50,7 +50,7 @@ def parse(
     os.chdir(folder)
     most, limit = (rows, "rows") if tasks is None else (tasks * (rows or 1), "tasks")
     view, declared, size = View(request, cells, most, limit), None, 0
-    seen = replace(request, look=view)
+    watched_request = replace(request, look=view)
     try:
         if kind in ("parquet", "arrow"):
             _refuse_text(Fragment(name, kind).schema(), request)
@@ -63,10 +63,10 @@ def parse(
             size = _expanded_size(name, expanded)
         content: dict[str, Any] = {}
         if tasks is None:
-            (report,) = read_own(name, seen, provider, day, format=kind)
+            (report,) = read_own(name, watched_request, provider, day, format=kind)
             content["summary"] = [float(value) for value in report.summary]
         else:
-            own = read_own_tasks(name, seen, provider, rows=rows or 1, format=kind)
+            own = read_own_tasks(name, watched_request, provider, rows=rows or 1, format=kind)
             content = {"tasks": own.names, "summaries": own.summaries.tolist()}
         if declared is not None and declared != view.rows:
             raise DataError(f"declares {declared:,} rows, but has {view.rows:,}; the file is damaged")
@@ -120,8 +120,8 @@ class View:
         names = [name for name in self.request.named if name in batch.schema.names]
         if not self.preview:
             self.preview.append([_short(name) for name in names])
-        left = batch.slice(0, SHOWN_ROWS + 1 - len(self.preview))
-        columns = [[_short(entry.as_py()) for entry in left.column(name)] for name in names]
+        remaining = batch.slice(0, SHOWN_ROWS + 1 - len(self.preview))
+        columns = [[_short(entry.as_py()) for entry in remaining.column(name)] for name in names]
         self.preview += [list(row) for row in zip(*columns, strict=True)]
 
     def _refuse_others(self, column: Any) -> None:

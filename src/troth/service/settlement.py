@@ -93,8 +93,12 @@ def dry_run(
         row = find_round(tx, campaign, number)
         if row.state == "paid":
             raise ConflictError("the round is already paid")
-        before = [each for each in list_rounds(tx, campaign) if each.number < number and each.state == "closed"]
-        confirmed = confirmed_rows(tx, campaign, [each.id for each in (*before, row)])
+        before = [
+            round_row
+            for round_row in list_rounds(tx, campaign)
+            if round_row.number < number and round_row.state == "closed"
+        ]
+        confirmed = confirmed_rows(tx, campaign, [round_row.id for round_row in (*before, row)])
         received = received_reports(tx, confirmed)
     refuse_unpayable_days(terms, received)
     mechanism = {key: value for key, value in terms.plain.get("mechanism", {}).items() if key != "commitment"}
@@ -252,8 +256,8 @@ def _compute(store: Store, due: _Due, attempts: int) -> _Outcome | None:
     except UnavailableError:
         logger.warning("payments cannot be computed now; the service tries again")
         with store.write() as tx:  # nothing was tried
-            mine = rounds.c.id.in_([row.id for row in due.rounds if attempts]) & (rounds.c.attempts > 0)
-            tx.execute(update(rounds).where(mine).values(attempts=rounds.c.attempts - 1))
+            claimed = rounds.c.id.in_([row.id for row in due.rounds if attempts]) & (rounds.c.attempts > 0)
+            tx.execute(update(rounds).where(claimed).values(attempts=rounds.c.attempts - 1))
         return None
     except UnboundedError as error:
         if attempts < MOST_ATTEMPTS:
@@ -328,9 +332,9 @@ def _values(due: _Due, outcome: _Outcome, row: Row[Any], amount: int) -> dict[st
 
 def _count_attempt(store: Store, waiting: list[Row[Any]]) -> int | None:
     """Count an attempt before it is made, and return how many there were; None while another process makes one."""
-    mine = rounds.c.id.in_([row.id for row in waiting])
+    claimed = rounds.c.id.in_([row.id for row in waiting])
     with store.write() as tx:
-        rows = tx.execute(select(rounds).where(mine).with_for_update()).all()
+        rows = tx.execute(select(rounds).where(claimed).with_for_update()).all()
         if any(row.attempts and _runs_elsewhere(row) for row in rows):
             return None
         process = os.getpid()
@@ -339,7 +343,7 @@ def _count_attempt(store: Store, waiting: list[Row[Any]]) -> int | None:
             "attempt_started": _started(process),
             "attempt_host": socket.gethostname(),
         }
-        tx.execute(update(rounds).where(mine).values(attempts=rounds.c.attempts + 1, attempted=now(), **made_by))
+        tx.execute(update(rounds).where(claimed).values(attempts=rounds.c.attempts + 1, attempted=now(), **made_by))
         return 1 + max(int(row.attempts) for row in rows)
 
 

@@ -45,8 +45,8 @@ def format_of(ledger: Ledger, place: str = "ledger") -> int:
         raise LedgerError(f"{place}, line 1: this is not a campaign's ledger")
     number = first.get("format")
     if isinstance(number, bool) or number not in FORMATS:
-        known = " or ".join(map(str, FORMATS))
-        raise LedgerError(f"{place}, line 1: the ledger has format {number!r}, but this version reads {known}")
+        formats = " or ".join(map(str, FORMATS))
+        raise LedgerError(f"{place}, line 1: the ledger has format {number!r}, but this version reads {formats}")
     return int(number)
 
 
@@ -80,10 +80,10 @@ def report_leaf(report: Report) -> str:
     The nonce of its receipt keeps others from guessing the report from it. The provider's name is not in it, so that
     payments do not depend on names: equal reports are paid alike, whoever sent them.
     """
-    more = {"tasks": report.tasks}
+    task_root = {"tasks": report.tasks}
     if report.features is not None:
-        more["features"] = digest(_write_features(report.features))
-    return leaf_of(report.day, report.rows, report.summary.tolist(), report.nonce, **more)
+        task_root["features"] = digest(_write_features(report.features))
+    return leaf_of(report.day, report.rows, report.summary.tolist(), report.nonce, **task_root)
 
 
 def leaf_of(day: Day, rows: int, summary: Sequence[float], nonce: str | None, **more: str | None) -> str:

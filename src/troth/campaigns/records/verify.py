@@ -128,28 +128,28 @@ def _check_plan(campaign: Campaign, rounds: list[dict[str, Any]], number: int, d
     """Check that a round was to be paid next, against the day that follows it, and not after the end."""
     head = rounds[number - 1]
     day, following, last = head["day"], head["next"], head["last"]
-    where = f"{place}: round {number}"
-    _check_stamp(head, where)
+    location = f"{place}: round {number}"
+    _check_stamp(head, location)
     if campaign.days is not None and number > campaign.days:
-        raise LedgerError(f"{where}: the campaign has {campaign.days} days")
+        raise LedgerError(f"{location}: the campaign has {campaign.days} days")
     if number > len(days) or day != days[number - 1] or isinstance(day, bool):
-        raise LedgerError(f"{where}: day {day} is paid out of order, twice, or without reports")
+        raise LedgerError(f"{location}: day {day} is paid out of order, twice, or without reports")
     if not isinstance(last, bool) or (last and number < max(len(rounds), len(days))):
-        raise LedgerError(f"{where}: it claims to be the last")
+        raise LedgerError(f"{location}: it claims to be the last")
     later = later_days(campaign, days, day)
     expected = written_days(campaign, later)
     too_early = len(later) < campaign.rule.days - 1 and not rounds[-1]["last"]
     if following != expected or too_early:
-        raise LedgerError(f"{where}: day {day} is compared with day {following} instead of day {expected}")
+        raise LedgerError(f"{location}: day {day} is compared with day {following} instead of day {expected}")
 
 
 def _check_stamp(entry: dict[str, Any], place: str) -> None:
     """Check that an entry says when and with what it was computed."""
-    named = entry.get("versions")
+    packages = entry.get("versions")
     if (
-        not isinstance(named, dict)
-        or set(map(type, named.values())) != {str}
-        or set(versions()) - set(named) - {"processor"}
+        not isinstance(packages, dict)
+        or set(map(type, packages.values())) != {str}
+        or set(versions()) - set(packages) - {"processor"}
     ):
         raise LedgerError(f"{place}: the versions are missing")
     try:
@@ -174,24 +174,26 @@ def _compare(fresh: Ledger, ledger: Ledger, place: str) -> None:
     """Compare what was recomputed with what is written, bit for bit, or as other machines compute it."""
     within = tolerance(ledger)
     differing = [
-        (number, mine, theirs)
-        for number, (mine, theirs) in enumerate(zip(fresh.entries, ledger.entries, strict=False), 1)
-        if not close(mine, theirs, within)
+        (number, recomputed, recorded)
+        for number, (recomputed, recorded) in enumerate(zip(fresh.entries, ledger.entries, strict=False), 1)
+        if not close(recomputed, recorded, within)
     ]
     if differing:  # a payment says more than the line of its round, which has the root of all
-        paid = (each for each in differing if each[2].get("entry") == "payment")
+        paid = (difference for difference in differing if difference[2].get("entry") == "payment")
         number, mine, theirs = next(paid, differing[0]) if differing[0][2].get("entry") == "round" else differing[0]
         raise LedgerError(f"{place}, line {number}: {_difference(mine, theirs, within)}")
     if len(fresh.entries) != len(ledger.entries):
         raise LedgerError(f"{place}: there are {len(ledger.entries)} lines, but recomputing gives {len(fresh.entries)}")
 
 
-def _difference(mine: dict[str, Any], theirs: dict[str, Any], within: float) -> str:
-    who = f"{theirs.get('entry')} of {theirs['provider']!r}" if "provider" in theirs else f"{theirs.get('entry')}"
-    for key in {**mine, **theirs}:
-        if not close(mine.get(key), theirs.get(key), within):
-            return f"{who}: {key} is {theirs.get(key)!r}, but recomputing gives {mine.get(key)!r}"
-    return who
+def _difference(recomputed: dict[str, Any], recorded: dict[str, Any], within: float) -> str:
+    line = (
+        f"{recorded.get('entry')} of {recorded['provider']!r}" if "provider" in recorded else f"{recorded.get('entry')}"
+    )
+    for key in {**recomputed, **recorded}:
+        if not close(recomputed.get(key), recorded.get(key), within):
+            return f"{line}: {key} is {recorded.get(key)!r}, but recomputing gives {recomputed.get(key)!r}"
+    return line
 
 
 def check_file(ledger: Ledger, file: bytes, place: str = "ledger") -> None:
@@ -258,8 +260,8 @@ def _check_payees(ledger: Ledger, reports: TaskReports, place: str) -> None:
     paid, reported = Counter(entry.get("provider") for entry in ledger.of("payment")), set(reports.providers)
     for name in sorted(reported | set(map(str, paid))):
         if paid[name] != (name in reported):
-            what = f"reported and has {paid[name]} payment lines" if name in reported else "is paid without a report"
-            raise LedgerError(f"{place}: {name!r} {what}; there must be one line for everybody who reported")
+            problem = f"reported and has {paid[name]} payment lines" if name in reported else "is paid without a report"
+            raise LedgerError(f"{place}: {name!r} {problem}; there must be one line for everybody who reported")
 
 
 def _same_tasks(one: TaskReports, other: TaskReports | None) -> bool:

@@ -58,9 +58,9 @@ class Counts:
             return SummaryWords("rate" if labels is None else f"rate of {labels[1]}", f"{summary[1] / total:.0%}")
         names = range(self.size) if labels is None else labels
         codes = range(self.size) if self.size <= _SHOWN else np.argsort(-summary, kind="stable")[: _SHOWN // 2]
-        what = "label shares" if self.size <= _SHOWN else "most frequent labels"
+        noun = "label shares" if self.size <= _SHOWN else "most frequent labels"
         shares = ", ".join(f"{names[code]} ({summary[code] / total:.0%})" for code in codes)
-        return SummaryWords(what, shares, plural=True)
+        return SummaryWords(noun, shares, plural=True)
 
     def magnitudes(self, summary: Array, /) -> Array:
         """Return nothing: no value can spoil a count."""
@@ -108,14 +108,14 @@ class Counts:
 
         Whole rows change: where the share is not a whole number of them, one more changes by lot.
         """
-        n, last, others = self.rows(summaries), summaries[:, -1], summaries[:, :-1]
+        n, last, counts = self.rows(summaries), summaries[:, -1], summaries[:, :-1]
         wanted = np.floor(abs(by[-1]) * n + rng.random(len(n)))
         if by[-1] >= 0:
             moved = np.minimum(wanted, n - last)
-            return np.column_stack([others - self.thinned(others, moved, rng), last + moved])
+            return np.column_stack([counts - self.thinned(counts, moved, rng), last + moved])
         moved = np.minimum(wanted, last)
-        weights = np.where(others.sum(axis=-1, keepdims=True) > 0, others, 1.0)
-        return np.column_stack([others + whole_counts(weights, moved), last - moved])
+        weights = np.where(counts.sum(axis=-1, keepdims=True) > 0, counts, 1.0)
+        return np.column_stack([counts + whole_counts(weights, moved), last - moved])
 
     def relabelled(self, summaries: Array, rows: Array, rng: np.random.Generator, /) -> Array:
         """Give ``rows`` rows, drawn without replacement, the next code; after the last comes the first."""

@@ -120,21 +120,21 @@ def widest_spread(
     if rows == 0 or len(means) == 1:
         return 0.0
     if outcome in LABELS:
-        return max(_labels(rows, one, two, dispersion) for one in means for two in means)
+        return max(_labels(rows, first, second, dispersion) for first in means for second in means)
     if outcome == "count":
         return _counts(rows, means, dispersion, max(values[1], 0.0))
     return _reals(rows, means, dispersion, spread, values)
 
 
-def _labels(rows: int, one: Array, two: Array, dispersion: float) -> float:
+def _labels(rows: int, first: Array, second: Array, dispersion: float) -> float:
     """Return the most that a report favours one type over another.
 
     The i-th row of code c adds ln((p_c + iγ)/(p′_c + iγ)), γ = ρ/(1 − ρ): positive if and only if p_c > p′_c, and then
     falling in i. So the best report takes the ``rows`` largest of these increments. Where they are too many to sort,
     all codes that are worth it are taken to have all rows.
     """
-    better = one > two
-    p, q = one[better], two[better]
+    better = first > second
+    p, q = first[better], second[better]
     if not len(p):
         return 0.0
     gamma = dispersion / (1 - dispersion)

@@ -32,8 +32,8 @@ def dirichlet_extremes(prior: Array, own: int, peers: int) -> tuple[float, float
     if own == 0 or peers == 0:
         return 0.0, 0.0
 
-    one, two = np.eye(len(prior))[:2]
-    low = float(dirichlet_log_pmi(prior, own * one, peers * two))
+    first, second = np.eye(len(prior))[:2]
+    low = float(dirichlet_log_pmi(prior, own * first, peers * second))
     few = comb(own + len(prior) - 1, own) <= _ALL_TYPES
     reports = unordered_datasets(own, len(prior)) if few else _spreads(prior, own)
     scores = dirichlet_log_pmi(prior, reports, best_counts(prior, reports, peers))

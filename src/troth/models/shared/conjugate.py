@@ -40,7 +40,11 @@ class Conjugate(Family):
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw θ from the prior, shape ``(*shape, parameter)``."""
-        prior = {each.name: np.array(getattr(self, each.name)) for each in self.parameters() if not each.known}
+        prior = {
+            parameter.name: np.array(getattr(self, parameter.name))
+            for parameter in self.parameters()
+            if not parameter.known
+        }
         return self._draw(rng, **{name: np.broadcast_to(x, (*shape, *x.shape)) for name, x in prior.items()})
 
     def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:

@@ -94,8 +94,8 @@ class FeaturesAtHand:
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> Any:
         """Draw (z, y): with the features at hand if there are `rows` of them, otherwise with others."""
-        own = np.ndim(rows) == 0 and np.ndim(self.features) == 2 and len(self.features) == rows
-        return self.model.draw_data(rng, parameters, self.features if own else rows)
+        has_own_rows = np.ndim(rows) == 0 and np.ndim(self.features) == 2 and len(self.features) == rows
+        return self.model.draw_data(rng, parameters, self.features if has_own_rows else rows)
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw answers for the features at hand, and return their statistics; a report without rows keeps none."""

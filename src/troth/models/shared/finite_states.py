@@ -35,7 +35,9 @@ class FiniteStates(Family):
     @classmethod
     def fit_options(cls, _: Reduction, /) -> Mapping[str, Kind | None]:
         """Return the parameters that a fit must be given; it fits the probabilities of the states."""
-        return {each.name: each.kind for each in cls.parameters() if each.name in cls.given_parameters}
+        return {
+            parameter.name: parameter.kind for parameter in cls.parameters() if parameter.name in cls.given_parameters
+        }
 
     @cached_property
     def _log_prior(self) -> Array:

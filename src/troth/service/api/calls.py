@@ -31,12 +31,12 @@ class Call(KnownRequest):
     operation: Operation
     keyed: KeyedRequest | None
 
-    def reply(self, shown: Any) -> Reply:
+    def reply(self, content: Any) -> Reply:
         """Write a view as JSON with the fields of the operation's model."""
         if self.operation.output is None:
             return Reply(self.operation.status, b"")
         writer = _writer(str(self.operation.output))
-        return Reply(self.operation.status, writer.dump_json(writer.validate_python(shown)))
+        return Reply(self.operation.status, writer.dump_json(writer.validate_python(content)))
 
     def once(self, work: Callable[[Connection], Any]) -> Reply:
         """Do something in one transaction and write its view; under a key that was used before, repeat the reply."""

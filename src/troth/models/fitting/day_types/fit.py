@@ -200,8 +200,8 @@ def _models(
     centre = history.reduction.centre[0] if isinstance(history.reduction, Moments) else 0.0
 
     def model(means: Array, size: float, spread: float | None) -> LatentClass:
-        shown = means[..., 1] if outcome == "binary" else means + centre
-        return family(prior, outcome, shown, float(size), spread, centre)
+        day_mean = means[..., 1] if outcome == "binary" else means + centre
+        return family(prior, outcome, day_mean, float(size), spread, centre)
 
     spreads: Any = getattr(data, "spread", [None] * len(part.providers))
     own = {

@@ -51,9 +51,9 @@ class LabelData:
         """Share of each code but the last, by day and provider, ``(day, provider, feature)``."""
         return (self.counts / np.maximum(self.rows, 1.0)[..., None])[..., :-1]
 
-    def log_likelihood(self, means: Array, dispersion: Array, who: Who = slice(None)) -> Array:
+    def log_likelihood(self, means: Array, dispersion: Array, providers: Who = slice(None)) -> Array:
         """Log-likelihoods of some providers' days under each type."""
-        return labels_log_likelihood(self.counts[:, who], means[who], _rho(dispersion[who]))
+        return labels_log_likelihood(self.counts[:, providers], means[providers], _rho(dispersion[providers]))
 
     def initial(self, weights: Array) -> Array:
         """Return providers' shares by type, given how likely each day is of each type."""
@@ -154,9 +154,11 @@ class CountData(SumData):
         """Square root of the mean count, whose variance hardly depends on the mean."""
         return np.sqrt(self.total / np.maximum(self.rows, 1.0))[..., None]
 
-    def log_likelihood(self, means: Array, dispersion: Array, who: Who = slice(None)) -> Array:
+    def log_likelihood(self, means: Array, dispersion: Array, providers: Who = slice(None)) -> Array:
         """Log-likelihoods of some providers' days under each type."""
-        return count_log_likelihood(self.summaries[:, who], means[who], dispersion[who], all_terms=True)
+        return count_log_likelihood(
+            self.summaries[:, providers], means[providers], dispersion[providers], all_terms=True
+        )
 
     def steps(
         self, means: Array, dispersion: Array, weights: Array, population: Array, shrinkage: float
@@ -241,10 +243,14 @@ class ValueData(SumData):
         """Mean value by day and provider."""
         return (self.total / np.maximum(self.rows, 1.0))[..., None]
 
-    def log_likelihood(self, means: Array, dispersion: Array, who: Who = slice(None)) -> Array:
+    def log_likelihood(self, means: Array, dispersion: Array, providers: Who = slice(None)) -> Array:
         """Log-likelihoods of some providers' days under each type."""
         return real_log_likelihood(
-            self.summaries[:, who], means[who], np.sqrt(dispersion[who]), self.spread[who], all_terms=True
+            self.summaries[:, providers],
+            means[providers],
+            np.sqrt(dispersion[providers]),
+            self.spread[providers],
+            all_terms=True,
         )
 
     def _weight(self, dispersion: Array) -> Array:

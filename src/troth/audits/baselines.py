@@ -66,7 +66,7 @@ class TestSetRule(Rule):
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
         if this_round.test is None:
-            raise MissingCapabilityError("this baseline needs a test set, which only an audit gives it")
+            raise MissingCapabilityError("this baseline needs a test set, which only an audit provides")
         value = self.value(this_round, this_round.test[..., None, :])
         share = np.clip((value - self.low) / (self.high - self.low), 0.0, 1.0)
         return Breakdown(share, score=value, low=self.low, high=self.high)
@@ -104,7 +104,7 @@ class ShapleyValue(TestSetRule):
 
     def value(self, this_round: Round, test: Array) -> Array:
         if this_round.rng is None:
-            raise MissingCapabilityError("ShapleyValue draws orders: pass rng=")
+            raise MissingCapabilityError("ShapleyValue draws random orders: pass rng=")
         value = np.zeros(this_round.own.shape[:-1])
         for _ in range(self.orders):
             order = np.argsort(this_round.rng.random(value.shape), axis=-1)

@@ -92,7 +92,7 @@ def best_response(
     own_reports = float(sum(count_reports(models[provider], n) for n in range(most + 1)))
     situations = prod((count_reports(models[j], int(rows[j])) for j in peer_places), start=own_reports)
     if situations > _LARGEST:
-        raise DataError(f"{situations:.1e} situations are too many to enumerate; use audit instead")
+        raise DataError(f"{situations:.1e} situations are too many to enumerate; use troth.audit instead")
     truths, truth_t, _ = enumerate_reports(models[provider], [own_rows])
     reports, report_t, _ = enumerate_reports(models[provider], range(most + 1))
     peer_reports = [enumerate_reports(models[j], [int(rows[j])]) for j in peer_places]

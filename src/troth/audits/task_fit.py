@@ -139,7 +139,7 @@ def check_task_fit(tasks: Tasks, rule: Rule, names: Sequence[str], *, past: int 
         tuple(name for name, replayable in zip(names, (counts > 0) & ~replayed, strict=True) if replayable),
     )
     if fit.verdict == "fits" and not count_peers(sample).any():
-        raise MissingCapabilityError("nobody has a peer on a task, so every answer earns the empty share")
+        raise MissingCapabilityError("no answer has a peer on its task, so every answer earns the empty share")
     if not chances and fit.verdict == "fits":
         many = f"there are more than {MOST_LABELS} labels" if len(names) > MOST_LABELS else ""
         raise MissingCapabilityError(

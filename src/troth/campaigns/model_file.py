@@ -54,7 +54,8 @@ def check_digest(model: Family, expected: str, place: str) -> None:
     actual = digest(model.to_dict())
     if actual != expected:
         raise DataError(
-            f"{place} has the digest {actual}, but {expected} was announced: it was changed, or it is another file"
+            f"{place} has the digest {actual}, but {expected} was announced: "
+            "the file was changed, or it is a different file"
         )
 
 

@@ -77,7 +77,7 @@ def read_history(
     """
     day_column = day or campaign.day
     if day_column is None:
-        raise DataError("a history has days: name the column that holds them (--day, or [data] day in the campaign)")
+        raise DataError("a history needs a column of days: name it with --day, or as [data] day in the campaign")
     reduction = history_reduction(campaign)
     keeps_rows = isinstance(reduction, HasTarget)
     request = replace(campaign.request, provider=provider or campaign.provider, day=day_column, reduction=reduction)

@@ -263,7 +263,8 @@ def refuse_same_nonce(reports: Sequence[Report]) -> None:
     nonces = [report.nonce for report in reports if report.nonce is not None]
     if len(set(nonces)) < len(nonces):
         raise DataError(
-            "two reports have the same nonce, so one proof would hold for both: make one of them again with a new nonce"
+            "two reports have the same nonce, so one proof would hold for both: "
+            "create one of them again with a new nonce"
         )
 
 

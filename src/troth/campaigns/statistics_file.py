@@ -92,7 +92,9 @@ def parse_statistics(campaign: Campaign, plain: Any, source: str = "") -> list[R
     if not isinstance(plain, dict) or plain.get("kind") != KIND:
         raise DataError('this is not a file that `troth statistics` wrote ("kind" is missing)')
     if plain.get("format") != FORMAT:
-        raise DataError(f"this file has format {plain.get('format')!r}, not {FORMAT}: make it again")
+        raise DataError(
+            f"this file has format {plain.get('format')!r}, not {FORMAT}: create it again with `troth statistics`"
+        )
     body = {"days"} if campaign.daily else {"rows", "summary"}
     unknown = sorted(set(plain) - _KEYS - body)
     if unknown:

@@ -287,7 +287,7 @@ def _say_paid(result: Result, campaign: Path, book: Path, page: Path | None) -> 
         warn("no commitment was published: nobody can check that the seed was not chosen at will; see troth commit")
     for path in (book, secret_path(campaign)):
         if readable_by_others(path):
-            warn(f"others can read {path}: chmod 600 {path}")
+            warn(f"other users can read {path}: run chmod 600 {path}")
     if result.rounds:
         report_line = "" if page is None else f"\nreport   {page}"
         typer.echo(f"\nledger   {book}   (head {result.ledger.head[:16]}…){report_line}")

@@ -53,7 +53,7 @@ def login(
         _remember(client, insecure, as_json, token=token)
         return
     if name is None and not sys.stdin.isatty():
-        raise DataError("--name is missing, and standard input is not a terminal to ask on")
+        raise DataError("--name is missing, and standard input is not a terminal, so it cannot be asked for")
     account = name or str(typer.prompt("name", err=True))
     _sign_in(client, account, _password("password", password_stdin), days, scope or [], insecure, as_json)
 

@@ -44,7 +44,7 @@ def verify(
     digits = "bit for bit" if alike else "to nine digits (other versions or another processor computed them)"
     text = (
         f"{ledger}: valid. {rounds}, {payments:,} payments recomputed {digits}, {result.campaign.show(result.paid)} "
-        f"in total; chain of hashes{committed} checked"
+        f"in total; hash chain{committed} checked"
     )
     show(plain, as_json, text, f"head {result.ledger.head}")
 

@@ -33,7 +33,7 @@ def open_client(server: str | None) -> Client:
     from troth.client.credentials import connect, credentials_path
 
     if readable_by_others(credentials_path()):
-        warn(f"others can read {credentials_path()}, which has your tokens: chmod 600 {credentials_path()}")
+        warn(f"other users can read {credentials_path()}, which has your tokens: run chmod 600 {credentials_path()}")
     return connect(server)
 
 

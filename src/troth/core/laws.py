@@ -130,14 +130,14 @@ def check_model(
     run("summaries add over concatenated rows", summarised and several, lambda: _concatenation(model, datasets))
     run("summaries ignore the order of rows", summarised, lambda: _order(model, datasets, rng))
     run("rows are counted", isinstance(model, CountsRows), lambda: _rows(model, datasets))
-    run("a batch equals a loop", True, lambda: _batch(model, statistics, rng))
+    run("a batch gives the same as a loop", True, lambda: _batch(model, statistics, rng))
     run("log PMI is symmetric", several, lambda: _symmetric(model, statistics))
     run("log PMI is zero for an empty dataset", True, lambda: _empty(model, statistics))
     run(_ADDITIVE, simulated or (direct and len(datasets) > 2), lambda: _additive(simulation, statistics))
-    run("the closed log PMI is the second difference", direct and several, lambda: _direct(model, statistics))
+    run("the closed-form log PMI is the second difference", direct and several, lambda: _direct(model, statistics))
     updates_posterior = isinstance(model, HasPosterior) and len(datasets) > 2
     run(
-        "the posterior prices what others add to known data",
+        "log PMI given known data follows from their posterior",
         updates_posterior,
         lambda: _posterior(model, datasets, statistics),
     )

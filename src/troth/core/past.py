@@ -202,7 +202,7 @@ def from_rows(provider: Any, day: Any, values: Any, reduction: Reduction | None 
     days, when = np.unique(np.asarray(day), return_inverse=True)
     if not len(table) == len(provider_of_row) == len(when):
         raise DataError(
-            f"{len(provider_of_row)} providers, {len(when)} days and {len(table)} values: one of each per row"
+            f"{len(provider_of_row)} providers, {len(when)} days and {len(table)} values: give one of each per row"
         )
     if reduction is None:
         codes = table.shape[1] == 1 and bool(((table >= 0) & (table < 32) & (table == np.floor(table))).all())

@@ -151,7 +151,7 @@ def _joined(tables: list[Any], request: Request) -> Any:
     try:
         return pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException as error:
-        raise DataError(f"the files store a column in different types; store it in one: {error}") from None
+        raise DataError(f"the files store a column with different types; use one type: {error}") from None
 
 
 def _with_text(table: Any, request: Request) -> Any:

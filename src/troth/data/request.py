@@ -191,7 +191,7 @@ def level_names(columns: Sequence[str | None], levels: Mapping[str, Sequence[str
 class Problem:
     """Values that cannot be used: what is wrong, whose they are, how many, and one of them."""
 
-    what: str
+    fault: str
     provider: str | None
     column: str
     count: int
@@ -205,7 +205,7 @@ class Problem:
         row = f"row {self.row:,}" if self.row is not None else "a row"
         where = f"{row} of {self.place}" if self.place else row
         example = "" if self.value is None else f": {shown(self.value)}"
-        return f"{provider}column {self.column!r}: {times} {self.what} (first: {where}{example})"
+        return f"{provider}column {self.column!r}: {times} {self.fault} (first: {where}{example})"
 
 
 def shown(value: Any) -> str:
@@ -237,7 +237,7 @@ def refuse(problems: Sequence[Problem]) -> None:
         return
     merged: dict[tuple[Any, ...], Problem] = {}
     for problem in problems:
-        kind = problem.what, problem.provider, problem.column
+        kind = problem.fault, problem.provider, problem.column
         earlier = merged.get(kind)
         merged[kind] = problem if earlier is None else replace(earlier, count=earlier.count + problem.count)
     lines = [str(problem) for problem in list(merged.values())[:_SHOWN]]

@@ -201,10 +201,10 @@ class Backtest:
             )
         idle = [f.lie for f in self.overall if f.verdict == "unchanged"]
         if most < 0:
-            return ", and every one would have cost every provider"
+            return ", and every lie would have cost every provider"
         if idle:
             return f": {', '.join(idle)} would have changed nothing, and no other gained"
-        return ", and none would have gained for any provider"
+        return ", and no provider would have gained by any"
 
     @property
     def shelf_life(self) -> str:

@@ -94,7 +94,7 @@ class RuleDescription:
     """What the theorem assumes besides the model."""
 
     symmetric: bool = False
-    """Whether permuting providers permutes payments, to the bit."""
+    """Whether permuting providers permutes payments bit for bit."""
 
     strict: bool = False
     """Whether a report that predicts other peers' data than the truth does earns strictly less."""
@@ -240,7 +240,7 @@ class RuleDescription:
             return Claim("symmetric", "undecided", f"nothing is known about {self.name}", "")
         different = not isinstance(model, Model) and len(set(model)) > 1
         whom = "providers of the same model and weight" if different else "providers of equal weight"
-        text = f"permuting {whom}, with their groups, permutes payments, to the bit"
+        text = f"permuting {whom}, with their groups, permutes payments bit for bit"
         return Claim("symmetric", "proved", text, "E13; sums over peers are exact", 0.0, rests_on="nothing")
 
     def price_scale(self, exactly_truthful: bool) -> PriceScale | None:

@@ -217,7 +217,7 @@ class DivergenceOption(Choice):
         if power is None:
             return ALL[name]
         if name != "power":
-            raise section.fail("power", 'goes with divergence = "power" only')
+            raise section.fail("power", 'can be set only with divergence = "power"')
         try:
             return Power(float(numbers(power)))
         except (TrothError, TypeError, ValueError) as error:

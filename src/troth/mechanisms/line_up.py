@@ -182,7 +182,7 @@ class LineUp(Rule):
     source: Literal["model", "days"] = option(_SOURCE)
     exchangeable: bool = option(EXCHANGEABLE)
 
-    purpose = "one round, any model; reads only the order of log PMI, pays little for an empty report"
+    purpose = "one round, any model; uses only the order of log PMI, pays little for an empty report"
     constant_empty_share = True
     symmetric = True
     free_lies = (
@@ -208,7 +208,7 @@ class LineUp(Rule):
         if isinstance(self.decoys, str):
             object.__setattr__(self, "decoys", inf)
         if self.decoys < self.rivals:
-            raise self.wrong("decoys", f"must be at least rivals, {self.rivals}, not {self.decoys}")
+            raise self.wrong("decoys", f"must be at least rivals ({self.rivals}), not {self.decoys}")
         if self.decoys == inf and self.source == "days":
             raise self.wrong("decoys", 'must be a number if later days are decoys; choose source "model" for "all"')
 

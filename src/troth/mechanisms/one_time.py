@@ -190,7 +190,7 @@ class OneTime(Rule):
         above = scale.high - exact.high
         room = above if scale.clips else min(exact.low - scale.low, above)
         if room < -_ROUNDING:
-            text = f"the range is {-room:.3g} nats too short for these rows; a score outside it stops the round"
+            text = f"the range is {-room:.3g} nats too narrow for these rows; a score outside it stops the round"
             return Claim("truthful", "undecided", text, "E5 and E9")
         if scale.clips:
             text = f"no lie gains more than ε = {scale.epsilon:.3g} nats, {scale.epsilon_share:.3g} of the cap"

@@ -116,7 +116,9 @@ class Candidates(CandidateStates):
         if self.draw is None:
             raise MissingCapabilityError("these candidates cannot draw data: give draw=")
         if self.pairs and np.ndim(rows) == 0:
-            raise MissingCapabilityError("these candidates answer features: draw with them, not with a number of rows")
+            raise MissingCapabilityError(
+                "these candidates explain features: give the features instead of a number of rows"
+            )
         answers = self.draw(rng, int(np.asarray(parameters).ravel()[0]), rows)
         return (rows, answers) if self.pairs else answers
 

@@ -202,7 +202,7 @@ class Family(Declarations):
         if self.support.integer:
             low, high = float(np.ceil(low)), float(np.floor(high))
             if low > high:
-                raise ParameterError(f"values {values!r} hold no whole number, and {name} has no others")
+                raise ParameterError(f"values {values!r} contain no whole number, but data of {name} are whole numbers")
         return low, high
 
     def to_dict(self) -> dict[str, Any]:

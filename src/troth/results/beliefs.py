@@ -71,7 +71,9 @@ def _belief_in_states(model: HasFiniteStates, total: Array) -> Belief:
     places = [f"{word} {k + 1}" for k in likeliest]
     remainder = posterior.sum() - posterior[likeliest].sum()
     summary = (
-        "" if len(likeliest) == len(posterior) else f"the others of {len(posterior)} have {remainder:.2%} together"
+        ""
+        if len(likeliest) == len(posterior)
+        else f"the other {len(posterior) - len(likeliest)} together have {remainder:.2%}"
     )
     name = "state of the world" if word == "state" else f"{word}s"
     return Belief(

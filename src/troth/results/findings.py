@@ -40,8 +40,8 @@ class NearDuplicates:
     """Two providers whose reports of a day are near duplicates, and the reason."""
 
     day: Day
-    one: str
-    two: str
+    first: str
+    second: str
     why: str
 
 

@@ -234,7 +234,7 @@ def verify(
         raise LedgerError(f"{place}: the head is {book.head}, not {head}: this is another ledger")
     terms = book.entries[0].get("terms") if book.entries else None
     if not isinstance(terms, dict) or not isinstance(terms.get("model"), dict):
-        raise LedgerError(f"{place}, line 1: there are no terms: this is not a campaign's ledger")
+        raise LedgerError(f"{place}, line 1: there are no terms: this is not a campaign ledger")
     if "family" not in terms["model"] and model is None:
         raise MissingCapabilityError(f"{place}: it was paid with a custom model; pass model=")
     if has_tasks(book) and not isinstance(ledger, Ledger):
@@ -245,7 +245,7 @@ def verify(
 
 
 def open_ledger(path: str | Path) -> Result:
-    """Read a ledger's payments without recomputing them; its chain of hashes is checked."""
+    """Read a ledger's payments without recomputing them; its hash chain is checked."""
     book = read_ledger(path)
     file = recorded_file(path, book) if has_tasks(book) else None
     return result_of(campaign_of(book, Path(path).name), book, file)

@@ -33,7 +33,7 @@ class Row(NamedTuple):
     """A worker's line: pay per task in minor units and its standard error, and whether it is above the empty share."""
 
     payment: Payment
-    each: float
+    per_task: float
     error: float
     above: bool
 

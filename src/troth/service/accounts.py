@@ -225,7 +225,7 @@ def _with_hash(tx: Connection, query: Select[Any], secret: str, **values: str) -
 def create_token(tx: Connection, account: str, label: str, scopes: Collection[str], days: int) -> tuple[str, Row[Any]]:
     """Return a new token, which is shown once, and what is stored of it."""
     if not scopes or not set(scopes) <= set(SCOPES):
-        raise InvalidError(f"scopes: must be some of {', '.join(SCOPES)}")
+        raise InvalidError(f"scopes: must be one or more of {', '.join(SCOPES)}")
     if not 1 <= days <= MOST_TOKEN_DAYS:
         raise InvalidError(f"days: must be from 1 to {MOST_TOKEN_DAYS}")
     secret, key = _PREFIX + secrets.token_urlsafe(32), new_id()

@@ -18,7 +18,7 @@ def height(tx: Connection, campaign: str) -> int:
 
 
 def load_ledger(tx: Connection, campaign: str) -> Ledger:
-    """Read a campaign's ledger and check its chain of hashes."""
+    """Read a campaign's ledger and check its hash chain."""
     query = select(ledger_lines.c.line).where(ledger_lines.c.campaign == campaign).order_by(ledger_lines.c.number)
     return Ledger.from_lines([bytes(line) for line in tx.scalars(query)])
 

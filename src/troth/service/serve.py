@@ -46,7 +46,7 @@ def serve(
     for path in sorted(map(Path, store.private)):
         for file in (path, *(path.glob("*") if path.is_dir() else ())):
             if readable_by_others(file):
-                echo(f"warning: others can read {file}, which is private: chmod go= {file}")
+                echo(f"warning: other users can read {file}, which is private: run chmod go= {file}")
     backup = migrate(store)
     if backup is not None:
         echo(f"the database was upgraded; a copy from before is in {backup}")

@@ -147,7 +147,7 @@ def answer_errors(app: FastAPI) -> None:
         words = {
             400: "the body cannot be read; send JSON in UTF-8",
             404: "there is no such page",
-            405: "this address does not take that method",
+            405: "this address does not support that method",
         }
         refusal = response(request, error.status_code, words.get(error.status_code, str(error.detail)))
         for name, value in (error.headers or {}).items():

@@ -84,14 +84,16 @@ class Ledger:
             last = plain.get("entry") == "end"
             if last != (number == len(lines)):
                 problem = (
-                    "the closing line is missing: lines were removed" if not last else "lines follow the closing one"
+                    "the closing line is missing: lines were removed"
+                    if not last
+                    else "there are lines after the closing line"
                 )
                 raise LedgerError(f"{location}: {problem}")
             if last and plain != _end(number - 1):
                 raise LedgerError(f"{location}: it counts {plain.get('lines')} lines, but there are {number - 1}")
             if _spelled(plain, ledger._head) != line + b"\n":
                 raise LedgerError(
-                    f"{location}: the chain of hashes breaks here; this line was changed, or others "
+                    f"{location}: the hash chain breaks here; this line was changed, or others "
                     "before it were changed, removed or swapped"
                 )
             if not last:

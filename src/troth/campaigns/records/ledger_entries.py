@@ -42,7 +42,7 @@ def format_of(ledger: Ledger, place: str = "ledger") -> int:
     """Return the format of a ledger, if it can be read."""
     first = ledger.entries[0] if ledger.entries else {}
     if first.get("entry") != "campaign":
-        raise LedgerError(f"{place}, line 1: this is not a campaign's ledger")
+        raise LedgerError(f"{place}, line 1: this is not a campaign ledger")
     number = first.get("format")
     if isinstance(number, bool) or number not in FORMATS:
         formats = " or ".join(map(str, FORMATS))

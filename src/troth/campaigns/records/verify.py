@@ -73,7 +73,7 @@ def check_ledger(
     file: bytes | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Campaign:
-    """Recompute every payment of a ledger whose chain of hashes is valid, and return its campaign.
+    """Recompute every payment of a ledger whose hash chain is valid, and return its campaign.
 
     It raises at the first entry that is not what the reports, the terms and the seed make it. The reports of a ledger
     of tasks are in ``file``, its file of shares.
@@ -261,7 +261,7 @@ def _check_payees(ledger: Ledger, reports: TaskReports, place: str) -> None:
     for name in sorted(reported | set(map(str, paid))):
         if paid[name] != (name in reported):
             problem = f"reported and has {paid[name]} payment lines" if name in reported else "is paid without a report"
-            raise LedgerError(f"{place}: {name!r} {problem}; there must be one line for everybody who reported")
+            raise LedgerError(f"{place}: {name!r} {problem}; there must be one line for each provider who reported")
 
 
 def _same_tasks(one: TaskReports, other: TaskReports | None) -> bool:

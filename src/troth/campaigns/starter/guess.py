@@ -364,8 +364,8 @@ def _notes(columns: list[Column], first: FirstGuess, providers: list[str]) -> li
         )
     elif first.labels is not None and len(first.labels) > _FEW_LABELS:
         notes.append(
-            f"column {columns[-1].name!r} is taken for {len(first.labels)} labels, such as {first.labels[0]!r}; if it "
-            "should be fewer, merge some; if it should be numbers, write it as numbers"
+            f"column {columns[-1].name!r} is taken for {len(first.labels)} labels, such as {first.labels[0]!r}; if "
+            "there should be fewer, merge some; if these are numbers, write them as numbers"
         )
     if first.labels is None and columns[-1].numbers.std() > 0:
         notes += [note for column in numbers for note in notes_on_heavy_tails(column.name, column.numbers)]

@@ -155,7 +155,7 @@ class Counts:
     def convert(self, summary: Array, wanted: Reduction, /) -> Array:
         """Return the counts, if those are wanted."""
         if wanted != self:
-            raise DataError(f"the history has counts of {self.size} codes, but the model wants {wanted!r}")
+            raise DataError(f"the history has counts of {self.size} codes, but the model needs {wanted!r}")
         return np.asarray(summary, dtype=np.float64)
 
 

@@ -308,13 +308,13 @@ class Moments:
         array([  2.,  10., 100.])
         """
         if not isinstance(wanted, Moments):
-            raise DataError(f"the history has {self.columns} columns of numbers, but the model wants {wanted!r}")
+            raise DataError(f"the history has {self.columns} columns of numbers, but the model needs {wanted!r}")
         if self.columns != wanted.columns:
-            raise DataError(f"the history has {self.columns} columns, but the model wants {wanted.columns}")
+            raise DataError(f"the history has {self.columns} columns, but the model needs {wanted.columns}")
         if (wanted.linear or any(wanted.centre) or any(self.centre)) and not self.linear:
             raise DataError("the history has no sums of the values, only their products: add them up with linear=True")
         if wanted.squares and not self.squares:
-            raise DataError("the model wants squares, which the history does not have: add them up with squares=True")
+            raise DataError("the model needs squares, which the history does not have: add them up with squares=True")
         return self._shifted(np.asarray(summary, dtype=np.float64), wanted)
 
     def _shifted(self, s: Array, wanted: Moments) -> Array:

@@ -89,7 +89,7 @@ def draws_by_name(draws: Any, group: str, most: int) -> dict[str, Any]:
     variables = _by_name(draws, group)
     counts = {len(values) for values in variables.values()}
     if len(counts) != 1 or not min(counts):
-        raise ParameterError(f"give as many draws of every variable, at least one, not {sorted(counts)}")
+        raise ParameterError(f"every variable needs the same number of draws, at least one, not {sorted(counts)}")
     (count,) = counts
     thinned = np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(int))
     return {name: values[thinned] for name, values in variables.items()}

@@ -124,7 +124,7 @@ class KeptFeatures(FeaturesAtHand):
         super().__init__(model, np.ascontiguousarray(z))
         self.total = len(z) if rows is None else int(rows)
         if not 0 < len(z) <= self.total:
-            raise DataError(f"there are features of {len(z)} rows, and {self.total} rows")
+            raise DataError(f"there are features of {len(z)} rows, but {self.total} rows")
 
     @cached_property
     def _counts(self) -> Array | None:

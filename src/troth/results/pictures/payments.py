@@ -99,7 +99,7 @@ def draw_ranking(payments: Sequence[Payment]) -> Picture:
 
 
 def draw_days(result: Result) -> Picture:
-    """Draw shares of the cap by provider and day: the fuller the colour, the larger the share."""
+    """Draw shares of the cap by provider and day: the stronger the colour, the larger the share."""
     names, rounds = list(result.totals)[:_MOST_PROVIDERS], result.rounds[-_MOST_DAYS:]
     top, row, left = 24, 22, 0.3
     cut = len(names) < len(result.totals) or len(rounds) < len(result.rounds)

@@ -39,7 +39,7 @@ def take_guesses(section: Section) -> TaskReports | None:
             raise ValueError(names)
     except (TypeError, ValueError, OverflowError, AttributeError, KeyError):
         message = "must have a list of numbers under the name of each task (7, not 7.0): the summary of its public rows"
-        raise section.fail("tasks", message) from None
+        raise section.error_at("tasks", message) from None
     section.text("source")
     section.digest("digest", "create")
     section.refuse_unknown(_KEYS)
@@ -82,14 +82,14 @@ def take_public(section: Section) -> dict[Day, Report] | None:
         return None
     for key in ("rows", "summary"):
         if key not in section.remaining:
-            raise section.fail(key, "is missing; name a file of rows instead, as [data] public")
+            raise section.error_at(key, "is missing; name a file of rows instead, as [data] public")
     rows, values = section.integer("rows", least=1), section.take("summary")
     try:
         summary = np.array(numbers(values), dtype=np.float64)
         if summary.ndim != 1 or not (np.abs(summary) <= LARGEST_SUM).all():
             raise ValueError(values)
     except (TypeError, ValueError, OverflowError):
-        raise section.fail("summary", "must be a list of numbers, the summary of the public rows") from None
+        raise section.error_at("summary", "must be a list of numbers, the summary of the public rows") from None
     report = Report(PUBLIC, None, rows, summary, section.text("source", ""), section.digest("digest", "pay"))
     section.refuse_unknown(_KEYS)
     return {None: report}

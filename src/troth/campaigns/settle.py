@@ -51,7 +51,7 @@ class Scene:
     paid: list[int]
     index: tuple[int, ...]
 
-    def fresh(self, seed: str | None) -> Round:
+    def seeded(self, seed: str | None) -> Round:
         """Return the round with its generator at the start, as every evaluation needs it."""
         return replace(self.round, rng=None if seed is None else generator(seed))
 
@@ -104,9 +104,9 @@ def settle(
     """
     try:
         stage = scene(campaign, reports, following)
-        result = stage.rule.evaluate(stage.fresh(seed))
-        empty_shares = stage.rule.evaluate_empty(stage.fresh(seed))
-        deposit_shares = stage.rule.deposit_shares(stage.fresh(seed))
+        result = stage.rule.evaluate(stage.seeded(seed))
+        empty_shares = stage.rule.evaluate_empty(stage.seeded(seed))
+        deposit_shares = stage.rule.deposit_shares(stage.seeded(seed))
     except TrothError as error:
         days = list(dict.fromkeys(report.day for report in (*reports, *(following or ()))))
         names = _names(reports, following)
@@ -160,4 +160,4 @@ def rehearse(campaign: Campaign, providers: Sequence[str], report: Report | None
     today = [replace(same, provider=name) for name in providers]
     for following in (today, None) if campaign.waits else (None,):
         stage = scene(campaign, today, following)
-        stage.rule.drawing(1).evaluate(stage.fresh(seed))
+        stage.rule.drawing(1).evaluate(stage.seeded(seed))

@@ -20,7 +20,7 @@ from troth.core.contract import HasReduction
 from troth.core.errors import DataError, MissingCapabilityError
 from troth.data.read import canonical_name
 from troth.data.request import Report, parse_day
-from troth.data.single_provider import read_own
+from troth.data.single_provider import read_own_report
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +46,7 @@ def make_statistics(campaign: Campaign, file: str | Path, provider: str | None =
     path = Path(file)
     if not path.is_file():
         raise DataError(f"{path.name}: statistics are computed from one file of rows")
-    reports = read_own(path, campaign.request, provider, format=campaign.format)
+    reports = read_own_report(path, campaign.request, provider, format=campaign.format)
     name = reports[0].provider
     head = {"kind": KIND, "format": FORMAT, "provider": name, "family": type(campaign.model_of(name)).__name__}
     parts = [

@@ -60,7 +60,7 @@ def take_money(section: Section) -> dict[str, Any]:
     """Read [campaign]: the name, the budget or price, and the currency."""
     currency = section.text("currency", "")
     if not currency.isprintable():
-        raise section.fail("currency", f"has characters that cannot be printed: {currency!r}")
+        raise section.error_at("currency", f"has characters that cannot be printed: {currency!r}")
     settings = {
         "name": section.text("name", required=True),
         "about": section.text("about", ""),
@@ -68,7 +68,7 @@ def take_money(section: Section) -> dict[str, Any]:
         "decimals": section.integer("decimals", minor_unit(currency, otherwise=2), most=8),
     }
     if "budget" not in section.remaining and "price" not in section.remaining:
-        raise section.fail("budget", 'is missing; give a decimal string such as "1000.00"')
+        raise section.error_at("budget", 'is missing; give a decimal string such as "1000.00"')
     try:
         settings["price"] = to_price(section.take("price"), settings["decimals"], f"{section.place} price")
         settings["budget"] = to_minor(section.take("budget", "0"), settings["decimals"], f"{section.place} budget")
@@ -102,14 +102,14 @@ def _pair(
         if not (isfinite(first) and isfinite(second) and holds(first, second)):
             raise ValueError(value)
     except (TypeError, ValueError):
-        raise section.fail(key, f"{problem}, not {value!r}") from None
+        raise section.error_at(key, f"{problem}, not {value!r}") from None
     return first, second
 
 
 def take_model(section: Section, own: Model | None) -> dict[str, Any]:
     """Read [model]: the family with its parameters, and the columns that it is about."""
     if "column" in section.remaining and "columns" in section.remaining:
-        raise section.fail("column", "give column or columns, not both")
+        raise section.error_at("column", "give column or columns, not both")
     columns = section.texts("columns") or section.texts("column")
     target = section.text("target")
     intercept = section.flag("intercept")
@@ -137,9 +137,9 @@ def take_model(section: Section, own: Model | None) -> dict[str, Any]:
             try:
                 check_digest(model, announced, "the model")
             except DataError as error:
-                raise section.fail("digest", str(error)) from None
+                raise section.error_at("digest", str(error)) from None
         if levels and not model.explains_target:
-            raise section.fail("levels", "are for regressions only")
+            raise section.error_at("levels", "are for regressions only")
         _check_columns(section, model, columns, target, intercept, width)
     if categories is not None:
         _check_categories(section, model, categories)
@@ -166,7 +166,7 @@ def _take_family(section: Section, overrides: Section, scaled: int | None) -> tu
         table = overrides.table(provider)
         _, changed = _parameters(table, name)
         if canonical_name(provider) in provider_models:
-            raise overrides.fail(repr(provider), "appears twice (ignoring surrounding spaces)")
+            raise overrides.error_at(repr(provider), "appears twice (ignoring surrounding spaces)")
         provider_models[canonical_name(provider)] = _make_model(table, name, {**parameters, **changed})
     return model, provider_models
 
@@ -174,12 +174,12 @@ def _take_family(section: Section, overrides: Section, scaled: int | None) -> tu
 def _check_categories(section: Section, model: Model, labels: Sequence[str]) -> None:
     """Refuse labels that are not as many different ones as the model has codes."""
     if len({label.strip() for label in labels}) < len(labels):
-        raise section.fail("categories", "a label appears twice (ignoring surrounding spaces)")
+        raise section.error_at("categories", "a label appears twice (ignoring surrounding spaces)")
     size = model.reduction.labels if isinstance(model, HasReduction) else None
     if size is None:
-        raise section.fail("categories", f"{type(model).__name__} reads numbers, not labels")
+        raise section.error_at("categories", f"{type(model).__name__} reads numbers, not labels")
     if size != len(labels):
-        raise section.fail("categories", f"there are {len(labels)} labels for {size} codes of the model")
+        raise section.error_at("categories", f"there are {len(labels)} labels for {size} codes of the model")
 
 
 def _levels(section: Section, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -188,7 +188,7 @@ def _levels(section: Section, columns: Sequence[str]) -> dict[str, tuple[str, ..
     for name in [name for name in columns if name in section.remaining]:
         labels = tuple(label.strip() for label in section.texts(name))
         if len(set(labels)) < max(2, len(labels)):
-            raise section.fail(name, "must be a list of at least two different labels")
+            raise section.error_at(name, "must be a list of at least two different labels")
         levels[name] = labels
     section.refuse_unknown(columns)
     return levels
@@ -199,12 +199,12 @@ def _scales(
 ) -> tuple[tuple[float, float] | None, ...]:
     """Take the public centre and scale of columns of a regression: numbers, and a target that is not counted."""
     if section.remaining and not explains_target(model):
-        raise section.wrong("are for regressions only")
+        raise section.error("are for regressions only")
     for scaled in section.remaining:
         if scaled in levels:
-            raise section.fail(scaled, "has labels under [model.levels], which have no scale: remove one of them")
+            raise section.error_at(scaled, "has labels under [model.levels], which have no scale: remove one of them")
         if scaled == columns[-1] and isinstance(model, HasSupport) and model.support.integer:
-            raise section.fail(scaled, "is the target, and labels and counts have no scale: remove it")
+            raise section.error_at(scaled, "is the target, and labels and counts have no scale: remove it")
     problem = "must be [centre, scale] with a scale above 0"
     scales = [None if name is None else _pair(section, name, lambda _, scale: scale > 0, problem) for name in columns]
     section.refuse_unknown([name for name in columns if name is not None])
@@ -220,19 +220,19 @@ def _check_columns(
     given: int,
 ) -> None:
     if model.explains_target and target is None:
-        raise section.fail("target", "is missing; name the column that the regression predicts")
+        raise section.error_at("target", "is missing; name the column that the regression predicts")
     if not model.explains_target and (target is not None or intercept):
-        raise section.fail("target" if target is not None else "intercept", "is for regressions only")
+        raise section.error_at("target" if target is not None else "intercept", "is for regressions only")
     if target is not None and target in columns:
-        raise section.fail("target", f"{target!r} is among the columns that explain it")
+        raise section.error_at("target", f"{target!r} is among the columns that explain it")
     if not columns and not intercept:
-        raise section.fail("columns", "is missing; name the column (or columns) that the model reads")
+        raise section.error_at("columns", "is missing; name the column (or columns) that the model reads")
     needed = model.reduction.columns
     if given != needed:
         counted = f"{len(columns)} columns" + (", an intercept" if intercept else "") + (", a target" if target else "")
         size = needed - 1 if model.explains_target else needed
         hint = "; every number needs its own column, also each number of a list" if len(columns) < size else ""
-        raise section.fail("columns", f"there are {counted}, but the model's parameters are for {size}{hint}")
+        raise section.error_at("columns", f"there are {counted}, but the model's parameters are for {size}{hint}")
 
 
 def _parameters(section: Section, family: str | None = None) -> tuple[str, dict[str, Any]]:
@@ -249,10 +249,10 @@ def _parameters(section: Section, family: str | None = None) -> tuple[str, dict[
     elif "prior" in names:
         parameters = {"prior": prior}
     else:
-        raise section.fail("prior", f"must be a table with {', '.join(names)}, not {prior!r}")
+        raise section.error_at("prior", f"must be a table with {', '.join(names)}, not {prior!r}")
     for name in names:
         if name in section.remaining and name in parameters:
-            raise section.fail(name, "is given twice, here and under prior")
+            raise section.error_at(name, "is given twice, here and under prior")
         if name in section.remaining:
             parameters[name] = section.take(name)
     section.refuse_unknown(("family", "file", "digest", *_DATA_OF_MODEL, "prior", "providers", *names))
@@ -260,7 +260,7 @@ def _parameters(section: Section, family: str | None = None) -> tuple[str, dict[
         try:
             numbers(parameters[name])
         except ValueError:
-            raise section.fail(name, f"must be a number, or a list of numbers, not {parameters[name]!r}") from None
+            raise section.error_at(name, f"must be a number, or a list of numbers, not {parameters[name]!r}") from None
     return str(family), parameters
 
 
@@ -296,7 +296,7 @@ def take_data(section: Section) -> dict[str, Any]:
         "keep_features": section.flag("keep_features", default=True),
     }
     if len(set(settings["providers"])) < len(settings["providers"]):
-        raise section.fail("providers", "a provider appears twice (ignoring surrounding spaces)")
+        raise section.error_at("providers", "a provider appears twice (ignoring surrounding spaces)")
     section.refuse_unknown(tuple(settings))
     settings["public_source"] = settings.pop("public")
     return settings
@@ -326,7 +326,7 @@ def take_groups(section: Section) -> dict[str, str]:
     for label in list(section.remaining):
         for name in map(canonical_name, section.texts(label)):
             if name in groups:
-                raise section.fail(label, f"{name!r} is already in group {groups[name]!r}")
+                raise section.error_at(label, f"{name!r} is already in group {groups[name]!r}")
             groups[name] = label
     return groups
 
@@ -340,13 +340,13 @@ def take_weights(section: Section) -> dict[str, Fraction]:
         except (ValueError, ZeroDivisionError):
             weight = None
         if weight is None or not 0 <= weight <= 1:
-            raise section.fail(
+            raise section.error_at(
                 repr(name), f"must be a number from 0 to 1, the provider's share of the budget, not {value!r}"
             )
         if canonical_name(name) in weights:
-            raise section.fail(repr(name), "appears twice (ignoring surrounding spaces)")
+            raise section.error_at(repr(name), "appears twice (ignoring surrounding spaces)")
         weights[canonical_name(name)] = weight
     total = sum(weights.values())
     if total > 1:
-        raise section.wrong(f"the weights add up to {float(total):.9g}, more than 1")
+        raise section.error(f"the weights add up to {float(total):.9g}, more than 1")
     return weights

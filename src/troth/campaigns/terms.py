@@ -367,70 +367,70 @@ class Campaign:
         """Refuse what does not go with tasks that are settled together."""
         data, money = sections["data"], sections["campaign"]
         if self.task is None:
-            given = money.fail if self.price is not None else sections["limits"].fail
+            given = money.error_at if self.price is not None else sections["limits"].error_at
             key = "tasks" if self.price is None else "price"
             raise given(key, "is for reports on tasks; name the column that holds them as [data] task")
         if self.known is not None:
             message = "is for campaigns without tasks; name a table with a line for each task as [data] public"
-            raise sections["public"].fail("summary", message)
+            raise sections["public"].error_at("summary", message)
         if self.guesses is not None:
             try:
                 check_task_summaries(self.guesses.tasks, self.guesses.summaries, self.model_of(PUBLIC), self.columns)
             except DataError as error:
-                raise sections["public"].fail("tasks", str(error)) from None
+                raise sections["public"].error_at("tasks", str(error)) from None
         if self.day is not None:
-            raise data.fail("day", "give day or task, not both; a day column can serve as task")
+            raise data.error_at("day", "give day or task, not both; a day column can serve as task")
         if self.provider is None:
-            raise data.fail("provider", "is missing; name the column of workers")
+            raise data.error_at("provider", "is missing; name the column of workers")
         if self.weights:
-            raise sections["weights"].wrong("weights divide a budget, but tasks have a price for each report")
+            raise sections["weights"].error("weights divide a budget, but tasks have a price for each report")
         if self.waits or not self.rule.individually_rational:
-            raise sections["mechanism"].wrong(
+            raise sections["mechanism"].error(
                 f"{self.rule.name} cannot pay tasks, because each task is paid separately"
             )
         if self.rule.needs_rows and (self.guesses is not None or self.public_source is not None):
             message = f"{self.rule.name} cannot settle tasks with public guesses: {self.rule.needs_rows}, without these"
-            raise sections["mechanism"].wrong(message)
+            raise sections["mechanism"].error(message)
 
     def _check_together(self, sections: Mapping[str, Section]) -> None:
         if self.guesses is not None and self.task is None:
-            raise sections["public"].fail("tasks", "is for campaigns of tasks; name their column as [data] task")
+            raise sections["public"].error_at("tasks", "is for campaigns of tasks; name their column as [data] task")
         if (self.known is not None or self.guesses is not None) and self.public_source is not None:
-            raise sections["data"].fail("public", "is given, and so is [public]; keep one of them")
+            raise sections["data"].error_at("public", "is given, and so is [public]; keep one of them")
         try:
             check_public(self.known or {}, self.model, self.columns)
         except DataError as error:
-            raise sections["public"].fail("summary", str(error)) from None
+            raise sections["public"].error_at("summary", str(error)) from None
         if self.task is not None or self.price is not None or self.most_tasks is not None:
             self._check_tasks(sections)
         if self.waits and self.day is None:
-            raise sections["data"].fail("day", f"{self.rule.name} compares days; name the column that holds them")
+            raise sections["data"].error_at("day", f"{self.rule.name} compares days; name the column that holds them")
         if self.rule.needs_rows and self.rows is None:
-            raise sections["mechanism"].wrong(
+            raise sections["mechanism"].error(
                 f"{self.rule.name} needs [limits] rows, the most rows that a report may have: {self.rule.needs_rows}"
             )
         for model in (self.model, *self.provider_models.values()):
             if refused := self.rule.refuses(model):
-                raise sections["mechanism"].fail(*refused)
+                raise sections["mechanism"].error_at(*refused)
         if self.daily and not self.per_day and self.days is None:
-            raise sections["campaign"].wrong(
+            raise sections["campaign"].error(
                 'a daily campaign needs days (how many share the budget), or budget_per = "day"'
             )
         for key, given in (("days", self.days is not None), ("budget_per", self.per_day)):
             if given and not self.daily:
-                raise sections["campaign"].fail(key, "there are no days without [data] day")
+                raise sections["campaign"].error_at(key, "there are no days without [data] day")
         overrides = sections["model"].inner("providers", {})
         try:
             combine([self.model, *self.provider_models.values()])
         except IncompatibleModelsError as error:
-            raise overrides.wrong(str(error)) from None
+            raise overrides.error(str(error)) from None
         for name, model in self.provider_models.items():
             if (
                 isinstance(model, HasReduction)
                 and isinstance(self.model, HasReduction)
                 and model.reduction != self.model.reduction
             ):
-                raise overrides.fail(repr(name), "must have as many symbols as [model]")
+                raise overrides.error_at(repr(name), "must have as many symbols as [model]")
 
 
 def beside(campaign: Campaign, source: Source) -> list[str]:

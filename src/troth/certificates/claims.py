@@ -121,7 +121,7 @@ def certify(
     paid = situations(model, most, groups)
     dependent = [_sensitive(rule, weakest, exactly), *_price(rule, cases, paid, exactly), *_k_rank(cases)]
     peers = model if drawn is None else drawn
-    proofs = [*claims, *(_needing(claim, needed) for claim in dependent)]
+    proofs = [*claims, *(_with_least_rows(claim, needed) for claim in dependent)]
     limited = (claim.in_the_limit(peers, draws=rule.needs_seed) for claim in proofs)
     return Certificate((*limited, *_approximate(peers), _RIGHT_MODEL))
 
@@ -198,7 +198,7 @@ def _fewest(
     return best, [min(n, high) for n in most], high
 
 
-def _needing(claim: Claim, rows: int | None) -> Claim:
+def _with_least_rows(claim: Claim, rows: int | None) -> Claim:
     """State a claim with the rows that it needs of everybody."""
     if rows is None or claim.verdict != "proved":
         return claim
@@ -256,7 +256,7 @@ def _sensitive(rule: Rule, weakest: Sensitivity, exactly: bool) -> Claim:
     return Claim("sensitive", verdict, f"{words[verdict]}: {reason}", basis, weakest.margin, weakest.witness)
 
 
-def _part_left(paid: list[Any], low: float) -> float:
+def _remaining_part(paid: list[Any], low: float) -> float:
     """Return the part of a quadratic price that is left where PMI = 0 is paid as a score of ``low``, not of −∞.
 
     Proof. Let q be the truth's forecast of the peers, p the report's, z the mass of q where p is 0, and M ≥ 1 the least
@@ -285,7 +285,7 @@ def _price(rule: Rule, cases: list[Any], paid: list[Any], exactly: bool) -> list
     if scale is None or len(prices) < len(cases):
         condition = "under this range" if len(prices) == len(cases) else "here"
         return [Claim("price of lying", "undecided", f"the cost of lies {condition} is measured by audit", "")]
-    part = 1.0 if low == -inf else _part_left(paid, low)
+    part = 1.0 if low == -inf else _remaining_part(paid, low)
     squared = part * min(price.quadratic for price in prices)
     verdict: Verdict = "proved" if squared > 0 else "undecided"
     text = f"a lie that moves the posterior by Δ loses at least {squared / scale.width:.3g}·‖Δ‖² of {scale.unit}"

@@ -73,7 +73,7 @@ def find_near_duplicates(
     for group_model, providers in members.items():
         places = np.array(providers, dtype=np.intp)
         sizes = None if rows is None else np.broadcast_to(np.asarray(rows, dtype=np.float64), len(t))[places]
-        pairs += _near(group_model, t[places], sizes, places, level, rng, draws)
+        pairs += _similar_pairs(group_model, t[places], sizes, places, level, rng, draws)
         if _continuous(group_model):
             pairs += _multiples(t[places], places)
     if datasets is not None and all(_continuous(one) for one in members):
@@ -85,7 +85,7 @@ def _continuous(model: Any) -> bool:
     return not (isinstance(model, HasSupport) and model.support.integer)
 
 
-def _near(
+def _similar_pairs(
     model: Any, t: Array, rows: Array | None, places: Indexes, level: float, rng: Generator, draws: int
 ) -> list[NearDuplicates]:
     """Find pairs of the same design nearer than chance allows, in units of how much such data vary."""

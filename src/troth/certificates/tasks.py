@@ -32,7 +32,7 @@ def certify_tasks(tasks: Tasks, rule: Rule, *, guessed: bool = False) -> Certifi
     text = "each task pays between 0 and the price, for any answers"
     bounded = Claim("bounded", "proved", text, "by construction", rests_on="nothing")
     strict = _strict(tasks, rule).in_the_limit(tasks.likelihoods, draws=rule.needs_seed)
-    return Certificate((truthful, bounded, empty, _from_elsewhere(guessed), strict))
+    return Certificate((truthful, bounded, empty, _claim_about_likelihoods(guessed), strict))
 
 
 def promises(tasks: Tasks, rule: Rule) -> tuple[Claim, Claim]:
@@ -78,7 +78,7 @@ def _uninformed(tasks: Tasks, rule: Rule, exactly: bool) -> Claim:
     return Claim(name, "proved", text, basis, rests_on="draws")
 
 
-def _from_elsewhere(guessed: bool) -> Claim:
+def _claim_about_likelihoods(guessed: bool) -> Claim:
     if guessed:
         text = (
             "the terms say that prior and noise were guessed from the reports that are paid ([model] guessed), so "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from troth.cli.options import AsJson, CampaignFile
-from troth.cli.output import STOPPED, print_result, progress_bar, say_unfit, show, warn
+from troth.cli.output import STOPPED, print_result, progress_bar, report_poor_fit, show, warn
 from troth.core.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -250,10 +250,10 @@ def pay(
         if result.rounds:
             typer.echo(f"\n{result.verdict}")
     if result.dry:
-        _say_unpaid(result, campaign, stopped=not dry_run)
+        _print_unpaid(result, campaign, stopped=not dry_run)
         raise typer.Exit(STOPPED if result.verdict.stops and not anyway else 0)
     if not as_json:
-        _say_paid(result, campaign, book, page if written and not no_report else None)
+        _print_paid(result, campaign, book, page if written and not no_report else None)
 
 
 def _write_beside(
@@ -272,7 +272,7 @@ def _write_beside(
         ) from None
 
 
-def _say_paid(result: Result, campaign: Path, book: Path, page: Path | None) -> None:
+def _print_paid(result: Result, campaign: Path, book: Path, page: Path | None) -> None:
     """Print what was written, and warn of what weakens it."""
     from troth.campaigns.private_files import readable_by_others
     from troth.campaigns.seed import secret_path
@@ -293,11 +293,11 @@ def _say_paid(result: Result, campaign: Path, book: Path, page: Path | None) -> 
         typer.echo(f"\nledger   {book}   (head {result.ledger.head[:16]}…){report_line}")
 
 
-def _say_unpaid(result: Result, campaign: Path, *, stopped: bool) -> None:
+def _print_unpaid(result: Result, campaign: Path, *, stopped: bool) -> None:
     """Print that nothing was paid, and what to do if the model is why."""
     typer.echo("nothing was paid, written or revealed" + ("" if stopped else ": this was a dry run"), err=True)
     if result.verdict.stops:
-        say_unfit(result.verdict.remedy, f"troth pay {campaign} --anyway", stopped=stopped)
+        report_poor_fit(result.verdict.remedy, f"troth pay {campaign} --anyway", stopped=stopped)
 
 
 def statistics(

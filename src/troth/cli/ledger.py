@@ -181,7 +181,7 @@ def verify_receipt(
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        plain = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
+        plain = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         plain = None
     if not isinstance(plain, dict):
@@ -189,5 +189,5 @@ def _read(path: Path) -> dict[str, Any]:
     return plain
 
 
-def _no_number(name: str) -> None:
+def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a number in JSON")

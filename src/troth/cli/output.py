@@ -47,7 +47,7 @@ def print_result(result: Result) -> None:
     typer.echo("\n".join(table))
 
 
-def say_unfit(remedy: str, again: str, *, stopped: bool) -> None:
+def report_poor_fit(remedy: str, again: str, *, stopped: bool) -> None:
     """Print on standard error that the model does not fit, what to do, and the command that pays regardless."""
     problem = "error: the model does not fit these reports"
     if not stopped:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from troth.cli.output import STOPPED, say_unfit, show
+from troth.cli.output import STOPPED, report_poor_fit, show
 from troth.core.errors import DataError
 from troth.core.formats import brief, counted, money, number, printable, share
 from troth.results.tables import table_lines
@@ -33,7 +33,7 @@ def refuse_unpaid(campaign: str, closed: dict[str, Any], *, anyway: bool = False
         raise DataError(f"round {number} is closed and could not be paid: {closed['problem']}. {otherwise}")
     again = f"troth round close {shlex.quote(campaign)} {number} --anyway"
     typer.echo(f"round {number} is closed, and nothing was paid. {otherwise}", err=True)
-    say_unfit(verdict["remedy"], again, stopped=True)
+    report_poor_fit(verdict["remedy"], again, stopped=True)
     raise typer.Exit(STOPPED)
 
 

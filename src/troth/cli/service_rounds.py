@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from troth.cli.options import AsJson
-from troth.cli.output import STOPPED, say_unfit, warn
+from troth.cli.output import STOPPED, report_poor_fit, warn
 from troth.cli.service_connection import Server, TheCampaign, TheRound, find_campaign, find_round, open_client
 from troth.cli.service_lines import (
     about_round,
@@ -73,7 +73,7 @@ def close_round(
         typer.echo("nothing was closed, paid or revealed: this was a dry run", err=True)
         if would["verdict"] is not None and would["verdict"]["stops"]:
             again = f"troth round close {shlex.quote(campaign)} {number} --anyway"
-            say_unfit(would["verdict"]["remedy"], again, stopped=False)
+            report_poor_fit(would["verdict"]["remedy"], again, stopped=False)
             raise typer.Exit(0 if anyway else STOPPED)
         return
     closed = client.close_round(campaign_view["id"], number, final=final, beacon=beacon, anyway=anyway)

@@ -89,7 +89,7 @@ class Transport:
         lost = False
         while True:
             try:
-                status, content = self._once(method, path, headers, body)
+                status, content = self._attempt(method, path, headers, body)
             except ssl.SSLCertVerificationError as error:
                 raise UnreachableError(
                     f"{self.server}: its certificate is not trusted: {error.verify_message}"
@@ -108,7 +108,7 @@ class Transport:
                     return _accepted(self.server, status, content)
             time.sleep(waits.pop(0))
 
-    def _once(self, method: str, path: str, headers: dict[str, str], body: Body | None) -> tuple[int, bytes]:
+    def _attempt(self, method: str, path: str, headers: dict[str, str], body: Body | None) -> tuple[int, bytes]:
         connection = self._connect()
         try:
             connection.connect()

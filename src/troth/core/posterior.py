@@ -68,10 +68,12 @@ def posterior(models: Model | Sequence[Model], statistics: Array) -> Model | lis
     evidence = shared_evidence(models)
     if np.isneginf(evidence.log_evidence(known)):
         raise DataError("the public data cannot occur under any state of the model")
-    return _given(models, known) if isinstance(models, Model) else [_given(model, known) for model in models]
+    return (
+        _posterior_of(models, known) if isinstance(models, Model) else [_posterior_of(model, known) for model in models]
+    )
 
 
-def _given(model: Model, known: Array) -> Model:
+def _posterior_of(model: Model, known: Array) -> Model:
     return model.posterior(known) if isinstance(model, HasPosterior) else conditioned_on(model, known)
 
 

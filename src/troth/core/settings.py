@@ -38,7 +38,7 @@ class Section:
     def __init__(self, name: str, plain: Any, *, file: str = "") -> None:
         self.name, self.file = name, file
         if not isinstance(plain, dict):
-            raise self.wrong(f"must be a table of settings, not {plain!r}")
+            raise self.error(f"must be a table of settings, not {plain!r}")
         self.remaining: dict[str, Any] = dict(plain)
 
     @property
@@ -47,11 +47,11 @@ class Section:
         table = f"[{self.name}]" if self.name else "top level:"
         return f"{self.file}: {table}" if self.file else table
 
-    def wrong(self, message: str) -> CampaignError:
+    def error(self, message: str) -> CampaignError:
         """Return an error about the table."""
         return CampaignError(f"{self.place}: {message}", section=self.name)
 
-    def fail(self, key: str, message: str) -> CampaignError:
+    def error_at(self, key: str, message: str) -> CampaignError:
         """Return an error at a key."""
         return CampaignError(f"{self.place} {key}: {message}", section=self.name, key=key)
 
@@ -64,14 +64,14 @@ class Section:
         if key not in self.remaining:
             if required:
                 hint = f"one of {', '.join(among)}" if among else "text in quotes"
-                raise self.fail(key, f"is missing; give {hint}")
+                raise self.error_at(key, f"is missing; give {hint}")
             return default
         value = self.remaining.pop(key)
         if not isinstance(value, str) or not value.strip():
-            raise self.fail(key, f"must be text in quotes, not {value!r}")
+            raise self.error_at(key, f"must be text in quotes, not {value!r}")
         known = closest(value, among) if among else value
         if known is None:
-            raise self.fail(key, f"{value!r} is not known; choose one of {', '.join(among)}")
+            raise self.error_at(key, f"{value!r} is not known; choose one of {', '.join(among)}")
         return known
 
     def integer(self, key: str, default: int | None = None, *, least: int = 0, most: int = 2**53) -> Any:
@@ -80,14 +80,14 @@ class Section:
             return default
         value = self.remaining.pop(key)
         if problem := whole_problem(value, least, most):
-            raise self.fail(key, problem)
+            raise self.error_at(key, problem)
         return value
 
     def flag(self, key: str, default: bool = False) -> bool:
         """Take true or false."""
         value = self.remaining.pop(key, default)
         if not isinstance(value, bool):
-            raise self.fail(key, f"must be true or false, not {value!r}")
+            raise self.error_at(key, f"must be true or false, not {value!r}")
         return value
 
     def digest(self, key: str, command: str) -> Any:
@@ -95,7 +95,7 @@ class Section:
         value = self.remaining.pop(key, None)
         if value is not None and not (isinstance(value, str) and re.fullmatch("sha256:[0-9a-f]{64}", value)):
             remedy = f"must be sha256: and 64 hexadecimal digits, as `troth {command}` writes it, not {value!r}"
-            raise self.fail(key, remedy)
+            raise self.error_at(key, remedy)
         return value
 
     def texts(self, key: str) -> tuple[str, ...]:
@@ -103,9 +103,9 @@ class Section:
         value = self.remaining.pop(key, [])
         value = [value] if isinstance(value, str) else value
         if not (isinstance(value, list | tuple) and all(isinstance(entry, str) and entry.strip() for entry in value)):
-            raise self.fail(key, f"must be text or a list of texts, not {value!r}")
+            raise self.error_at(key, f"must be text or a list of texts, not {value!r}")
         if len(set(value)) < len(value):
-            raise self.fail(key, f"names {Counter(value).most_common(1)[0][0]!r} twice")
+            raise self.error_at(key, f"names {Counter(value).most_common(1)[0][0]!r} twice")
         return tuple(value)
 
     def table(self, key: str) -> Section:
@@ -121,7 +121,7 @@ class Section:
         for key in self.remaining:
             near = get_close_matches(key, known, 1)
             hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(known)}" if known else ""
-            raise self.fail(key, f"there is no such setting{hint}")
+            raise self.error_at(key, f"there is no such setting{hint}")
 
 
 def whole_problem(value: Any, least: int, most: int) -> str:

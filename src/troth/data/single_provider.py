@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def read_own(
+def read_own_report(
     file: str | Path,
     request: Request,
     provider: str | None = None,

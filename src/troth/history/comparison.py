@@ -47,11 +47,11 @@ class ModelComparison:
             worst = max((f.gain for f in replayed.gaining()), default=0.0)
             score = float("-inf") if replayed.measure is None else replayed.log_score
             best_lie = max(replayed.worst().gain, 0.0)
-            return (-worst, not self.outdone(name), round(replayed.incentive - best_lie, 3), score)
+            return (-worst, not self.is_outperformed(name), round(replayed.incentive - best_lie, 3), score)
 
         return max(self.backtests, key=order)
 
-    def outdone(self, name: str) -> bool:
+    def is_outperformed(self, name: str) -> bool:
         """Whether another model predicts held-out days significantly better, one without gaining lies if any."""
         own = self.backtests[name]
         backtests = list(self.backtests.values())

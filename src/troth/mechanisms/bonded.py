@@ -10,7 +10,7 @@ import numpy as np
 
 from troth.core.claims import Claim
 from troth.mechanisms.breakdown import Breakdown, Figures, Step
-from troth.mechanisms.disclosure import Span, around
+from troth.mechanisms.disclosure import Span, rounded_from
 from troth.mechanisms.round import Round, empty_round
 from troth.mechanisms.rule import Rule, delegates
 
@@ -127,7 +127,7 @@ class Bonded(Rule):
         if before is None or _EMPTY not in figures.terms:
             return None
         fixed = self.rule.fixed_empty_share
-        empty = around(figures.terms[_EMPTY]) if fixed is None else Span(fixed, fixed)
+        empty = rounded_from(figures.terms[_EMPTY]) if fixed is None else Span(fixed, fixed)
         ends = ((share, np.asarray(held_back)) for share, held_back in zip(before, reversed(empty), strict=True))
         return Span(*(float((share - held_back) / self._room(held_back)) for share, held_back in ends))
 

@@ -126,9 +126,9 @@ class RuleDescription:
     def __post_init__(self) -> None:
         for name, option in self.options().items():
             if problem := option.problem(getattr(self, name)):
-                raise self.wrong(name, problem)
+                raise self.option_error(name, problem)
 
-    def wrong(self, option: str, problem: str) -> ParameterError:
+    def option_error(self, option: str, problem: str) -> ParameterError:
         """Return an error about an option: alone, or together with the others."""
         return ParameterError(f"{type(self).__name__}: {option} {problem}", parameter=option, problem=problem)
 
@@ -162,7 +162,7 @@ class RuleDescription:
         except ParameterError as error:
             if error.parameter not in options or not error.problem:
                 raise
-            raise section.fail(options[error.parameter].key, error.problem) from None
+            raise section.error_at(options[error.parameter].key, error.problem) from None
 
     def refuses(self, model: Model) -> tuple[str, str] | None:
         """Return the option by which it cannot pay data of a model, and what to choose instead; None if it can."""

@@ -217,11 +217,11 @@ class DivergenceOption(Choice):
         if power is None:
             return ALL[name]
         if name != "power":
-            raise section.fail("power", 'can be set only with divergence = "power"')
+            raise section.error_at("power", 'can be set only with divergence = "power"')
         try:
             return Power(float(numbers(power)))
         except (TrothError, TypeError, ValueError) as error:
-            raise section.fail("power", str(error)) from None
+            raise section.error_at("power", str(error)) from None
 
     def write(self, value: Divergence) -> dict[str, Any] | None:
         if isinstance(value, Power):

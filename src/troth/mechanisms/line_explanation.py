@@ -10,7 +10,7 @@ import numpy as np
 
 from troth.core.errors import DataError
 from troth.mechanisms.breakdown import Figures, Line, Step
-from troth.mechanisms.disclosure import HALF, Span, around
+from troth.mechanisms.disclosure import HALF, Span, rounded_from
 from troth.mechanisms.line import limit_share, mean_place_share, rank_share
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def share_at_place(rule: LineUp, terms: Mapping[str, float]) -> Span:
     share = _share_of_panels if rule.panels > 1 else _share_among_all if count == inf else _share_at
     span = share(rule, above, tied, count)
     if rule.strict:
-        span = span.mix(rule.strict, around(terms["strict_score"]))
+        span = span.mix(rule.strict, rounded_from(terms["strict_score"]))
     return span.within(0.0, 1.0)
 
 
@@ -128,7 +128,7 @@ def _share_at(rule: LineUp, above: float, tied: float, count: float) -> Span:
 
 
 def _share_among_all(rule: LineUp, above: float, tied: float, _: float) -> Span:
-    better = around(above).within(0.0, 1.0)
+    better = rounded_from(above).within(0.0, 1.0)
     worse = Span(1 - above - tied - 2 * HALF, 1 - above - tied + 2 * HALF).within(0.0, 1.0)
     if rule.ties == "lot":
         return Span(worse.least**rule.rivals, (1 - better.least) ** rule.rivals)

@@ -208,9 +208,11 @@ class LineUp(Rule):
         if isinstance(self.decoys, str):
             object.__setattr__(self, "decoys", inf)
         if self.decoys < self.rivals:
-            raise self.wrong("decoys", f"must be at least rivals ({self.rivals}), not {self.decoys}")
+            raise self.option_error("decoys", f"must be at least rivals ({self.rivals}), not {self.decoys}")
         if self.decoys == inf and self.source == "days":
-            raise self.wrong("decoys", 'must be a number if later days are decoys; choose source "model" for "all"')
+            raise self.option_error(
+                "decoys", 'must be a number if later days are decoys; choose source "model" for "all"'
+            )
 
     def refuses(self, model: Model) -> tuple[str, str] | None:
         """Refuse a line of all possible peers if these are infinitely many."""
@@ -449,11 +451,11 @@ class LineUp(Rule):
 
     def more_claims(self) -> list[Claim]:
         """Claim what holds for every attitude to risk, and for uninformed reports, without any model."""
-        return [*self._any_risk(), self._uninformed()]
+        return [*self._risk_claims(), self._uninformed()]
 
-    def _any_risk(self) -> list[Claim]:
+    def _risk_claims(self) -> list[Claim]:
         """Claim it for a round's payment or, if days share decoys, for a day's, because a lie may then hedge."""
-        name, by_itself = "truthful for every attitude to risk", self._any_risk_of_one_line()
+        name, by_itself = "truthful for every attitude to risk", self._risk_claim_of_one_line()
         if self.source == "model" or by_itself.verdict != "proved":
             return [by_itself]
         text = (
@@ -462,7 +464,7 @@ class LineUp(Rule):
         )
         return [Claim(name, "undecided", text, ""), replace(by_itself, name=f"{name}, each day by itself")]
 
-    def _any_risk_of_one_line(self) -> Claim:
+    def _risk_claim_of_one_line(self) -> Claim:
         name, basis = "truthful for every attitude to risk", "rearrangement inequality for each event “place ≤ m”"
         best = "under the truth the place of the real peers is stochastically best"
         if self.ties == "average":

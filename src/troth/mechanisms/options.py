@@ -62,7 +62,7 @@ class Option:
         """Take the value out of a table, or raise what is wrong with it."""
         value = section.take(self.key, self.default)
         if problem := self.problem(value):
-            raise section.fail(self.key, problem)
+            raise section.error_at(self.key, problem)
         return value
 
     def write(self, value: Any) -> dict[str, Any] | None:

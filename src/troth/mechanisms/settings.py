@@ -40,7 +40,7 @@ def read_rule(section: Section, tasks_of: Model | None = None) -> Rule:
     name: str = section.text("rule", DEFAULT_RULE, among=tuple(RULES))
     rule_class = RULES[name]
     if rule_class.not_offered:
-        raise section.fail("rule", f"{name} {rule_class.not_offered}; use {' or '.join(offered_rules())}")
+        raise section.error_at("rule", f"{name} {rule_class.not_offered}; use {' or '.join(offered_rules())}")
     if tasks_of is not None:
         section.remaining.update({**rule_class.task_defaults(tasks_of), **section.remaining})
     bonded = BONDED.read(section)

@@ -142,14 +142,16 @@ def share_by_stacks(rule: Rule, tasks: Tasks, rng: Generator | None) -> TaskShar
             this_round = alike(reports)
             result = rule.evaluate(this_round)
         except ReportError as error:
-            raise _on_its_task(error, rule, alike, reports) from None
+            raise _with_report_number(error, rule, alike, reports) from None
         share[reports] = result.share
         log_pmi[reports] = this_round.log_pmi() if result.log_pmi is None else result.log_pmi
         empty[reports] = rule.evaluate_empty(this_round)
     return TaskShares(share, log_pmi, count_peers(tasks), empty)
 
 
-def _on_its_task(error: ReportError, rule: Rule, round_of: Callable[[Indexes], Round], reports: Indexes) -> ReportError:
+def _with_report_number(
+    error: ReportError, rule: Rule, round_of: Callable[[Indexes], Round], reports: Indexes
+) -> ReportError:
     """Return the error with the number of the report: the rule knows its provider, not which of the tasks."""
     for task in reports:
         try:

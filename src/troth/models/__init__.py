@@ -119,7 +119,7 @@ def named_family(name: str) -> type[Family]:
     """
     known = closest(name, tuple(FAMILIES))
     if known is None:
-        raise _no_family(name)
+        raise _unknown_family(name)
     return FAMILIES[known]
 
 
@@ -134,7 +134,7 @@ def similar_family(name: str) -> str:
     return max(FAMILIES, key=lambda candidate: SequenceMatcher(None, candidate.lower(), name.lower()).ratio())
 
 
-def _no_family(name: object) -> ParameterError:
+def _unknown_family(name: object) -> ParameterError:
     return ParameterError(f"there is no family {name!r}; there are {', '.join(FAMILIES)}")
 
 
@@ -148,7 +148,7 @@ def from_dict(plain: Mapping[str, Any]) -> Family:
     """
     name = plain.get("family")
     if name not in FAMILIES:
-        raise _no_family(name)
+        raise _unknown_family(name)
     try:
         return FAMILIES[name].from_dict(plain)
     except TypeError as error:

@@ -64,7 +64,7 @@ class Bernoulli(BetaPrior, DirichletCounts):
         """Swap (zeros, ones) to (ones, zeros)."""
         return np.asarray(summary, dtype=np.float64)[..., ::-1]
 
-    def _given(self, statistics: Array) -> dict[str, Array]:
+    def _posterior_parameters(self, statistics: Array) -> dict[str, Array]:
         """Beta(α + ones, β + zeros)."""
         return {"alpha": self.alpha + statistics[..., 0], "beta": self.beta + statistics[..., 1]}
 

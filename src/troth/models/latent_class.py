@@ -113,40 +113,40 @@ class LatentClass(ReducesRows, FiniteStates):
         super().__post_init__()
         self._check_means(len(self.prior))
         if self.outcome in LABELS and self.dispersion >= 1:
-            raise self._wrong(
+            raise self._parameter_error(
                 "dispersion", f" is an intra-class correlation, so it must be below 1, not {self.dispersion!r}"
             )
         if self.outcome == "real":
             if self.spread is None:
-                raise self._wrong("spread", " is missing; real outcomes need the spread of values")
+                raise self._parameter_error("spread", " is missing; real outcomes need the spread of values")
         elif self.spread is not None or self.centre:
             name = "spread" if self.spread is not None else "centre"
-            raise self._wrong(name, f" is only for real outcomes, not for {self.outcome!r}")
+            raise self._parameter_error(name, f" is only for real outcomes, not for {self.outcome!r}")
 
     @staticmethod
-    def _wrong(name: str, problem: str) -> ParameterError:
+    def _parameter_error(name: str, problem: str) -> ParameterError:
         return ParameterError(f"LatentClass: {name}{problem}", parameter=name)
 
     def _check_means(self, types: int) -> None:
         means = np.array(self.means)
         if means.ndim != (2 if self.outcome == "categorical" else 1):
             wanted = "a matrix" if self.outcome == "categorical" else "a vector"
-            raise self._wrong("means", f" must be {wanted}, not of shape {means.shape}")
+            raise self._parameter_error("means", f" must be {wanted}, not of shape {means.shape}")
         if self.outcome == "categorical":
             if means.shape[1] < 2:
-                raise self._wrong("means", " must have at least two codes")
+                raise self._parameter_error("means", " must have at least two codes")
             sums = means.sum(axis=1)
             worst = int(np.argmax(np.abs(sums - 1)))
             if abs(sums[worst] - 1) > 1e-6:
-                raise self._wrong("means", f"[{worst}] must sum to 1 over codes, not {sums[worst]:.9g}")
+                raise self._parameter_error("means", f"[{worst}] must sum to 1 over codes, not {sums[worst]:.9g}")
         if len(means) != types:
-            raise self._wrong("means", f" must have {types} entries, one per type, not {len(means)}")
+            raise self._parameter_error("means", f" must have {types} entries, one per type, not {len(means)}")
         high = 1.0 if self.outcome in LABELS else np.inf
         outside = np.argwhere(~((means > 0) & (means < high)))
         if self.outcome != "real" and len(outside):
             index = ", ".join(str(int(i)) for i in outside[0])
             where = "above 0" if self.outcome == "count" else "between 0 and 1; for certainties use Finite"
-            raise self._wrong("means", f"[{index}] must lie {where}, not {means[tuple(outside[0])]!r}")
+            raise self._parameter_error("means", f"[{index}] must lie {where}, not {means[tuple(outside[0])]!r}")
 
     @cached_property
     def _means(self) -> Array:

@@ -244,7 +244,7 @@ class MultivariateNormalUnknownCovariance(Conjugate, NormalVectors):
                 f"{type(self).__name__}: dof must be above {least}, one less than the dimension", parameter="dof"
             )
 
-    def _given(self, statistics: Array) -> dict[str, Array]:
+    def _posterior_parameters(self, statistics: Array) -> dict[str, Array]:
         """Normal-inverse-Wishart with κ, ν and Ψ."""
         n, shift, scatter = np.split(statistics, [1, len(self.mean) + 1], axis=-1)
         move = shift / (strength := self.strength + n)

@@ -232,7 +232,7 @@ class NormalUnknownVariance(Conjugate, ReducesRows):
         least, most = total * total, n * squares
         return np.asarray((squares >= 0) & (most >= least * (1 - SLACK)) & ((n > 1) | (most * (1 - 2e-6) <= least)))
 
-    def _given(self, statistics: Array) -> dict[str, Array]:
+    def _posterior_parameters(self, statistics: Array) -> dict[str, Array]:
         """Normal-inverse-gamma with λ, A and B."""
         n, total, squares = np.moveaxis(statistics, -1, 0)
         strength = self.strength + n

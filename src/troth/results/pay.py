@@ -342,7 +342,7 @@ def _refuse_paid_elsewhere(campaign: Campaign, path: Path, reports: TaskReports)
     if campaign.path is None:
         return
     for other in sorted(path.resolve().parent.glob("*.jsonl")):
-        if other == path.resolve() or not _is_of(campaign, other):
+        if other == path.resolve() or not _belongs_to(campaign, other):
             continue
         book = read_ledger(other)
         paid = TaskResult(campaign, book, recorded_file(other, book)).shares.column("task").unique()
@@ -353,7 +353,7 @@ def _refuse_paid_elsewhere(campaign: Campaign, path: Path, reports: TaskReports)
             )
 
 
-def _is_of(campaign: Campaign, ledger: Path) -> bool:
+def _belongs_to(campaign: Campaign, ledger: Path) -> bool:
     """Whether a ledger is one of tasks of a campaign with this name, about the same columns."""
     try:
         terms = first_entry(ledger)["terms"]

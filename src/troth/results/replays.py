@@ -80,11 +80,11 @@ def replay_lies(result: Result, lies: Sequence[RoundLie] = LIES, draws: int | No
             if draws is not None and seed is not None:
                 rule = rule.drawing(max(1, draws // len(reports)))
                 seeds = [sha256(f"{seed} {number}".encode()).hexdigest() for number in range(len(reports))]
-            truths = {round_seed: rule.evaluate(stage.fresh(round_seed)).share[liars] for round_seed in set(seeds)}
+            truths = {round_seed: rule.evaluate(stage.seeded(round_seed)).share[liars] for round_seed in set(seeds)}
             pairs = zip(reports, seeds, strict=True)
             gain = np.mean(
                 [
-                    rule.evaluate(stage.fresh(round_seed).with_own(own)).share[liars] - truths[round_seed]
+                    rule.evaluate(stage.seeded(round_seed).with_own(own)).share[liars] - truths[round_seed]
                     for own, round_seed in pairs
                 ],
                 axis=0,

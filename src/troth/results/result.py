@@ -287,7 +287,7 @@ class Result:
     def to_csv(self) -> str:
         """Return payments as CSV, with names that a spreadsheet would take for formulas made harmless."""
         columns = self._columns()
-        columns["provider"] = [harmless(name) for name in columns["provider"]]
+        columns["provider"] = [escape_formula(name) for name in columns["provider"]]
         return csv_text([columns, *zip(*columns.values(), strict=True)])
 
     def write_csv(self, path: str | Path) -> Path:
@@ -321,7 +321,7 @@ class Result:
         return template.render(title=self.headline(), picture=self.plot(), head=table.head, lines=table.lines)
 
 
-def harmless(name: str) -> str:
+def escape_formula(name: str) -> str:
     """Return a name that no spreadsheet takes for a formula."""
     return "'" + name if name[:1] in "=+-@\t\r" else name
 

@@ -106,7 +106,7 @@ def worker_agreement(result: TaskResult) -> tuple[list[str], list[list[float | N
     names, reports = sorted(payment.provider for payment in busiest), result.recorded.reports
     labels = np.full((len(names), len(reports.tasks)), -1)
     for own, name in zip(labels, names, strict=True):
-        places = result.own(name)
+        places = result.report_places(name)
         own[reports.task[places]] = reports.summaries[places].argmax(axis=1)
     rates: list[list[float | None]] = [[None] * len(names) for _ in names]
     for i, j in permutations(range(len(names)), 2):

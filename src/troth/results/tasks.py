@@ -21,7 +21,7 @@ from troth.core.reductions.reduction import DescribesSummary, counted_labels
 from troth.data.public import PUBLIC
 from troth.data.read import names_alike
 from troth.results.explanation import explain
-from troth.results.result import Result, csv_text, harmless
+from troth.results.result import Result, csv_text, escape_formula
 from troth.results.verdict import TaskVerdict
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ class TaskResult(Result):
         They come best first. The random ones are drawn with the round's root, so they are always the same.
         """
         empty, rule = self.payment(provider).empty_share, self.campaign.rule
-        own_places, root = self.own(provider), str(self.ledger.of("round")[0]["root"])
+        own_places, root = self.report_places(provider), str(self.ledger.of("round")[0]["root"])
         reports, _, share, peers = self.recorded
         lot = np.random.default_rng(int(root, 16)).permutation(len(own_places))
         order = np.lexsort((lot, -share[own_places]))
@@ -222,10 +222,10 @@ class TaskResult(Result):
 
     def shares_without_peers(self, provider: str) -> float:
         """Return the sum of a provider's shares of tasks on which nobody else worked."""
-        own_places = self.own(provider)
+        own_places = self.report_places(provider)
         return fsum(self.recorded.share[own_places][self.recorded.peers[own_places] == 0])
 
-    def own(self, provider: str) -> Indexes:
+    def report_places(self, provider: str) -> Indexes:
         """Return the places of a provider's reports among all."""
         reports = self.recorded.reports
         return np.flatnonzero(reports.provider == reports.providers.index(provider))
@@ -250,7 +250,7 @@ class TaskResult(Result):
 
 def in_csv(name: str) -> str:
     """Return a name as a platform knows it, such as @ann or -7; one that could be a formula is made harmless."""
-    return name if _PLAIN.fullmatch(name) else harmless(name)
+    return name if _PLAIN.fullmatch(name) else escape_formula(name)
 
 
 def result_of(campaign: Campaign, ledger: Ledger, file: bytes | None = None) -> Result:

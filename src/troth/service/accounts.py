@@ -299,7 +299,7 @@ _DEAD_LINK = "this link is incomplete or unknown, has already been used or has e
 
 def use_sign_in_link(tx: Connection, secret: str, password: str | None = None) -> str:
     """Use a link up and return the account that it signs in; a password that is given is the account's from now on."""
-    link = _used_up(tx, secret, "sign-in")
+    link = _use_link(tx, secret, "sign-in")
     if password:
         set_password(tx, link.account, password)
     return str(link.account)
@@ -309,7 +309,7 @@ def accept_invitation(
     tx: Connection, secret: str, *, account: str | None = None, name: str | None = None, password: str | None = None
 ) -> str:
     """Use an invitation up and return the account that is now this provider: the given one, or else a new one."""
-    link = _used_up(tx, secret, "invitation")
+    link = _use_link(tx, secret, "invitation")
     member = tx.execute(select(members).where(members.c.id == link.member).with_for_update()).one()
     if member.revoked is not None:
         raise NotFoundError("this invitation has been revoked")
@@ -335,7 +335,7 @@ def _new_link(tx: Connection, days: int = LINK_DAYS, **values: Any) -> str:
     return secret
 
 
-def _used_up(tx: Connection, secret: str, kind: str) -> Row[Any]:
+def _use_link(tx: Connection, secret: str, kind: str) -> Row[Any]:
     """Use a link up: of several who follow it at once, one succeeds."""
     link = find_link(tx, secret)
     fresh = (links.c.hash == link.hash) & links.c.used.is_(None) & (links.c.kind == kind)

@@ -278,13 +278,13 @@ def prepare(store: Store, user: User, campaign: str) -> None:
         row = owned(tx, user, campaign)
         plain = _with_members(tx, row) if row.state == "draft" else None
     if plain is not None:
-        _tried(json.dumps(plain))
+        _payable_terms(json.dumps(plain))
 
 
 def freeze(tx: Connection, row: Row[Any]) -> Campaign:
     """Make the providers and their groups part of the terms: from now on nothing changes."""
     text = json.dumps(_with_members(tx, row))
-    campaign = _tried(text)
+    campaign = _payable_terms(text)
     tx.execute(update(campaigns).where(campaigns.c.id == row.id).values(plain=text, state="running"))
     return campaign
 
@@ -317,7 +317,7 @@ def _with_members(tx: Connection, row: Row[Any]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=64)
-def _tried(text: str) -> Campaign:
+def _payable_terms(text: str) -> Campaign:
     """Return terms with which reports can be paid."""
     campaign = _checked(json.loads(text))
     try:

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, func, insert, select, update
 
 from troth.campaigns.records.canonical_json import canonical
 from troth.data.request import Day
-from troth.results.result import harmless
+from troth.results.result import escape_formula
 from troth.service import campaigns, ledgers, responses, rounds
 from troth.service.accounts import User
 from troth.service.errors import ConflictError, NotFoundError
@@ -91,7 +91,7 @@ def batch_file(tx: Connection, user: User, campaign: str, number: int) -> bytes:
     writer = csv.DictWriter(text, [*responses.BatchLine.model_fields, "batch"])
     writer.writeheader()
     for line in batch_view(tx, user, campaign, number).payments:
-        writer.writerow({**dict(line), "provider": harmless(line.provider), "batch": number})
+        writer.writerow({**dict(line), "provider": escape_formula(line.provider), "batch": number})
     return text.getvalue().encode()
 
 

@@ -289,7 +289,7 @@ def _record(store: Store, due: _Due, outcome: _Outcome) -> bool:
         with store.write() as tx:
             tx.execute(select(campaigns.c.id).where(campaigns.c.id == campaign).with_for_update(key_share=True))
             tx.execute(select(rounds.c.id).where(rounds.c.id.in_(ids)).with_for_update(key_share=True)).all()
-            if _marks(_waiting(tx, campaign)) != _marks(due.rounds):
+            if _payment_inputs(_waiting(tx, campaign)) != _payment_inputs(due.rounds):
                 return False  # one was reopened or closed meanwhile
             if upload_queue.pending(tx, ids):
                 return True  # one more has arrived in time
@@ -335,7 +335,7 @@ def _count_attempt(store: Store, waiting: list[Row[Any]]) -> int | None:
     claimed = rounds.c.id.in_([row.id for row in waiting])
     with store.write() as tx:
         rows = tx.execute(select(rounds).where(claimed).with_for_update()).all()
-        if any(row.attempts and _runs_elsewhere(row) for row in rows):
+        if any(row.attempts and _is_attempted_elsewhere(row) for row in rows):
             return None
         process = os.getpid()
         made_by = {
@@ -347,7 +347,7 @@ def _count_attempt(store: Store, waiting: list[Row[Any]]) -> int | None:
         return 1 + max(int(row.attempts) for row in rows)
 
 
-def _runs_elsewhere(row: Row[Any]) -> bool:
+def _is_attempted_elsewhere(row: Row[Any]) -> bool:
     """Return whether another process may still be making the last attempt to pay a round."""
     if row.attempted is None:
         return False
@@ -372,7 +372,7 @@ def _waiting(tx: Connection, campaign: str) -> list[Row[Any]]:
     return [row for row in rows if row.state == "closed" and row.number < first_open]
 
 
-def _marks(waiting: list[Row[Any]]) -> list[tuple[Any, ...]]:
+def _payment_inputs(waiting: list[Row[Any]]) -> list[tuple[Any, ...]]:
     """Return what payments depend on besides reports."""
     return [(row.id, row.closed, row.final, row.beacon, row.anyway) for row in waiting]
 

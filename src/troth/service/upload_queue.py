@@ -60,7 +60,7 @@ def enqueue(
             raise ConflictError("Idempotency-Key: it was used for another request; use a new key")
         return identifier
     rounds.refuse_many(tx, row.id, member.id)
-    _refuse_greed(tx, campaign, user.account)
+    _refuse_heavy_use(tx, campaign, user.account)
     final = path.with_name(identifier)
     with path.open("rb") as file:
         os.fsync(file.fileno())
@@ -81,7 +81,7 @@ def _spool(folder: Path) -> str:
     return f"{socket.gethostname()} {folder}"
 
 
-def _refuse_greed(tx: Connection, campaign: str, account: str) -> None:
+def _refuse_heavy_use(tx: Connection, campaign: str, account: str) -> None:
     """Refuse an upload of an account or a campaign that has used up its hour, or has many waiting."""
     of_campaign = queued.c.round.in_(select(round_table.c.id).where(round_table.c.campaign == campaign))
     if (tx.scalar(select(func.count()).where(_TO_READ, queued.c.account == account)) or 0) >= MOST_WAITING:

@@ -118,7 +118,7 @@ def read_upload(
         kind = campaign.format or format_of(Path(shown_name))
     except DataError as error:
         raise UploadError(415, str(error)) from None
-    _refuse_disguise(path, shown_name, kind)
+    _refuse_mislabelled(path, shown_name, kind)
     digest = digest_of(path)
     provider, expanded = canonical_name(provider), size
     try:
@@ -296,7 +296,7 @@ def _read_statistics(campaign: Campaign, path: Path, shown_name: str, provider: 
     return reports[0]
 
 
-def _refuse_disguise(path: Path, shown_name: str, kind: str) -> None:
+def _refuse_mislabelled(path: Path, shown_name: str, kind: str) -> None:
     """Refuse a spreadsheet, and a file whose first bytes are of another format than its name says."""
     if kind == "sheet":
         raise UploadError(415, f"{shown_name}: the service reads no spreadsheets; {_AS_CSV}")

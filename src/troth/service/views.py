@@ -278,7 +278,7 @@ def payments_view(tx: Connection, user: User, campaign: str, number: int) -> res
         day=day,
         commitment=campaigns.terms_of(row).commitment,
         head=round_row.head,
-        **_made_of(result, day, None if member is None else member.name),
+        **_seed_inputs(result, day, None if member is None else member.name),
         line=None if member is None or result is None else _line_of(tx, campaign, result.ledger, day),
         payments=_payments(tx, row, member, result, [day])[day],
     )
@@ -314,7 +314,7 @@ def _payments(
     return by_day
 
 
-def _made_of(result: Result | None, day: Any, own_name: str | None) -> dict[str, Any]:
+def _seed_inputs(result: Result | None, day: Any, own_name: str | None) -> dict[str, Any]:
     """Return what a round's seed was made of, and the proof that a provider's report is in it."""
     head = None if result is None else next((head for head in result.ledger.of("round") if head["day"] == day), None)
     if result is None or head is None:

@@ -109,7 +109,7 @@ class _WaitingProcess:
             job.close()
             return
         if not child:
-            _be_child(job, [self.control, self.wake, self.waking, *self.children.values()])
+            _run_child(job, [self.control, self.wake, self.waking, *self.children.values()])
         with suppress(OSError):  # whichever of the two is first makes the group
             os.setpgid(child, child)
         self.children[child] = job
@@ -139,7 +139,7 @@ def _send(job: socket.socket, content: bytes) -> None:
         job.send(content, socket.MSG_DONTWAIT)
 
 
-def _be_child(job: socket.socket, other_jobs: Sequence[socket.socket]) -> NoReturn:
+def _run_child(job: socket.socket, other_jobs: Sequence[socket.socket]) -> NoReturn:
     status = 1
     try:
         signal.set_wakeup_fd(-1)

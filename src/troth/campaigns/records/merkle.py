@@ -47,7 +47,7 @@ def inclusion_proof(leaves: Sequence[str], place: int) -> list[str]:
     """
     if len(leaves) <= 1:
         return []
-    half = _half(len(leaves))
+    half = _left_size(len(leaves))
     if place < half:
         return [*inclusion_proof(leaves[:half], place), root(leaves[half:])]
     return [*inclusion_proof(leaves[half:], place - half), root(leaves[:half])]
@@ -62,7 +62,7 @@ def includes(whole: str, size: int, place: int, content: str, proof: Sequence[st
     def rebuilt(size: int, place: int) -> str:
         if size == 1:
             return content
-        other, half = hashes.pop(), _half(size)
+        other, half = hashes.pop(), _left_size(size)
         if place < half:
             return _node(rebuilt(half, place), other)
         return _node(other, rebuilt(size - half, place - half))
@@ -102,7 +102,7 @@ def extends(before: str, size: int, after: str, larger: int, proof: Sequence[str
         if size == larger:
             known = before if complete else hashes.pop()
             return known, known
-        other, half = hashes.pop(), _half(larger)
+        other, half = hashes.pop(), _left_size(larger)
         if size <= half:
             old, new = rebuilt(size, half, complete)
             return old, _node(new, other)
@@ -118,7 +118,7 @@ def extends(before: str, size: int, after: str, larger: int, proof: Sequence[str
 def _consistency(leaves: Sequence[str], size: int, *, complete: bool) -> list[str]:
     if size == len(leaves):
         return [] if complete else [root(leaves)]
-    half = _half(len(leaves))
+    half = _left_size(len(leaves))
     if size <= half:
         return [*_consistency(leaves[:half], size, complete=complete), root(leaves[half:])]
     return [*_consistency(leaves[half:], size - half, complete=False), root(leaves[:half])]
@@ -128,6 +128,6 @@ def _node(left: str, right: str) -> str:
     return sha256(b"\1" + bytes.fromhex(left) + bytes.fromhex(right)).hexdigest()
 
 
-def _half(size: int) -> int:
+def _left_size(size: int) -> int:
     """Return the largest power of two below a size."""
     return 1 << (size - 1).bit_length() - 1

@@ -16,7 +16,7 @@ from troth.campaigns.records.merkle import includes, leaf
 from troth.campaigns.records.statements import HEAD, StatementError, check_signature, joint_nonce, receipt_leaf
 from troth.campaigns.seed import derive_seed, follows
 from troth.campaigns.terms import Campaign
-from troth.mechanisms.disclosure import around
+from troth.mechanisms.disclosure import rounded_from
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -190,7 +190,7 @@ def _check_tasks(campaign: Campaign, payment: Mapping[str, Any], paid: int, cap:
     if cap != floor(price * tasks):
         earned = campaign.text(floor(price * tasks))
         raise PaymentError("cap", f"shown as {payment['cap']}, but {tasks} tasks at this price give {earned}")
-    least, most = (portion(end, price) for end in around(float(shares)).within(0.0, float(tasks)))
+    least, most = (portion(end, price) for end in rounded_from(float(shares)).within(0.0, float(tasks)))
     if not least <= paid <= most:
         earned = f"{campaign.text(least)} to {campaign.text(most)}"
         raise PaymentError("payment", f"shown as {payment['payment']}, but shares of {shares} give {earned}")

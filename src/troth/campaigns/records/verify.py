@@ -204,7 +204,7 @@ def check_file(ledger: Ledger, file: bytes, place: str = "ledger") -> None:
 
 def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "ledger") -> None:
     """Recompute every share and every payment of a ledger of tasks from its file, or raise at what differs."""
-    entry, head = _only(ledger, "tasks", place), _only(ledger, "round", place)
+    entry, head = _single_entry(ledger, "tasks", place), _single_entry(ledger, "round", place)
     _check_stamp(head, place)
     check_file(ledger, file, place)
     try:
@@ -229,7 +229,7 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
     if differs.any():
         first = int(np.argmax(differs))
         raise LedgerError(
-            f"{place}: the share of {_whose(reports, first)} is {float(written[first])!r}, but recomputing gives "
+            f"{place}: the share of {_report_name(reports, first)} is {float(written[first])!r}, but recomputing gives "
             f"{float(shares[first])!r}"
         )
     if same_content(again, file, within):  # other versions of the library write other bytes
@@ -247,11 +247,11 @@ def _check_summaries(campaign: Campaign, reports: TaskReports, place: str) -> No
         first = int(np.argmax(wrong.any(axis=1)))
         raise LedgerError(
             f"{place}: the file of shares has {float(summaries[first][wrong[first]][0])!r} in the report of "
-            f"{_whose(reports, first)}, which is impossible"
+            f"{_report_name(reports, first)}, which is impossible"
         )
 
 
-def _whose(reports: TaskReports, report: int) -> str:
+def _report_name(reports: TaskReports, report: int) -> str:
     return f"{reports.providers[reports.provider[report]]!r} on task {reports.tasks[reports.task[report]]!r}"
 
 
@@ -268,7 +268,7 @@ def _same_tasks(one: TaskReports, other: TaskReports | None) -> bool:
     return other is not None and one.tasks == other.tasks and np.array_equal(one.summaries, other.summaries)
 
 
-def _only(ledger: Ledger, kind: str, place: str) -> dict[str, Any]:
+def _single_entry(ledger: Ledger, kind: str, place: str) -> dict[str, Any]:
     entries = ledger.of(kind)
     if len(entries) != 1:
         raise LedgerError(f"{place}: there must be one entry {kind!r}, not {len(entries)}")

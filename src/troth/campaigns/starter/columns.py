@@ -173,14 +173,14 @@ def notes_on_similar_names(names: Sequence[str]) -> list[str]:
         spellings.setdefault("".join(plain.split()).casefold(), {})[name] = None
     return [
         f"providers {', '.join(map(repr, group))} differ only in {how}: if they are one, give it one name; as it is "
-        + _what_is_paid(list(group))
+        + _payment_of_similar_names(list(group))
         for group in spellings.values()
         if len(group) > 1
         for how in ["how a number is written" if all(map(is_written_number, group)) else "capitals or spaces"]
     ]
 
 
-def _what_is_paid(names: list[str]) -> str:
+def _payment_of_similar_names(names: list[str]) -> str:
     """Say how similar names are paid: blanks around a name are no part of it, capitals are."""
     canonical = [canonical_name(name) for name in names]
     same = [name for name, spelled in zip(names, canonical, strict=True) if canonical.count(spelled) > 1]

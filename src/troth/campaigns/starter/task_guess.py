@@ -150,7 +150,7 @@ def guess_labels(data: TaskTable, columns: list[str], family: str | None) -> Gue
     if missing:
         notes.append(rows_without_value(missing))
     sizes, rows = _rows_of_reports(data, column), 1
-    if _several(sizes) > _USUAL * len(sizes):
+    if _count_repeated(sizes) > _USUAL * len(sizes):
         rows = max(sizes)
         rates = next(name for name in _families() if label_count(FAMILIES[name]) >= min(3, len(labels)))
         notes.append(f"{_allowed(sizes)}. If each task has its own rate, as a day has, pass --family {rates}")
@@ -210,13 +210,13 @@ def _why_not(family: str, families: tuple[str, ...], *, several: bool) -> str:
     )
 
 
-def _several(sizes: Sequence[int]) -> int:
+def _count_repeated(sizes: Sequence[int]) -> int:
     return sum(size > 1 for size in sizes)
 
 
 def _repeated(sizes: Sequence[int]) -> str:
     """Return how many reports have several rows."""
-    reports = f"{_several(sizes):,} of {len(sizes):,} reports of a worker on a task"
+    reports = f"{_count_repeated(sizes):,} of {len(sizes):,} reports of a worker on a task"
     return f"{reports} have several rows, up to {max(sizes):,}"
 
 

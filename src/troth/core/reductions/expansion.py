@@ -46,10 +46,10 @@ class AddsAnswers(ABC):
     @property
     def batch_columns(self) -> int:
         """The features, the slopes, and perhaps zeros, for every point."""
-        return (self.columns + self.spare) * len(self.points)
+        return (self.columns + self.padding) * len(self.points)
 
     @property
-    def spare(self) -> int:
+    def padding(self) -> int:
         """How many more rows than columns are multiplied: an even number of rows takes less time than one fewer."""
         rows = self.features + self._slopes
         return rows + rows % 2 - self.columns
@@ -106,7 +106,7 @@ class AddsAnswers(ABC):
         self, columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], size: int, /
     ) -> Iterator[tuple[NDArray[np.intp], Array]]:
         """Yield codes that have rows, and their sums: columns are sorted by code, expanded and multiplied."""
-        for block in sorted_blocks(columns, codes, size, self.width, self.spare):
+        for block in sorted_blocks(columns, codes, size, self.width, self.padding):
             yield block.codes, self.sums(block)
 
 

@@ -109,7 +109,7 @@ def fit_workers(
     if pooling is None:
         pooling = _choose_pooling(answers) if tasks >= _FEWEST else _GUESS
     estimate, posterior, now = _climb(answers, pooling, _STEPS, _CLOSE)
-    prior, tables, population = estimate.prior, *(_like_the_others(table, answers.seen) for table in estimate[1:])
+    prior, tables, population = estimate.prior, *(_fill_unseen(table, answers.seen) for table in estimate[1:])
     rounded_prior = [float(p) for p in _rounded(prior)]
     return FittedWorkers(
         models={
@@ -189,7 +189,7 @@ def _climb(answers: _Answers, pooling: float, steps: int, close: float) -> tuple
     return estimate, posterior, now
 
 
-def _like_the_others(tables: Array, seen: Mask) -> Array:
+def _fill_unseen(tables: Array, seen: Mask) -> Array:
     """Let classes that were never seen be answered rightly as often as the others are on average."""
     labels = tables.shape[-1]
     if seen.all() or labels < 2:

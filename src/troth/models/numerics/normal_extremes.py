@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from troth.core.contract import Array, Indexes
-from troth.models.numerics.extremes import around, coarse
+from troth.models.numerics.extremes import coarse, neighbours
 
 _ALL_PAIRS = 1 << 18  # combinations of precisions up to this many are all tried
 _STEPS = 65  # precisions of peers tried at a time, where they are not all tried
@@ -66,7 +66,7 @@ def normal_extremes(
             if not values[i, j] > best * (1 + 1e-13):
                 break
             best = float(values[i, j])
-            w = around(own.precisions, w[[i]])
+            w = neighbours(own.precisions, w[[i]])
             v = np.unique(np.append(np.linspace(v[max(j - 1, 0)], v[min(j + 1, len(v) - 1)], _STEPS), v[j]))
         ends.append((2 * end - 1) * best)
     return min(0.0, ends[0]), max(0.0, ends[1])

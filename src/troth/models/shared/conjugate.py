@@ -20,7 +20,7 @@ class Conjugate(Family):
     parameters are all hyper-parameters but those declared as known.
     """
 
-    def _given(self, statistics: Array) -> dict[str, Array]:
+    def _posterior_parameters(self, statistics: Array) -> dict[str, Array]:
         """Return the prior's parameters given statistics, each with the leading axes of these."""
         raise NotImplementedError
 
@@ -32,11 +32,11 @@ class Conjugate(Family):
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """Ln of the integral of the posterior's density."""
-        return np.asarray(self._log_integral(**self._given(np.asarray(statistics, dtype=np.float64))))
+        return np.asarray(self._log_integral(**self._posterior_parameters(np.asarray(statistics, dtype=np.float64))))
 
     def posterior(self, statistics: Array, /) -> Self:
         """Return the family with the prior's parameters given statistics."""
-        return self._replace(**self._given(np.asarray(statistics, dtype=np.float64)))
+        return self._replace(**self._posterior_parameters(np.asarray(statistics, dtype=np.float64)))
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw θ from the prior, shape ``(*shape, parameter)``."""
@@ -49,7 +49,7 @@ class Conjugate(Family):
 
     def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
         """Draw θ given statistics."""
-        return np.asarray(self._draw(rng, **self._given(np.asarray(statistics, dtype=np.float64))))
+        return np.asarray(self._draw(rng, **self._posterior_parameters(np.asarray(statistics, dtype=np.float64))))
 
 
 class BetaPrior(Conjugate):

@@ -56,7 +56,7 @@ class FiniteStates(Family):
 
         −∞ where either dataset, or both together, cannot occur.
         """
-        return second_difference(self, *(_less_greatest(self._of(t)) for t in (own, peers)))
+        return second_difference(self, *(_relative_to_largest(self._of(t)) for t in (own, peers)))
 
     def log_posterior(self, statistics: Array, /) -> Array:
         """Ln p(θ | statistics), shape ``(..., state)``."""
@@ -164,6 +164,6 @@ def _likeliest_weights(chance: Array) -> tuple[Array, Array]:
     return weights, total
 
 
-def _less_greatest(t: Array) -> Array:
+def _relative_to_largest(t: Array) -> Array:
     greatest = t.max(axis=-1, keepdims=True)
     return np.asarray(t - np.where(np.isneginf(greatest), 0.0, greatest))

@@ -150,8 +150,8 @@ def mean_over_tasks(task: Indexes, entries: Array) -> tuple[float, float]:
     """Return the mean over reports, and its standard error as a ratio of sums over tasks."""
     sums, sizes = np.bincount(task, entries), np.bincount(task)
     mean = float(sums.sum() / sizes.sum())
-    rest = sums - mean * sizes
-    return mean, float(np.sqrt((rest**2).sum()) / sizes.sum())
+    residual = sums - mean * sizes
+    return mean, float(np.sqrt((residual**2).sum()) / sizes.sum())
 
 
 def audit_task_values(tasks: Tasks, rule: Rule, *, simulations: int, false_alarm: float, seed: int) -> Audit:

@@ -57,13 +57,13 @@ def describe_campaign(
             if column is not None and column not in header:
                 raise DataError(f"there is no column {column!r} ({key}=); there are {listed(header)}")
     names = _columns(data, model, provider, day or task, columns, tables.get("model", {}))
-    named = {"provider": provider, "day": day, "task": task, "public": None if public is None else PUBLIC}
+    columns_given = {"provider": provider, "day": day, "task": task, "public": None if public is None else PUBLIC}
     amounts = {"budget": budget, "price": price}
     described: dict[str, dict[str, Any]] = {
         "campaign": {key: str(amount) for key, amount in amounts.items() if amount is not None},
         "model": _describe_model(model, names, tables.get("model", {})),
         "mechanism": mechanism or {"rule": repr(rule)},
-        "data": {key: name for key, name in named.items() if name is not None},
+        "data": {key: name for key, name in columns_given.items() if name is not None},
     }
     for name, table in described.items():
         for key in table:
@@ -101,8 +101,8 @@ def _columns(
     target = table.get("target")
     unused = [name for name in column_names(data) if name not in (provider, day, target)]
     if isinstance(model, HasReduction):
-        more = sum(len(labels) - 2 for labels in table.get("levels", {}).values())
-        needed = model.reduction.columns - bool(table.get("intercept")) - (target is not None) - more
+        extra = sum(len(labels) - 2 for labels in table.get("levels", {}).values())
+        needed = model.reduction.columns - bool(table.get("intercept")) - (target is not None) - extra
         if len(unused) != needed:
             raise DataError(
                 f"the model reads {needed} column(s), but besides provider and day there are {len(unused)} "

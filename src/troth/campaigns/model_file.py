@@ -81,8 +81,8 @@ def with_model_file(plain: Any, path: Path | None) -> Any:
     for key, value in read.items():
         if table.get(key, value) != value:
             raise section.error_at(key, f"is given here and in {Path(name).name}; leave it out here")
-    rest = {key: value for key, value in table.items() if key != "file"}
-    return {**plain, "model": {**rest, **read}}
+    other_keys = {key: value for key, value in table.items() if key != "file"}
+    return {**plain, "model": {**other_keys, **read}}
 
 
 def _read(path: Path) -> Mapping[str, Any]:

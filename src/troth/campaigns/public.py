@@ -98,8 +98,8 @@ def take_public(section: Section) -> dict[Day, Report] | None:
 def describe_public(report: Report) -> dict[str, Any]:
     """Write public data as the table [public]."""
     origin = {"source": report.source or None, "digest": report.data_digest}
-    known = {"rows": report.rows, "summary": report.summary.tolist()}
-    return {key: value for key, value in (origin | known).items() if value is not None}
+    table = {"rows": report.rows, "summary": report.summary.tolist()}
+    return {key: value for key, value in (origin | table).items() if value is not None}
 
 
 def check_public(known: Mapping[Day, Report], model: Model, columns: Sequence[str | None]) -> None:

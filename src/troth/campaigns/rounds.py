@@ -72,11 +72,11 @@ def pay_rounds(
     if not reports and not ledger.entries:
         raise DataError("there are no reports: the data have no rows")
     begin(campaign, ledger)
-    known = {report.key: report for report in recorded_reports(ledger)}
+    recorded = {report.key: report for report in recorded_reports(ledger)}
     paid = [entry["day"] for entry in ledger.of("close")]
-    _refuse_changes(reports, known, paid)
+    _refuse_changes(reports, recorded, paid)
     _refuse_changed_public(campaign, recorded_public(ledger))
-    all_reports = list({**{report.key: report for report in reports}, **known}.values())
+    all_reports = list({**{report.key: report for report in reports}, **recorded}.values())
     campaign.check_providers(sorted({report.provider for report in all_reports}))
     check_limits(campaign, all_reports)
     for report in reports:
@@ -98,7 +98,7 @@ def pay_rounds(
         link = link_of(campaign, secret, len(ledger.of("round")) + 1)
         last = day == days[-1] and (closed or not campaign.daily)
         stamp = {"last": last, "versions": versions(), "time": now()}
-        write_round(campaign, ledger, by_day[day], following, known, link, beacon, stamp)
+        write_round(campaign, ledger, by_day[day], following, recorded, link, beacon, stamp)
         if progress is not None:
             progress(done, len(payable))
     return payable

@@ -134,7 +134,7 @@ def settle(
     return payments
 
 
-def refuse_one_provider(campaign: Campaign, count: int, when: str = "") -> None:
+def refuse_one_provider(campaign: Campaign, count: int, prefix: str = "") -> None:
     """Refuse a round of fewer than two providers, unless it is a day that others need for their comparison.
 
     Such a day pays its provider as for an empty report, a part of the budget that depends on who is invited.
@@ -143,7 +143,7 @@ def refuse_one_provider(campaign: Campaign, count: int, when: str = "") -> None:
         return
     invited = "; list everybody who is invited in [data] providers, and this report is paid like an empty one"
     raise DataError(
-        f"{when}a round needs the reports of at least two providers, not {count}: each is paid for what its data say "
+        f"{prefix}a round needs the reports of at least two providers, not {count}: each is paid for what its data say "
         f"about the others'{invited if campaign.rule.pays_alone else ''}"
     )
 

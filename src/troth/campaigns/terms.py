@@ -260,10 +260,10 @@ class Campaign:
         models: Model | list[Model] = self.model
         if any(name in self.provider_models for name in providers):
             models = combine([self.model, *(self.model_of(name) for name in providers)])[1:]
-        known = self.public.get(None)
-        if known is None:
+        public_report = self.public.get(None)
+        if public_report is None:
             return models
-        return posterior(models, self.statistics(self.model, known.summary))
+        return posterior(models, self.statistics(self.model, public_report.summary))
 
     def statistics(self, model: Any, summary: Array) -> Array:
         """Return the statistics under one of `models_for` of a summary that was made for the declared model.
@@ -349,8 +349,8 @@ class Campaign:
                 raise DataError(f"provider {name!r} is not among [data] providers; add it there, or remove its rows")
         knows_more = self.history is not None or self.task is not None  # likelihoods of more people than report now
         models = {} if knows_more else self.provider_models
-        for table, named in (("model.providers", models), ("groups", self.groups), ("weights", self.weights)):
-            for name in named:
+        for table, listed in (("model.providers", models), ("groups", self.groups), ("weights", self.weights)):
+            for name in listed:
                 if name not in invited:
                     raise CampaignError(f"{place}[{table}] names {name!r}, who is not a provider; check the spelling")
         for name in sorted(invited) if self.weights else ():
@@ -367,9 +367,9 @@ class Campaign:
         """Refuse what does not go with tasks that are settled together."""
         data, money = sections["data"], sections["campaign"]
         if self.task is None:
-            given = money.error_at if self.price is not None else sections["limits"].error_at
+            error_at = money.error_at if self.price is not None else sections["limits"].error_at
             key = "tasks" if self.price is None else "price"
-            raise given(key, "is for reports on tasks; name the column that holds them as [data] task")
+            raise error_at(key, "is for reports on tasks; name the column that holds them as [data] task")
         if self.known is not None:
             message = "is for campaigns without tasks; name a table with a line for each task as [data] public"
             raise sections["public"].error_at("summary", message)
@@ -416,8 +416,8 @@ class Campaign:
             raise sections["campaign"].error(
                 'a daily campaign needs days (how many share the budget), or budget_per = "day"'
             )
-        for key, given in (("days", self.days is not None), ("budget_per", self.per_day)):
-            if given and not self.daily:
+        for key, is_set in (("days", self.days is not None), ("budget_per", self.per_day)):
+            if is_set and not self.daily:
                 raise sections["campaign"].error_at(key, "there are no days without [data] day")
         overrides = sections["model"].inner("providers", {})
         try:

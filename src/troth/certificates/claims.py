@@ -138,14 +138,14 @@ def weakest(certificates: Sequence[Certificate]) -> Certificate:
 
     by_name = [{claim.name: claim for claim in certificate.claims} for certificate in certificates]
     shared = [name for name in by_name[0] if all(name in claims for claims in by_name)]
-    return Certificate(tuple(min((each[name] for each in by_name), key=strength) for name in shared))
+    return Certificate(tuple(min((claims[name] for claims in by_name), key=strength) for name in shared))
 
 
 def _approximate(model: Models) -> list[Claim]:
     """Return what is not exact about a model's evidence and draws, and what it assumes about θ."""
     models, source = one_each(model), "the family's own declaration"
     counts = Counter(declared(model).approximation for model in models)
-    assumptions = dict.fromkeys(declared(one).assumption for one in models)
+    assumptions = dict.fromkeys(declared(model).assumption for model in models)
     claims = []
     for text, count in counts.items():
         prefix = "" if len(counts) == 1 else f"{count} of {len(models)} providers: "
@@ -160,8 +160,8 @@ def _with_witness(claim: Claim, rule: Rule, model: Models, rows: Sequence[int], 
     if claim.verdict != "refuted" or claim.witness is not None or not (lowest or claim.name == "budget feasible"):
         return claim
     extreme = extreme_round(rule, model, rows, groups, lowest=lowest)
-    whole = 1.0 if np.isfinite(rule.cap(len(rows), budget=1.0)).all() else 0.0  # without caps, any payment
-    if extreme is not None and (extreme[0] < 0 if lowest else extreme[0] > whole):
+    scale = 1.0 if np.isfinite(rule.cap(len(rows), budget=1.0)).all() else 0.0  # without caps, any payment
+    if extreme is not None and (extreme[0] < 0 if lowest else extreme[0] > scale):
         return replace(claim, margin=extreme[0], witness=extreme[1])
     return replace(claim, verdict="undecided", text=f"{claim.text}; no such round was drawn here")
 

@@ -76,7 +76,7 @@ def find_near_duplicates(
         pairs += _similar_pairs(group_model, t[places], sizes, places, level, rng, draws)
         if _continuous(group_model):
             pairs += _multiples(t[places], places)
-    if datasets is not None and all(_continuous(one) for one in members):
+    if datasets is not None and all(_continuous(group_model) for group_model in members):
         pairs += _shared_rows(datasets)
     return sorted({(pair.providers, pair.why): pair for pair in pairs}.values(), key=lambda pair: pair.providers)
 
@@ -114,10 +114,10 @@ def _similar_pairs(
             continue  # discrete, and likely by chance
         radius = max(level / possible_pairs, 1e-9) if _continuous(model) else 1e-9
         for i, j in sorted(cKDTree(scaled).query_pairs(radius, p=np.inf)):
-            one, second = sorted((int(places[group[i]]), int(places[group[j]])))
+            first, second = sorted((int(places[group[i]]), int(places[group[j]])))
             exact = np.array_equal(t[group[i]], t[group[j]])
             reason = "the same statistics" if exact else "nearly the same statistics"
-            pairs.append(NearDuplicates((one, second), reason, same))
+            pairs.append(NearDuplicates((first, second), reason, same))
     return pairs
 
 

@@ -46,7 +46,7 @@ def extreme_round(
             axis=-2,
         )
         sizes = np.array([float(count) for _, count in pair])
-        this_round = Round([one for one, _ in pair], t, rows=sizes, rng=rng, lenient=True)
+        this_round = Round([model for model, _ in pair], t, rows=sizes, rng=rng, lenient=True)
         share = np.nan_to_num(rule.drawing(_DRAWS).evaluate(this_round).share)
     except TrothError:
         return None

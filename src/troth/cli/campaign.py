@@ -95,8 +95,8 @@ def init(
 ) -> None:
     """Write a commented campaign file, with a small example dataset or for your own data."""
     if task is not None:
-        others = {"--rule": rule, "--target": target, "--day": day, "--daily": daily or None}
-        unused = [option for option, value in others.items() if value is not None]
+        task_options = {"--rule": rule, "--target": target, "--day": day, "--daily": daily or None}
+        unused = [option for option, value in task_options.items() if value is not None]
         if unused:
             raise ParameterError(f"{unused[0]} cannot be combined with --task: edit the campaign file afterwards")
         of_table = {"provider": provider, "task": task, "columns": column, "family": family}
@@ -182,8 +182,8 @@ def _init_tasks(directory: Path, data: Path | None, as_json: bool, **settings: A
     gold = ", with gold answers if you have any" if any(family.uses_gold for family in families.values()) else ""
     lines.append("next: read it, above all [model], a guess: replace it with what you knew before anybody answered,")
     lines.append(f"or learn it from past tasks{gold}:")
-    for path, each in started:
-        lines.append(f"      troth fit {path} PAST.csv{' --gold GOLD.csv' if families[each.family].uses_gold else ''}")
+    for path, guess in started:
+        lines.append(f"      troth fit {path} PAST.csv{' --gold GOLD.csv' if families[guess.family].uses_gold else ''}")
     contradict = ", and whether labels contradict it" if any(map(label_count, families.values())) else ""
     lines.append(f"Then see what would be paid{contradict}; afterwards pay without --dry-run:")
     lines += [f"      troth pay {path} --dry-run" for path, _ in started]

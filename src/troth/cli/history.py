@@ -100,8 +100,8 @@ def fit(
 
         plot_fit(learned, used, plot)
     plain = {"campaign": str(target), "model": learned.model_table(), "days": len(used.days)}
-    again = _command(campaign, history, provider, day)
-    advice = f"wrote {target}: see what lies would have earned with troth backtest {again}"
+    command = _command(campaign, history, provider, day)
+    advice = f"wrote {target}: see what lies would have earned with troth backtest {command}"
     show(plain, as_json, f"{learned}\n", advice, warnings=learned.caveats(terms.categories or ()))
 
 
@@ -222,8 +222,8 @@ def backtest(
     if plot is not None:
         recommended.plot(plot)
     options = {"family": recommended.family, "recent": recommended.recent, "ahead": recommended.ahead}
-    how = "".join(f" --{option} {value}" for option, value in options.items() if value is not None)
-    advice = f"\nlearn that model with: troth fit {_command(campaign, history, provider, day)}{how}"
+    options_text = "".join(f" --{option} {value}" for option, value in options.items() if value is not None)
+    advice = f"\nlearn that model with: troth fit {_command(campaign, history, provider, day)}{options_text}"
     text = f"{comparison}\n\nproviders under {recommended.name}:\n{recommended}"
     next_step = [advice] if comparison.advisable and recommended.name != AS_DECLARED else []
     show({**comparison.to_dict(), "left_out": list(recommended.left_out)}, as_json, text, *next_step)

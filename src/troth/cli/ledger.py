@@ -29,10 +29,10 @@ def verify(
     with progress_bar() as progress:
         result = check(ledger, head=head, progress=progress)
     payments = sum(len(paid.payments) for paid in result.rounds)
-    alike = tolerance(result.ledger) == 0
+    same_versions = tolerance(result.ledger) == 0
     plain = {
         "valid": True,
-        "bit_for_bit": alike,
+        "bit_for_bit": same_versions,
         "head": result.ledger.head,
         "rounds": len(result.rounds),
         "payments": payments,
@@ -41,7 +41,7 @@ def verify(
     }
     committed = " and seeds" if result.campaign.commitment is not None else ""
     rounds = counted(len(result.rounds), "round")
-    digits = "bit for bit" if alike else "to nine digits (other versions or another processor computed them)"
+    digits = "bit for bit" if same_versions else "to nine digits (other versions or another processor computed them)"
     text = (
         f"{ledger}: valid. {rounds}, {payments:,} payments recomputed {digits}, {result.campaign.show(result.paid)} "
         f"in total; hash chain{committed} checked"
@@ -154,10 +154,10 @@ def verify_receipt(
         raise DataError(f"{receipt}: this is not a receipt that a service signs: {error!r}") from None
     if payments is not None:
         try:
-            shown = _read(payments)
-            checked += check_paid_round(signed, shown)
-            if shown.get("line") is not None:
-                if compare_with_seen(shown["line"]["head"]):
+            payments_file = _read(payments)
+            checked += check_paid_round(signed, payments_file)
+            if payments_file.get("line") is not None:
+                if compare_with_seen(payments_file["line"]["head"]):
                     checked.passed.append("the head is the one that was seen on this machine")
                 else:
                     checked.believed.append("that others see this head: this machine has seen none of this length")

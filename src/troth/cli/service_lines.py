@@ -31,24 +31,24 @@ def refuse_unpaid(campaign: str, closed: dict[str, Any], *, anyway: bool = False
     otherwise = "Reopen it with troth round reopen, or end it unpaid with troth round set-aside"
     if anyway or verdict is None or not verdict["stops"]:
         raise DataError(f"round {number} is closed and could not be paid: {closed['problem']}. {otherwise}")
-    again = f"troth round close {shlex.quote(campaign)} {number} --anyway"
+    command = f"troth round close {shlex.quote(campaign)} {number} --anyway"
     typer.echo(f"round {number} is closed, and nothing was paid. {otherwise}", err=True)
-    report_poor_fit(verdict["remedy"], again, stopped=True)
+    report_poor_fit(verdict["remedy"], command, stopped=True)
     raise typer.Exit(STOPPED)
 
 
-def would_be_paid(campaign: dict[str, Any], would: dict[str, Any]) -> list[str]:
+def would_be_paid(campaign: dict[str, Any], preview: dict[str, Any]) -> list[str]:
     """Return what closing a round of a campaign would pay, and the verdict on it."""
     currency, rows = campaign["currency"], "rows" if campaign["task"] is None else "tasks"
-    daily = any(payment["day"] is not None for payment in would["payments"])
+    daily = any(payment["day"] is not None for payment in preview["payments"])
     head = ["day"] * daily + ["provider", rows, "share of cap", f"payment {currency}".strip()]
-    lines = [[str(payment["day"])] * daily + payment_cells(payment) for payment in would["payments"]]
-    providers = len({payment["provider"] for payment in would["payments"]})
+    lines = [[str(payment["day"])] * daily + payment_cells(payment) for payment in preview["payments"]]
+    providers = len({payment["provider"] for payment in preview["payments"]})
     return [
-        f"would pay {money(would['total'])} {currency}".rstrip() + f" to {counted(providers, 'provider')}",
+        f"would pay {money(preview['total'])} {currency}".rstrip() + f" to {counted(providers, 'provider')}",
         *(f"  {line}" for line in table_lines(head, lines, right=1 + daily)),
         "",
-        *verdict_lines(would["verdict"], providers),
+        *verdict_lines(preview["verdict"], providers),
     ]
 
 

@@ -68,12 +68,12 @@ def close_round(
     client, campaign_view = find_campaign(server, campaign)
     number = find_round(client, campaign_view, number, states, f"no round is {states[0]}")
     if dry_run:
-        would = client.dry_run(campaign_view["id"], number, final=final)
-        show_lines(would, as_json, would_be_paid(campaign_view, would))
+        preview = client.dry_run(campaign_view["id"], number, final=final)
+        show_lines(preview, as_json, would_be_paid(campaign_view, preview))
         typer.echo("nothing was closed, paid or revealed: this was a dry run", err=True)
-        if would["verdict"] is not None and would["verdict"]["stops"]:
-            again = f"troth round close {shlex.quote(campaign)} {number} --anyway"
-            report_poor_fit(would["verdict"]["remedy"], again, stopped=False)
+        if preview["verdict"] is not None and preview["verdict"]["stops"]:
+            command = f"troth round close {shlex.quote(campaign)} {number} --anyway"
+            report_poor_fit(preview["verdict"]["remedy"], command, stopped=False)
             raise typer.Exit(0 if anyway else STOPPED)
         return
     closed = client.close_round(campaign_view["id"], number, final=final, beacon=beacon, anyway=anyway)
@@ -246,8 +246,8 @@ def payouts(
         name, content = f"{stem}{batch:04d}", client.show_payouts(campaign_view["id"], batch)
         for line in content["payments"]:
             if line["id"] in exported and exported[line["id"]] != f"{name}.json":
-                twice = f"payment {line['id']} of batch {batch} is already in {directory / exported[line['id']]}"
-                raise DataError(f"{twice}: {_SET_BACK.format(batch)}")
+                problem = f"payment {line['id']} of batch {batch} is already in {directory / exported[line['id']]}"
+                raise DataError(f"{problem}: {_SET_BACK.format(batch)}")
         for ending in ("json", "csv"):
             path = directory / f"{name}.{ending}"
             if not path.exists():

@@ -67,7 +67,7 @@ class Client(Transport):
         if len(matches) == 1:
             return matches[0]
         if matches:
-            identifiers = " or ".join(each["id"] for each in matches)
+            identifiers = " or ".join(campaign["id"] for campaign in matches)
             raise DataError(f"{len(matches)} campaigns are called {text!r}: choose by identifier, {identifiers}")
         names = ", ".join(repr(each["name"]) for each in campaigns[:12])
         raise DataError(f"there is no campaign {text!r}; " + (f"yours are {names}" if names else "you have none yet"))

@@ -57,13 +57,13 @@ class Body(NamedTuple):
         if isinstance(self.content, bytes):
             yield self.content
             return
-        done, total = 0, self.size
+        sent, total = 0, self.size
         with self.content.open("rb") as file:
-            while block := file.read(min(_BLOCK, total - done)):
+            while block := file.read(min(_BLOCK, total - sent)):
                 yield block
-                done += len(block)
+                sent += len(block)
                 if self.progress is not None:
-                    self.progress(done, total)
+                    self.progress(sent, total)
 
 
 class Transport:

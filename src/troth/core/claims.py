@@ -64,7 +64,7 @@ class Claim:
             return self
         decoys = ", from which peers are drawn" if self.rests_on == "draws" else ""
         measured = dict.fromkeys(declared(model).limit_measured for model in one_each(models))
-        beyond = "; ".join([_BEYOND, *(f"see also {where}" for where in measured if where)])
+        beyond = "; ".join([_BEYOND, *(f"see also {page}" for page in measured if page)])
         text = f"proved in the limit of {limit}{decoys}: {self.text}; {beyond}"
         return replace(self, verdict="undecided", text=text, limit=limit)
 

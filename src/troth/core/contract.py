@@ -519,9 +519,9 @@ def check_is_model(models: Any) -> None:
         needed = [
             name for name, parameter in signature(models).parameters.items() if parameter.default is parameter.empty
         ]
-        given = ", ".join(f"{name}=…" for name in needed)
+        arguments = ", ".join(f"{name}=…" for name in needed)
         raise ParameterError(
-            f"{models.__name__} is a class, not a model: give its parameters, {models.__name__}({given})"
+            f"{models.__name__} is a class, not a model: give its parameters, {models.__name__}({arguments})"
         )
     if isinstance(models, str):
         raise ParameterError(f"{models!r} is a name, not a model: give an object, such as one of troth.models")

@@ -12,8 +12,8 @@ from typing import Any
 
 def _signed(value: Any, spec: str, *, sign: bool = False) -> str:
     """Return a number with a true minus, or a plus where it is asked for; what is rounded to 0 has neither."""
-    shown = f"{value:{'+' if sign else ''}{spec}}"
-    return shown.replace("-", "−") if any(digit in shown for digit in "123456789") else shown.lstrip("+-")
+    text = f"{value:{'+' if sign else ''}{spec}}"
+    return text.replace("-", "−") if any(digit in text for digit in "123456789") else text.lstrip("+-")
 
 
 def number(value: Any, digits: int = 4, *, sign: bool = False) -> str:

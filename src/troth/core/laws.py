@@ -277,8 +277,8 @@ def _pooled(simulation: Simulation) -> Failures:
     own, peers = simulation.sizes[-1]
     parts = (peers // 3, peers - peers // 3)
     a, b, c = simulation.draw((own, *parts))
-    where = f"with {own} rows and the added statistics of {parts[0]} and {parts[1]}"
-    yield from _density_ratio(simulation, where, a, b + c)
+    sizes = f"with {own} rows and the added statistics of {parts[0]} and {parts[1]}"
+    yield from _density_ratio(simulation, sizes, a, b + c)
 
 
 def _density_ratio(simulation: Simulation, where: str, a: Array, b: Array) -> Failures:

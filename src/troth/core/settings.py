@@ -69,10 +69,10 @@ class Section:
         value = self.remaining.pop(key)
         if not isinstance(value, str) or not value.strip():
             raise self.error_at(key, f"must be text in quotes, not {value!r}")
-        known = closest(value, among) if among else value
-        if known is None:
+        choice = closest(value, among) if among else value
+        if choice is None:
             raise self.error_at(key, f"{value!r} is not known; choose one of {', '.join(among)}")
-        return known
+        return choice
 
     def integer(self, key: str, default: int | None = None, *, least: int = 0, most: int = 2**53) -> Any:
         """Take a whole number."""
@@ -129,8 +129,8 @@ def whole_problem(value: Any, least: int, most: int) -> str:
     if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
         return ""
     at_most = "" if most >= 2**53 else f" and at most {most:,}"
-    shown = value if not isinstance(value, int) or abs(value) < 10**20 else "a number that is too large"
-    return f"must be a whole number of at least {least}{at_most}, not {shown!r}"
+    text = value if not isinstance(value, int) or abs(value) < 10**20 else "a number that is too large"
+    return f"must be a whole number of at least {least}{at_most}, not {text!r}"
 
 
 def parse_number(text: str) -> int | float:

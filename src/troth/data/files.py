@@ -101,10 +101,10 @@ class Fragment:
     def batches(self, request: Request, *, text: bool = False) -> Iterator[Any]:
         """Read the fragment batch by batch; with ``text`` nothing is converted."""
         constants = dict(self.constants)
-        wanted = [name for name in request.named if name not in constants]
+        columns = [name for name in request.named if name not in constants]
         with self.errors_named():
             try:
-                for batch in (_read_text if text else _READERS[self.format])(self, request, wanted):
+                for batch in (_read_text if text else _READERS[self.format])(self, request, columns):
                     complete = self._with_constants(batch)
                     if request.look is not None:
                         request.look(complete)

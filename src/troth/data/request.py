@@ -159,12 +159,12 @@ class Request:
 
     def refuse_missing(self, available: Iterable[str], place: str) -> None:
         """Raise if a column is missing, and name those that are there."""
-        have = list(available)
+        header = list(available)
         for name in self.named:
-            if name not in have:
-                raise DataError(f"{place}: there is no column {name!r}; there are {listed(have) or 'none at all'}")
-            if have.count(name) > 1:
-                raise DataError(f"{place}: there are {have.count(name)} columns named {name!r}; keep one")
+            if name not in header:
+                raise DataError(f"{place}: there is no column {name!r}; there are {listed(header) or 'none at all'}")
+            if header.count(name) > 1:
+                raise DataError(f"{place}: there are {header.count(name)} columns named {name!r}; keep one")
 
     def refuse_nobody(self, provider: str | None) -> None:
         """Raise if neither a column nor a name says whose the rows of a table are."""
@@ -203,9 +203,9 @@ class Problem:
         provider = f"provider {self.provider!r}, " if self.provider is not None else ""
         times = f"{self.count:,} values" if self.count > 1 else "1 value"
         row = f"row {self.row:,}" if self.row is not None else "a row"
-        where = f"{row} of {self.place}" if self.place else row
+        location = f"{row} of {self.place}" if self.place else row
         example = "" if self.value is None else f": {shown(self.value)}"
-        return f"{provider}column {self.column!r}: {times} {self.fault} (first: {where}{example})"
+        return f"{provider}column {self.column!r}: {times} {self.fault} (first: {location}{example})"
 
 
 def shown(value: Any) -> str:

@@ -123,5 +123,5 @@ def join_tasks(own: Mapping[str, OwnTasks]) -> TaskReports:
 
 def split_tasks(reports: TaskReports) -> Iterator[tuple[str, OwnTasks]]:
     """Yield everybody's own reports, as they were sent."""
-    for name, mine in reports.by_provider():
-        yield name, OwnTasks(tuple(reports.tasks[task] for task in reports.task[mine]), reports.summaries[mine])
+    for name, own in reports.by_provider():
+        yield name, OwnTasks(tuple(reports.tasks[task] for task in reports.task[own]), reports.summaries[own])

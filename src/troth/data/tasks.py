@@ -148,7 +148,7 @@ class TaskRows:
         rows = [f"rows {', '.join(numbers)}" + f" of {file}" * (not own) for file, numbers in by_file.items()]
         listed = f"column {self.request.day!r}, {'; '.join(rows)}"
         other_reports = "1 other report has" if len(many) == 2 else f"{len(many) - 1:,} other reports have"
-        more = f" {other_reports} too many rows as well." if len(many) > 1 else ""
+        and_more = f" {other_reports} too many rows as well." if len(many) > 1 else ""
         needed = counts.max()
         terms = f'[limits] rows = {needed} (in Python terms={{"limits": {{"rows": {needed}}}}})'
         remedy = f", or, if several rows are one report, allow them with {terms}"
@@ -158,7 +158,7 @@ class TaskRows:
         if most > 1:
             allowed = f"[limits] rows allows {most:,} for each task"
             problem = f"has {counts[first]:,} rows ({listed}, …), and {allowed}; remove the others"
-        raise DataError(f"{spell(first)} {problem}{remedy}.{more}")
+        raise DataError(f"{spell(first)} {problem}{remedy}.{and_more}")
 
 
 def read_rows(located: Located, request: Request) -> TaskRows:

@@ -176,10 +176,11 @@ def _refuse_without_peers(history: History, splits: Sequence[Split], groups: Seq
         for day in history.present[paid]
     ]
     if all(len(labels) < 2 for labels in present):
-        apart = "" if groups is None else " of different groups"
+        of_groups = "" if groups is None else " of different groups"
         raise DataError(
             f"nobody has a peer on any of the {len(paid)} days that would be replayed, so nothing can be tested: "
-            f"without peers every report is paid the same; give days on which at least two providers{apart} reported"
+            "without peers every report is paid the same; give days on which at least two providers"
+            f"{of_groups} reported"
         )
 
 

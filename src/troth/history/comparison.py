@@ -118,7 +118,7 @@ class ModelComparison:
         ]
         if len({b.measure for b in backtests}) > 1:
             lines.append("log scores of models that leave out different terms are not comparable with each other")
-        lines += [f"{name} could not be tested: {why}" for name, why in self.failed.items()]
+        lines += [f"{name} could not be tested: {reason}" for name, reason in self.failed.items()]
         recommended = self.backtests[self.recommended]
         ageing = [*filter(None, [recommended.shelf_life]), *map(str, recommended.trends)]
         return "\n".join([*lines, self.verdict, *ageing, HONEST_PAST, INDEPENDENT_PAST])

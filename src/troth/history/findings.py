@@ -182,8 +182,8 @@ class Backtest:
             f"{f.lie} ({'all providers' if f.provider is None else f.provider}) {100 * f.gain:+.1f}% of the cap"
             for f in gains[:_NAMED]
         )
-        more = f"; and {len(gains) - _NAMED} more" if len(gains) > _NAMED else ""
-        return f"Under {self.name} lies gain: {listing}{more}. {self.power}"
+        and_more = f"; and {len(gains) - _NAMED} more" if len(gains) > _NAMED else ""
+        return f"Under {self.name} lies gain: {listing}{and_more}. {self.power}"
 
     def _most(self) -> str:
         """Return what the best lie did, where none gains significantly."""

@@ -185,8 +185,8 @@ class RuleDescription:
         if figures.score is None:
             return (Step("Nothing is scored", meaning="The share was fixed without a score."),)
         terms = tuple((self.term_labels.get(key, key), value) for key, value in figures.terms.items())
-        known = all(key in figures.terms for key in self.summed_terms)
-        calculation = " + ".join(number(figures.terms[key]) for key in self.summed_terms) if known else ""
+        complete = all(key in figures.terms for key in self.summed_terms)
+        calculation = " + ".join(number(figures.terms[key]) for key in self.summed_terms) if complete else ""
         score = Step(
             "The score", self.score_formula, terms, "score", number(figures.score), calculation, self.score_meaning
         )
@@ -227,12 +227,12 @@ class RuleDescription:
         if not self.individually_rational:
             text = f"{self.name} does not promise shares between 0 and 1"
             return [Claim(name, "undecided", text, "") for name in ("individually rational", "budget feasible")]
-        why = "shares lie in [0, 1], or the round stops"
+        basis = "shares lie in [0, 1], or the round stops"
         promises = {
             "individually rational": "no payment is negative, for any reports",
             "budget feasible": "the sum of payments never exceeds the budget",
         }
-        return [Claim(name, "proved", text, why, rests_on="nothing") for name, text in promises.items()]
+        return [Claim(name, "proved", text, basis, rests_on="nothing") for name, text in promises.items()]
 
     def symmetry(self, model: Models) -> Claim:
         """Claim that payments do not depend on who comes first."""

@@ -114,10 +114,10 @@ def share_at_place(rule: LineUp, terms: Mapping[str, float]) -> Span:
 
 def _check_place(rule: LineUp, above: float, tied: float, count: float) -> None:
     """Refuse a place that no line of this rule has."""
-    whole = rule.panels > 1 or count == inf or all(number.is_integer() for number in (above, tied))
+    integral = rule.panels > 1 or count == inf or all(number.is_integer() for number in (above, tied))
     drawn_as_declared = count == rule.decoys or (rule.source == "days" and rule.rivals <= count <= rule.decoys)
     room = (1.0 if count == inf else count) + 2 * HALF
-    if not (drawn_as_declared and whole and min(above, tied) >= 0 and above + tied <= room):
+    if not (drawn_as_declared and integral and min(above, tied) >= 0 and above + tied <= room):
         raise DataError(f"{rule.name} has no place behind {above:g} of {count:g} decoys, with {tied:g} that tie")
 
 

@@ -478,8 +478,8 @@ class LineUp(Rule):
         if self.strict or self.panels > 1:
             part = f"the strict part, {self.strict:g} of a share," if self.strict else "the mean over panels"
             return Claim(name, "undecided", f"{best} in every line; {part} is truthful in expectation", basis)
-        more = "more money to less" if self.source == "model" else "more money on a day to less"
-        return Claim(name, "proved", f"{best}, so truth is best for all who prefer {more}", basis, 0.0)
+        preference = "more money to less" if self.source == "model" else "more money on a day to less"
+        return Claim(name, "proved", f"{best}, so truth is best for all who prefer {preference}", basis, 0.0)
 
     def _uninformed(self) -> Claim:
         amount = "exactly"

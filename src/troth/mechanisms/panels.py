@@ -70,8 +70,8 @@ def _deal(t: Array, groups: Sequence[Any], order: Indexes, counts: Indexes, perm
     members: dict[int, list[list[int]]] = {}
     for places in places_of(groups).values():
         members.setdefault(len(places), []).append(places)
-    for size, alike in members.items():
-        accounts = np.array(alike)
+    for size, groups_of_size in members.items():
+        accounts = np.array(groups_of_size)
         deal = permutations[n - size]
         own = np.sort(ranks[:, accounts], axis=-1)
         edges = np.concatenate(

@@ -198,14 +198,14 @@ def situations(
     for noun, listed in (("group labels", labels), ("numbers of peers' rows", as_peers)):
         if len(listed) != len(limits):
             raise DataError(f"{len(listed)} {noun} for {len(limits)} row limits: give one each")
-    crowd = Counter(zip(models, as_peers, strict=True))
+    everybody = Counter(zip(models, as_peers, strict=True))
     members: dict[Any, Counter[tuple[Model, int]]] = {}
     for label, member, count in zip(labels, models, as_peers, strict=True):
         members.setdefault(label, Counter())[member, count] += 1
     cases: dict[Any, tuple[Model, int, Counter[tuple[Model, int]]]] = {}
     for label, own, limit in zip(labels, models, limits, strict=True):
         cases.setdefault((own, limit, frozenset(members[label].items())), (own, limit, members[label]))
-    return [(own, limit, _peers(crowd, group, panels)) for own, limit, group in cases.values()]
+    return [(own, limit, _peers(everybody, group, panels)) for own, limit, group in cases.values()]
 
 
 def _whole(rows: Sequence[int]) -> list[int]:
@@ -216,18 +216,18 @@ def _whole(rows: Sequence[int]) -> list[int]:
 
 
 def _peers(
-    crowd: Counter[tuple[Model, int]], group: Counter[tuple[Model, int]], panels: int = 1
+    everybody: Counter[tuple[Model, int]], group: Counter[tuple[Model, int]], panels: int = 1
 ) -> list[tuple[Model, int]]:
     """Return the models and rows of all but a group, or of the largest panel of them."""
     pooled: dict[Model, int] = {}
     apart: list[tuple[Model, int]] = []
-    peers = crowd - group
+    peers = everybody - group
     seats = -(-peers.total() // panels)
     for (other, rows), times in sorted(peers.items(), key=lambda item: -item[0][1]) if panels > 1 else peers.items():
-        left = min(times, seats)
-        seats -= left
+        free = min(times, seats)
+        seats -= free
         if has_independent_rows(other):
-            pooled[other] = pooled.get(other, 0) + left * rows
+            pooled[other] = pooled.get(other, 0) + free * rows
         else:
-            apart += [(other, rows)] * left
+            apart += [(other, rows)] * free
     return [*pooled.items(), *apart]

@@ -117,10 +117,10 @@ def named_family(name: str) -> type[Family]:
     >>> named_family("linear-regression").__name__
     'LinearRegression'
     """
-    known = closest(name, tuple(FAMILIES))
-    if known is None:
+    family = closest(name, tuple(FAMILIES))
+    if family is None:
         raise _unknown_family(name)
-    return FAMILIES[known]
+    return FAMILIES[family]
 
 
 def similar_family(name: str) -> str:

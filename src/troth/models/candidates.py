@@ -177,7 +177,7 @@ class Candidates(CandidateStates):
         widths = [getattr(estimator, "n_features_in_", None) for estimator in estimators]
         if len(set(widths)) > 1:
             raise ParameterError(f"the estimators were trained on different numbers of features: {widths}")
-        classes = [list(each.classes_) for each in estimators]
+        classes = [list(estimator.classes_) for estimator in estimators]
         if any(each != classes[0] for each in classes):
             raise ParameterError("give estimators that were trained on the same classes")
         code = {label: k for k, label in enumerate(classes[0])}
@@ -256,14 +256,14 @@ class Candidates(CandidateStates):
         >>> model.posterior_probabilities(model.statistics([1] * 9 + [0])).argmax()
         np.int64(17)
         """
-        named = draws_by_name(draws, group, most)
-        count = len(next(iter(named.values())))
-        candidates = [{name: values[k] for name, values in named.items()} for k in range(count)]
+        variables = draws_by_name(draws, group, most)
+        count = len(next(iter(variables.values())))
+        candidates = [{name: values[k] for name, values in variables.items()} for k in range(count)]
         draw_of_candidate = None if draw is None else lambda rng, k, features: draw(rng, candidates[k], features)
 
         def of_data(data: Any) -> Array:
             if log_likelihood is None:
-                refuse_other_draws(data, named, group, most)
+                refuse_other_draws(data, variables, group, most)
                 return summed_log_likelihoods(data, most)
             return np.array([log_likelihood(candidate, data) for candidate in candidates])
 

@@ -108,8 +108,8 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
         likelihoods, n, slopes, halves = self._unpack(statistics)
         first = slopes[..., 0, :]
         constant = likelihoods - first @ self._points.T
-        apart, halves = (part.reshape(*n.shape[:-1], -1) for part in (slopes - first[..., None, :], halves))
-        return np.concatenate([constant, apart, halves, n], axis=-1)
+        differences, halves = (part.reshape(*n.shape[:-1], -1) for part in (slopes - first[..., None, :], halves))
+        return np.concatenate([constant, differences, halves, n], axis=-1)
 
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
         """Return the design: c and d are differences of sums that are as large as slopes and log-likelihoods."""
@@ -133,18 +133,18 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
         candidates, size = self._points.shape
         leading = np.broadcast_shapes(np.shape(parameters)[:-1], design.shape[:-1])
         candidate = self._chosen(parameters, leading)
-        constant, apart, curvatures, rows = np.split(
+        constant, differences, curvatures, rows = np.split(
             design, [candidates, candidates * (1 + size), design.shape[-1] - 1], axis=-1
         )
-        apart = apart.reshape(*design.shape[:-1], candidates, size)
+        differences = differences.reshape(*design.shape[:-1], candidates, size)
         halves = curvatures.reshape(*design.shape[:-1], candidates, -1)
         scale, roots = root_of_curvature(self.reduction.expansions[0].matrix(halves))
         roots = scale[..., None] * roots
         root = _of_chosen(np.broadcast_to(roots, (*leading, *roots.shape[-3:])), candidate)
-        shift = _of_chosen(np.broadcast_to(apart, (*leading, candidates, size)), candidate)
+        shift = _of_chosen(np.broadcast_to(differences, (*leading, candidates, size)), candidate)
         first = np.einsum("...ij,...j->...i", root, rng.standard_normal((*leading, size))) - shift
         t = constant + first @ self._points.T
-        slopes = first[..., None, :] + apart
+        slopes = first[..., None, :] + differences
         shape = (*leading, curvatures.shape[-1])
         return self._pack(t, np.broadcast_to(rows, (*leading, 1)), slopes, np.broadcast_to(curvatures, shape))
 

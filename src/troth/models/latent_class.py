@@ -130,8 +130,8 @@ class LatentClass(ReducesRows, FiniteStates):
     def _check_means(self, types: int) -> None:
         means = np.array(self.means)
         if means.ndim != (2 if self.outcome == "categorical" else 1):
-            wanted = "a matrix" if self.outcome == "categorical" else "a vector"
-            raise self._parameter_error("means", f" must be {wanted}, not of shape {means.shape}")
+            expected = "a matrix" if self.outcome == "categorical" else "a vector"
+            raise self._parameter_error("means", f" must be {expected}, not of shape {means.shape}")
         if self.outcome == "categorical":
             if means.shape[1] < 2:
                 raise self._parameter_error("means", " must have at least two codes")
@@ -145,8 +145,8 @@ class LatentClass(ReducesRows, FiniteStates):
         outside = np.argwhere(~((means > 0) & (means < high)))
         if self.outcome != "real" and len(outside):
             index = ", ".join(str(int(i)) for i in outside[0])
-            where = "above 0" if self.outcome == "count" else "between 0 and 1; for certainties use Finite"
-            raise self._parameter_error("means", f"[{index}] must lie {where}, not {means[tuple(outside[0])]!r}")
+            bounds = "above 0" if self.outcome == "count" else "between 0 and 1; for certainties use Finite"
+            raise self._parameter_error("means", f"[{index}] must lie {bounds}, not {means[tuple(outside[0])]!r}")
 
     @cached_property
     def _means(self) -> Array:
@@ -197,8 +197,8 @@ class LatentClass(ReducesRows, FiniteStates):
         if exact is not None:
             return Extremes(exact[0], min(exact[1], highest))
         widest = {(model, limit): model._widest(limit, values) for model, limit in dict.fromkeys(models)}
-        reach = min(widest[self, rows], sum(widest[peer] for peer in models[1:]))
-        return Extremes(-reach, min(reach, highest))
+        bound = min(widest[self, rows], sum(widest[peer] for peer in models[1:]))
+        return Extremes(-bound, min(bound, highest))
 
     def _widest(self, rows: int, values: tuple[float, float] | None) -> float:
         """Bound how far apart a report's log-likelihoods can be."""

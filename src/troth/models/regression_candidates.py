@@ -84,9 +84,9 @@ class RegressionCandidates(FittedCandidates):
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:
         """Draw (z, y): answers for features ``rows`` of shape (rows, d), or for ``rows`` standard normal ones."""
-        chosen = np.asarray(parameters)[..., 0].astype(np.intp)
-        z = draw_features(rng, rows, self._features_of_row, chosen.shape)
-        return z, self._draw_answers(rng, chosen, z)
+        candidate = np.asarray(parameters)[..., 0].astype(np.intp)
+        z = draw_features(rng, rows, self._features_of_row, candidate.shape)
+        return z, self._draw_answers(rng, candidate, z)
 
     def _draw_answers(self, rng: Generator, chosen: Indexes, z: Array) -> Array:
         raise NotImplementedError
@@ -168,12 +168,12 @@ def trained_coefficients(estimators: Sequence[Any]) -> tuple[Array, int]:
     classes = [[str(label) for label in getattr(estimator, "classes_", ())] for estimator in estimators]
     if any(labels != classes[0] for labels in classes):
         raise ParameterError("give estimators that were trained on the same classes")
-    slopes = [np.atleast_2d(np.asarray(each.coef_, dtype=np.float64)) for each in estimators]
+    slopes = [np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64)) for estimator in estimators]
     if len({each.shape for each in slopes}) > 1:
         raise ParameterError("give estimators that were trained on the same columns")
     constants = [np.broadcast_to(np.ravel(getattr(each, "intercept_", 0.0)), len(slopes[0])) for each in estimators]
     if any(np.any(each) for each in constants):
-        slopes = [np.column_stack([first, rest]) for first, rest in zip(constants, slopes, strict=True)]
+        slopes = [np.column_stack([first, slope]) for first, slope in zip(constants, slopes, strict=True)]
     return np.stack([each.ravel() for each in slopes]), len(classes[0])
 
 

@@ -83,8 +83,8 @@ class ReportedCandidates(FittedCandidates):
         rows = np.asarray(log_likelihoods, dtype=np.float64)
         if rows.ndim != 3 or rows.shape[0] != rows.shape[2] or rows.shape[1] < 2:
             raise ParameterError(f"give log-likelihoods (candidate, row, candidate), not of shape {rows.shape}")
-        apart = rows - rows.mean(axis=1, keepdims=True)
-        covariances = np.swapaxes(apart, 1, 2) @ apart / (rows.shape[1] - 1)
+        centred = rows - rows.mean(axis=1, keepdims=True)
+        covariances = np.swapaxes(centred, 1, 2) @ centred / (rows.shape[1] - 1)
         upper = np.triu_indices(len(rows))
         return cls(means=rows.mean(axis=1), covariances=covariances[:, *upper], prior=prior)
 

@@ -67,8 +67,8 @@ def steps(campaign: Campaign, payment: Payment, data: str = "") -> list[tuple[st
     if not first:
         rows += log_pmi
     if campaign.public:
-        known = campaign.public.get(None)
-        size = "of the day" if known is None else counted(known.rows, "row")
+        public_report = campaign.public.get(None)
+        size = "of the day" if public_report is None else counted(public_report.rows, "row")
         rows.append(("public data", size, "known to everybody: a report is paid for what it adds"))
     if p.note and all(p.note not in row for row in rows):
         rows.append(("note", p.note, ""))
@@ -172,8 +172,8 @@ def explain(campaign: Campaign, payment: Payment, data: str = "") -> str:
         drawn = [("the line", strip(step.line), "") for step in campaign.rule.steps(payment) if step.line is not None]
         rows[bool(data) : bool(data)] = drawn
     widths = [max(len(label) for label, _, _ in rows), max(len(value) for _, value, meaning in rows if meaning)]
-    for what, value, meaning in rows:
-        lines.append(f"  {what:<{widths[0]}}  {value:<{widths[1]}}  {meaning}".rstrip())
+    for label, value, meaning in rows:
+        lines.append(f"  {label:<{widths[0]}}  {value:<{widths[1]}}  {meaning}".rstrip())
     return "\n".join(lines)
 
 

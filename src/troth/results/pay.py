@@ -307,14 +307,14 @@ def pay_task_campaign(
     gold = known_tasks(campaign, public)
 
     def pay_into(book: Ledger) -> TaskResult:
-        named: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         if ledger is not None:
             path = Path(ledger)
             if book.entries:
                 return _paid_before(campaign, path, book, reports, gold)
             _refuse_paid_elsewhere(campaign, path, reports)
-            named = {"file_name": file_beside(path).name}
-        file = pay_tasks(campaign, reports, gold, book, secret=secret, beacon=beacon, **named)
+            options = {"file_name": file_beside(path).name}
+        file = pay_tasks(campaign, reports, gold, book, secret=secret, beacon=beacon, **options)
         return TaskResult(campaign, book, file, (None,))
 
     return _write(pay_into, ledger=ledger, **writing)

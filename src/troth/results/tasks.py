@@ -119,9 +119,9 @@ class TaskResult(Result):
                 f"a spreadsheet would take {counted(len(odd), 'name')} such as {odd[0]!r} for a formula, so the CSV "
                 "has an apostrophe before it: remove it for a platform on which this is somebody's name"
             )
-        if alike := names_alike(reports.tasks):
-            pairs = f"{counted(len(alike), 'pair')} of tasks differ" if len(alike) > 1 else "two tasks differ"
-            first, second = alike[0]
+        if similar := names_alike(reports.tasks):
+            pairs = f"{counted(len(similar), 'pair')} of tasks differ" if len(similar) > 1 else "two tasks differ"
+            first, second = similar[0]
             notes.append(f"{pairs} only in capitals or spaces, such as {first!r} and {second!r}: are they one item?")
         if dropped := self.ledger.of("tasks")[0].get("dropped", 0):
             notes.append(f"{counted(dropped, 'row')} without a value {'is' if dropped == 1 else 'are'} left out")

@@ -122,9 +122,9 @@ class Verdict:
         truthful = "if it is right, telling the truth pays best"
         if not self.less_pays_more:
             return truthful
-        when = f"on day {self.last_day}" if self.days > 1 else "in this round"
+        period = f"on day {self.last_day}" if self.days > 1 else "in this round"
         return (
-            f"{truthful} in expectation, but {when} sending less would have paid more on average: chance, or a sign "
+            f"{truthful} in expectation, but {period} sending less would have paid more on average: chance, or a sign "
             "that the model is wrong"
         )
 
@@ -197,7 +197,7 @@ class TaskVerdict(Verdict):
         fit = self.fit
         if fit is None:
             return f"{self.unchecked}; whether another answer would have earned more is not known"
-        why = (
+        basis = (
             "a constant answer may gain"
             if fit.contradicts_prior
             else "the confusion matrices are wrong, or many answers are"
@@ -206,7 +206,7 @@ class TaskVerdict(Verdict):
             "fits": "labels are as frequent as the prior and the confusion matrices expect, and on these answers no "
             "other label would have earned more than the reported one",
             "doubtful": f"{fit.contradiction}, perhaps by chance",
-            "does not fit": f"{fit.contradiction}: {why}",
+            "does not fit": f"{fit.contradiction}: {basis}",
         }
         return meaning[self.word] + self._left_out
 
@@ -233,8 +233,8 @@ class TaskVerdict(Verdict):
         some = ", ".join(repr(name) for name in names[:_SHOWN])
         and_more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         many = len(self.fit.frequencies) > MOST_LABELS
-        why = f"there are more than {MOST_LABELS} labels" if many else f"answered fewer than {FEWEST} times"
-        return f". Not checked: what other labels would have earned in place of {some}{and_more}, {why}"
+        reason = f"there are more than {MOST_LABELS} labels" if many else f"answered fewer than {FEWEST} times"
+        return f". Not checked: what other labels would have earned in place of {some}{and_more}, {reason}"
 
     def __str__(self) -> str:
         return "\n".join(
@@ -266,8 +266,8 @@ def unchecked_before(campaign: Campaign) -> str:
     for model in (campaign.model, *campaign.provider_models.values()):
         try:
             width = campaign.statistics(model, np.zeros(reduction.width)).shape[-1]
-            if why := why_unchecked(model, width):
-                return why
+            if reason := why_unchecked(model, width):
+                return reason
         except FAILURES:
             continue
     return ""
@@ -280,12 +280,12 @@ def judge(result: Result) -> Verdict:
         gap = float(np.mean([payment.empty_share - payment.share for _, payment in payments]))
         if gap > 0:
             below[name] = gap
-    fit, checked, why = None, "", ""
+    fit, checked, reason = None, "", ""
     with np.errstate(all="ignore"):
         try:
             fit, checked = check_campaign_fit(result.campaign, result.reports)
         except FAILURES as error:
-            why = first_line(error)
+            reason = first_line(error)
         replays = replay_lies(result, LESS, DRAWS) if result.rounds else []
     better: dict[str, float] = {}
     for replay in replays:
@@ -297,7 +297,7 @@ def judge(result: Result) -> Verdict:
     claim = _truthful_claim(result)
     return Verdict(
         fit,
-        why,
+        reason,
         checked,
         providers=len(result.totals),
         below_empty=below,

@@ -85,35 +85,35 @@ def open_round(tx: Connection, user: User, campaign: str, day: Any = None, deadl
     return number
 
 
-def _day(terms: Campaign, day: Any, before: Sequence[Day]) -> Day:
+def _day(terms: Campaign, day: Any, earlier: Sequence[Day]) -> Day:
     if not terms.daily:
-        if before:
+        if earlier:
             raise ConflictError("this campaign has one round, which has already been opened")
         if day is not None:
             raise InvalidError("day: this campaign has no days")
         return None
-    if terms.days is not None and len(before) >= terms.days:
+    if terms.days is not None and len(earlier) >= terms.days:
         raise ConflictError(f"this campaign has {terms.days} days, and all have been opened")
     if day is None:
-        return next_day(before)
+        return next_day(earlier)
     try:
         parsed = parse_day(day)
     except ValueError:
         raise InvalidError(f"day: {day!r} is not a date (YYYY-MM-DD) or a whole number") from None
     if isinstance(parsed, int) and abs(parsed) > _LAST_NUMBER:
         raise InvalidError("day: the number is too large")
-    if before and type(before[-1]) is not type(parsed):
-        raise InvalidError(f"day: use the format of earlier days ({before[-1]})")
-    if before and day_order(parsed) <= day_order(before[-1]):
-        raise InvalidError(f"day: must come after {before[-1]}")
+    if earlier and type(earlier[-1]) is not type(parsed):
+        raise InvalidError(f"day: use the format of earlier days ({earlier[-1]})")
+    if earlier and day_order(parsed) <= day_order(earlier[-1]):
+        raise InvalidError(f"day: must come after {earlier[-1]}")
     return parsed
 
 
-def next_day(before: Sequence[Day]) -> Day:
+def next_day(earlier: Sequence[Day]) -> Day:
     """Return the day after the last, or today."""
-    if not before:
+    if not earlier:
         return datetime.now(UTC).date().isoformat()
-    last = before[-1]
+    last = earlier[-1]
     try:
         return last + 1 if isinstance(last, int) else (date.fromisoformat(str(last)) + timedelta(days=1)).isoformat()
     except OverflowError:

@@ -81,9 +81,9 @@ def _judge(plain: dict[str, Any], lines: list[bytes], file: bytes | None) -> dic
         return _unchecked("the check cannot be computed for these reports")
 
 
-def _unchecked(why: str) -> dict[str, Any]:
+def _unchecked(reason: str) -> dict[str, Any]:
     """Return a verdict that says nothing but why there is none: who would have been better off is unknown, too."""
-    return {**_plain(Verdict(None, why)), "below_empty_report": None, "better_with_less": None}
+    return {**_plain(Verdict(None, reason)), "below_empty_report": None, "better_with_less": None}
 
 
 def _plain(verdict: Verdict) -> dict[str, Any]:

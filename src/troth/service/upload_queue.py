@@ -157,8 +157,8 @@ def _read(store: Store, limits: Limits, row: Row[Any]) -> None:
     values: dict[str, Any] = {"done": now(), "milliseconds": int(1000 * (time.monotonic() - began))}
     with store.write() as tx:
         if isinstance(outcome, UploadError):
-            again = outcome.status == 503
-            values |= {"state": "waiting"} if again else {"state": "refused"}
+            retry = outcome.status == 503
+            values |= {"state": "waiting"} if retry else {"state": "refused"}
             values |= {"status": outcome.status, "problem": str(outcome)}
         else:
             values |= {"state": "read", "expanded": outcome.expanded}

@@ -100,8 +100,8 @@ def leaf_of(day: Day, rows: int, summary: Sequence[float], nonce: str | None, **
     largest = max((abs(value) for value in summary if isfinite(value)), default=0.0)
     scale = float(Decimal(1).scaleb(_SEVEN_DIGITS.create_decimal_from_float(largest).adjusted())) or 1.0
     rounded = [round(value / scale, 8) + 0.0 if isfinite(value) else value for value in summary]
-    given = {name: value for name, value in more.items() if value is not None}
-    return leaf(canonical({"day": day, "rows": rows, "scale": scale, "sums": rounded, "nonce": nonce, **given}))
+    extra = {name: value for name, value in more.items() if value is not None}
+    return leaf(canonical({"day": day, "rows": rows, "scale": scale, "sums": rounded, "nonce": nonce, **extra}))
 
 
 def report_leaves(reports: Sequence[Report]) -> list[str]:

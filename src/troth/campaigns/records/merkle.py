@@ -53,7 +53,7 @@ def inclusion_proof(leaves: Sequence[str], place: int) -> list[str]:
     return [*inclusion_proof(leaves[half:], place - half), root(leaves[:half])]
 
 
-def includes(whole: str, size: int, place: int, content: str, proof: Sequence[str]) -> bool:
+def includes(root: str, size: int, place: int, content: str, proof: Sequence[str]) -> bool:
     """Return whether the leaf at a place of a tree of a size and root is the one given."""
     if not 0 <= place < size:
         return False
@@ -68,7 +68,7 @@ def includes(whole: str, size: int, place: int, content: str, proof: Sequence[st
         return _node(other, rebuilt(size - half, place - half))
 
     try:
-        return rebuilt(size, place) == whole and not hashes
+        return rebuilt(size, place) == root and not hashes
     except IndexError:
         return False
 
@@ -87,12 +87,12 @@ def consistency_proof(leaves: Sequence[str], size: int) -> list[str]:
     return _consistency(leaves, size, complete=True) if 0 < size < len(leaves) else []
 
 
-def extends(before: str, size: int, after: str, larger: int, proof: Sequence[str]) -> bool:
+def extends(old_root: str, size: int, new_root: str, larger: int, proof: Sequence[str]) -> bool:
     """Return whether a tree of a larger size and root begins with the tree of a size and root."""
     if size == larger:
-        return before == after and not proof
+        return old_root == new_root and not proof
     if size == 0:
-        return before == root([]) and not proof
+        return old_root == root([]) and not proof
     if not 0 < size < larger:
         return False
     hashes = list(proof)
@@ -100,8 +100,8 @@ def extends(before: str, size: int, after: str, larger: int, proof: Sequence[str
     def rebuilt(size: int, larger: int, complete: bool) -> tuple[str, str]:
         """Return the roots of the old and the new part of a subtree."""
         if size == larger:
-            known = before if complete else hashes.pop()
-            return known, known
+            node = old_root if complete else hashes.pop()
+            return node, node
         other, half = hashes.pop(), _left_size(larger)
         if size <= half:
             old, new = rebuilt(size, half, complete)
@@ -110,7 +110,7 @@ def extends(before: str, size: int, after: str, larger: int, proof: Sequence[str
         return _node(other, old), _node(other, new)
 
     try:
-        return rebuilt(size, larger, True) == (before, after) and not hashes
+        return rebuilt(size, larger, True) == (old_root, new_root) and not hashes
     except IndexError:
         return False
 

@@ -108,9 +108,9 @@ def _check_line(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> Checked:
     if head["campaign"] != receipt["campaign"] or not under:
         raise StatementError("the round is not a line of the ledger whose head is signed")
     entry = json.loads(line["text"])
-    shown = {"entry": "round", "day": receipt["day"], "number": paid["paid_as"]}
-    shown |= {name: paid[name] for name in ("root", "link", "beacon", "seed")}
-    for name, value in shown.items():
+    expected = {"entry": "round", "day": receipt["day"], "number": paid["paid_as"]}
+    expected |= {name: paid[name] for name in ("root", "link", "beacon", "seed")}
+    for name, value in expected.items():
         if entry.get(name) != value:
             raise StatementError(f"{name} is {value!r}, but {entry.get(name)!r} in the ledger")
     passed.append(
@@ -159,8 +159,8 @@ def check_payment(campaign: Campaign | None, payment: Mapping[str, Any]) -> Chec
     span = campaign.rule.share_shown(read_figures(payment))
     if span is None:
         passed = [f"the payment of {amount} is the share shown, of the cap shown"]
-        why = f" ({payment['note']})" if payment["note"] else ""
-        return Checked(passed, [f"that the share is what the rule makes of all reports{why}: {_LEDGER}", _CAP], [])
+        reason = f" ({payment['note']})" if payment["note"] else ""
+        return Checked(passed, [f"that the share is what the rule makes of all reports{reason}: {_LEDGER}", _CAP], [])
     slack = _ROUNDING + 2 / max(cap, 1)
     if not span.least - slack <= payment["share"] <= span.most + slack:
         follows = f"{span.least:.4f}" if span.exact else f"{span.least:.4f} to {span.most:.4f}"

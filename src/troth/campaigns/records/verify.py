@@ -158,11 +158,11 @@ def _check_stamp(entry: dict[str, Any], place: str) -> None:
         raise LedgerError(f"{place}: the time is missing") from None
 
 
-def _check_link(campaign: Campaign, link: str | None, before: str | None, number: int, place: str) -> None:
+def _check_link(campaign: Campaign, link: str | None, previous: str | None, number: int, place: str) -> None:
     """Check that a round draws if and only if its rule does, with a seed made of what was committed to."""
     if (link is not None) != campaign.draws:
         raise LedgerError(f"{place}: round {number} {'has a seed but draws nothing' if link else 'has no seed'}")
-    if link is not None and before is not None and not follows(link, before):
+    if link is not None and previous is not None and not follows(link, previous):
         raise LedgerError(f"{place}: the seed of round {number} does not derive from the committed secret")
 
 
@@ -180,8 +180,10 @@ def _compare(fresh: Ledger, ledger: Ledger, place: str) -> None:
     ]
     if differing:  # a payment says more than the line of its round, which has the root of all
         paid = (difference for difference in differing if difference[2].get("entry") == "payment")
-        number, mine, theirs = next(paid, differing[0]) if differing[0][2].get("entry") == "round" else differing[0]
-        raise LedgerError(f"{place}, line {number}: {_difference(mine, theirs, within)}")
+        number, recomputed, recorded = (
+            next(paid, differing[0]) if differing[0][2].get("entry") == "round" else differing[0]
+        )
+        raise LedgerError(f"{place}, line {number}: {_difference(recomputed, recorded, within)}")
     if len(fresh.entries) != len(ledger.entries):
         raise LedgerError(f"{place}: there are {len(ledger.entries)} lines, but recomputing gives {len(fresh.entries)}")
 
@@ -221,10 +223,10 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
     fresh, stamp = Ledger([ledger.entries[0]]), _stamp(head) | {"last": True}
     try:
         receipts = recorded_reports(ledger)
-        again = write_tasks(campaign, fresh, reports, public, link, beacon, stamp, entry["file"], receipts)
+        recomputed = write_tasks(campaign, fresh, reports, public, link, beacon, stamp, entry["file"], receipts)
     except (DataError, LookupError, TypeError, ValueError) as error:
         raise LedgerError(f"{place}: the tasks cannot be recomputed: {error}") from None
-    shares, within = read_file(again, campaign).share, tolerance(ledger)
+    shares, within = read_file(recomputed, campaign).share, tolerance(ledger)
     differs = np.abs(shares - written) > within
     if differs.any():
         first = int(np.argmax(differs))
@@ -232,7 +234,7 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
             f"{place}: the share of {_report_name(reports, first)} is {float(written[first])!r}, but recomputing gives "
             f"{float(shares[first])!r}"
         )
-    if same_content(again, file, within):  # other versions of the library write other bytes
+    if same_content(recomputed, file, within):  # other versions of the library write other bytes
         fresh.of("tasks")[0]["digest"] = entry["digest"]
     _compare(fresh, ledger, place)
 

@@ -172,11 +172,11 @@ def notes_on_similar_names(names: Sequence[str]) -> list[str]:
         plain = unicodedata.normalize("NFKC", task_name(name))
         spellings.setdefault("".join(plain.split()).casefold(), {})[name] = None
     return [
-        f"providers {', '.join(map(repr, group))} differ only in {how}: if they are one, give it one name; as it is "
-        + _payment_of_similar_names(list(group))
+        f"providers {', '.join(map(repr, group))} differ only in {difference}: if they are one, give it one name; "
+        "as it is " + _payment_of_similar_names(list(group))
         for group in spellings.values()
         if len(group) > 1
-        for how in ["how a number is written" if all(map(is_written_number, group)) else "capitals or spaces"]
+        for difference in ["how a number is written" if all(map(is_written_number, group)) else "capitals or spaces"]
     ]
 
 

@@ -208,12 +208,12 @@ def campaign_text(guessed: Guess, rule: str, terms: Terms) -> str:
         if parameter.kind.choices and not (parameter.required or parameter.known)
     }
     guessed = replace(guessed, parameters={**words, **guessed.parameters})
-    given = guessed.parameters
-    declared_here = [parameter for parameter in declared if parameter.name in given]
+    parameters = guessed.parameters
+    declared_here = [parameter for parameter in declared if parameter.name in parameters]
     likelihood = [
         parameter
         for parameter in declared_here
-        if parameter.known or parameter.name in guessed.meanings or "prior" in given
+        if parameter.known or parameter.name in guessed.meanings or "prior" in parameters
     ]
     prior = [parameter for parameter in declared_here if parameter not in likelihood]
     tables = _rendered("model", guessed=guessed, terms=terms, likelihood=likelihood, prior=prior)
@@ -230,7 +230,9 @@ def campaign_text(guessed: Guess, rule: str, terms: Terms) -> str:
         decimals=minor_unit(terms.currency),
         called=guessed.provider or terms.provider,
         differing=[
-            each.name for each in declared_here if each.known and each.kind.numeric and each.name not in model.space
+            parameter.name
+            for parameter in declared_here
+            if parameter.known and parameter.kind.numeric and parameter.name not in model.space
         ],
         values=list(values or _possible_values(model)),
         bounded=bool(needs_rows) and values is not None,

@@ -124,7 +124,7 @@ class Classes:
         mean = [weight / total for weight in weights]
         own = sum((indicator * x for indicator, x in zip(is_class[1:], eta[1:], strict=True)), is_class[0] * eta[0])
         products = [mean[a] * mean[b] for a, b in combinations(range(self.count), 2)]
-        slopes = [here - mu for here, mu in zip(is_class, mean, strict=True)]
+        slopes = [indicator - mu for indicator, mu in zip(is_class, mean, strict=True)]
         return Expanded(own - top - total.ln(), slopes, products)
 
     def draw(self, rng: np.random.Generator, eta: Array, /) -> Array:

@@ -170,6 +170,6 @@ def whole_counts(weights: Array, rows: Array) -> Array:
     total = weights.sum(axis=-1, keepdims=True)
     exact = np.where(total > 0, weights / np.where(total > 0, total, 1.0), 1 / weights.shape[-1]) * rows[:, None]
     counts = np.floor(exact + 1e-9)
-    left = np.round(rows - counts.sum(axis=-1))
+    missing = np.round(rows - counts.sum(axis=-1))
     rank = np.argsort(np.argsort(counts - exact, axis=-1, kind="stable"), axis=-1, kind="stable")
-    return np.asarray(counts + (rank < left[:, None]))
+    return np.asarray(counts + (rank < missing[:, None]))

@@ -118,18 +118,18 @@ def log_orders(table: Array, dispersion: float, statistics: Array, rows: int) ->
 
 @lru_cache(maxsize=1 << 16)
 def _log_orders(table: Table, dispersion: float, statistic: tuple[float, ...], rows: int) -> float:
-    few, many = _halves(table, dispersion, rows)
+    first_half, many = _halves(table, dispersion, rows)
     strength = pseudo_counts(np.ones(()), np.asarray(dispersion))
     t = np.array([*statistic, -float(rows)])
     t[:-1] += log_rising(strength, np.asarray(float(rows)))
     weights = _weights(len(t))
     slack = _CLOSE_ORDERS * (1 + np.abs(t) @ weights)
-    wanted = t @ weights - few[0]
-    first, last = np.searchsorted(many[0], wanted - slack), np.searchsorted(many[0], wanted + slack)
-    left = np.repeat(np.arange(len(wanted)), last - first)
-    two = np.arange(len(left)) + np.repeat(first - np.concatenate([[0], np.cumsum(last - first)[:-1]]), last - first)
-    fits = (np.abs(few[1][left] + many[1][two] - t) <= _CLOSE_ORDERS * (1 + np.abs(t).max())).all(axis=1)
-    orders = gammaln(rows + 1) - few[2][left[fits]] - many[2][two[fits]]
+    targets = t @ weights - first_half[0]
+    first, last = np.searchsorted(many[0], targets - slack), np.searchsorted(many[0], targets + slack)
+    left = np.repeat(np.arange(len(targets)), last - first)
+    right = np.arange(len(left)) + np.repeat(first - np.concatenate([[0], np.cumsum(last - first)[:-1]]), last - first)
+    fits = (np.abs(first_half[1][left] + many[1][right] - t) <= _CLOSE_ORDERS * (1 + np.abs(t).max())).all(axis=1)
+    orders = gammaln(rows + 1) - first_half[2][left[fits]] - many[2][right[fits]]
     if len(orders) == 0:
         raise MissingCapabilityError(f"no dataset of {rows} rows has these log-likelihoods: pass rows= as reported")
     if np.ptp(orders) > 1e-9 * (1 + abs(orders[0])):

@@ -66,10 +66,10 @@ def _count_ratios(sums: Array, means: Array, reference: Array, dispersion: float
     """
     n, total, other = sums[..., None, 0], sums[..., None, 1], reference[..., None]
     gap = means - other
-    own, theirs = 1 + n * means * dispersion, 1 + n * other * dispersion
-    v = n * dispersion * gap / theirs
-    share = np.divide(_log_ratio(own, theirs, n * dispersion * gap), v, out=np.ones(v.shape), where=v != 0)
-    return np.asarray(total * _log_ratio(means * theirs, other * own, gap) - n * gap / theirs * share)
+    own, other_part = 1 + n * means * dispersion, 1 + n * other * dispersion
+    v = n * dispersion * gap / other_part
+    share = np.divide(_log_ratio(own, other_part, n * dispersion * gap), v, out=np.ones(v.shape), where=v != 0)
+    return np.asarray(total * _log_ratio(means * other_part, other * own, gap) - n * gap / other_part * share)
 
 
 def _label_ratios(counts: Array, p: Array, reference: Array, gaps: Array, dispersion: float) -> Array:

@@ -63,9 +63,9 @@ def compare_predictions(model: Any, rows: int, cosines: Array, lengths: Array, l
     explained = np.einsum("pi,ij,pj->p", difference, cosines, difference)
     free = explained <= _FREE * (difference**2).sum(axis=1)
     if free.any():
-        one, second = pairs[int(np.argmax(free))]
+        first, second = pairs[int(np.argmax(free))]
         return Sensitivity(
-            "refuted", "peers' data are equally likely under both reports", 0.0, _pair(counts, one, second)
+            "refuted", "peers' data are equally likely under both reports", 0.0, _pair(counts, first, second)
         )
     margin = float(explained.min(initial=1.0))
     return Sensitivity("proved", "no two admissible reports predict the same of the peers", margin)

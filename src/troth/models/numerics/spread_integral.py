@@ -139,7 +139,7 @@ def evidence_by_spread(location: Location, low: float, high: float) -> list[BySp
     report = np.repeat(np.arange(reports), points)
     number = np.arange(len(report)) - np.repeat(np.cumsum(points) - points, points)
     u = 0.5 * (1 + np.cos(np.pi * (number + 0.5) / points[report]))
-    given = np.exp(ends[0][report] + length[report] * u) - location.resolution[report]
+    deltas = np.exp(ends[0][report] + length[report] * u) - location.resolution[report]
     position = left[report] + (right - left)[report] * u
     before = np.minimum(position.astype(np.intp), _COARSE - 2)
     part = position - before
@@ -148,11 +148,11 @@ def evidence_by_spread(location: Location, low: float, high: float) -> list[BySp
     def between(values: Array) -> Array:
         return np.asarray((1 - part) * values[before] + part * values[before + 1])
 
-    peak, value, width = find_peaks(_slopes_at(location, given, report), between(coarse.mode), 0.15)
+    peak, value, width = find_peaks(_slopes_at(location, deltas, report), between(coarse.mode), 0.15)
     tails = (1.05 * width * between(tail / coarse.width) for tail in (coarse.left, coarse.right))
     evidence = log_integral(
-        lambda x, function: location.values(x, given[function], report[function]), Peaks(peak, value, width, *tails)
-    ) + location.constant(given, report)
+        lambda x, function: location.values(x, deltas[function], report[function]), Peaks(peak, value, width, *tails)
+    ) + location.constant(deltas, report)
     groups = []
     for count in np.unique(points).tolist():
         rows = np.flatnonzero(points == count)

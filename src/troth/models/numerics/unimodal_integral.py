@@ -73,8 +73,8 @@ def log_integral(values: Callable[[Array, Indexes], Array], peaks: Peaks) -> Arr
     integral = np.empty(len(peaks.mode))
     step = np.minimum(peaks.width / (1 + peaks.width), _LONGEST_STEP)
     growing = np.maximum(peaks.left, peaks.right) > _LONG * step
-    for which, grows in ((~growing, False), (growing, True)):
-        rows = np.flatnonzero(which)
+    for selected, grows in ((~growing, False), (growing, True)):
+        rows = np.flatnonzero(selected)
         if len(rows) == 0:
             continue
         unit = np.minimum(peaks.width[rows], _WIDEST) if grows else step[rows]

@@ -73,10 +73,10 @@ def typed_in(form: Fields) -> dict[str, str]:
     rule = form.text("rule") if form.text("rule") in offered_rules() else DEFAULT_RULE
     typed = blank(family, rule)
     examples = {"family", "rule"}
-    shown = form.text("shown")
-    if shown != family:
+    shown_family = form.text("shown")
+    if shown_family != family:
         examples |= {*parameters_of(family)}
-        before = _columns_of(shown) if shown in FAMILIES else {}
+        before = _columns_of(shown_family) if shown_family in FAMILIES else {}
         examples |= {name for name in _columns_of(family) if form.text(name) in ("", before.get(name))}
     if form.text("shown_rule") != rule:
         examples |= {name for name in options_of(rule) if not form.has(name)}

@@ -136,11 +136,11 @@ def climb(data: OutcomeData, types: int, rng: Generator, starts: int, steps: int
 
 def unusualness(data: OutcomeData) -> Array:
     """Each day's averages as deviations from the provider's own mean, in its own standard deviations, 0 if absent."""
-    features, seen = data.averages, (data.rows > 0)[..., None]
-    count = np.maximum(seen.sum(axis=0), 1)
-    middle = (features * seen).sum(axis=0) / count
-    size = np.sqrt((((features - middle) * seen) ** 2).sum(axis=0) / count)
-    z = np.where(seen, (features - middle) / np.maximum(size, 1e-12), 0.0)
+    features, present = data.averages, (data.rows > 0)[..., None]
+    count = np.maximum(present.sum(axis=0), 1)
+    middle = (features * present).sum(axis=0) / count
+    size = np.sqrt((((features - middle) * present) ** 2).sum(axis=0) / count)
+    z = np.where(present, (features - middle) / np.maximum(size, 1e-12), 0.0)
     return np.asarray(z.reshape(len(z), -1))
 
 

@@ -82,8 +82,8 @@ def fit_day_types(
     progress(1.0, f"{types} day types")
     models, population = _models(family, history, part, outcome, data, state, posterior)
     errors = standard_errors(data, state, part.providers)
-    how = (outcome, errors, state.shrinkage, held_out, tuple(trace), posterior, tuple(notes))
-    return FittedDayTypes(models, population, float(evidence.mean()), *how)
+    diagnostics = (outcome, errors, state.shrinkage, held_out, tuple(trace), posterior, tuple(notes))
+    return FittedDayTypes(models, population, float(evidence.mean()), *diagnostics)
 
 
 def usable_providers(history: History, outcome: str) -> tuple[list[str], list[str]]:
@@ -96,9 +96,9 @@ def usable_providers(history: History, outcome: str) -> tuple[list[str], list[st
     average = values / np.maximum(rows, 1.0)[..., None]
     own, notes, steady, varied = [], [], 0, 0
     for place, name in enumerate(history.providers):
-        seen = average[rows[:, place] > 0, place]
-        varies = len(seen) > 0 and bool((np.ptp(seen, axis=0) > 0).any())
-        steady += len(seen) > 0 and not varies
+        averages = average[rows[:, place] > 0, place]
+        varies = len(averages) > 0 and bool((np.ptp(averages, axis=0) > 0).any())
+        steady += len(averages) > 0 and not varies
         if days[place] < FEWEST_DAYS_OF_A_PROVIDER:
             notes.append(
                 f"provider {name!r} has {days[place]} days of data, fewer than {FEWEST_DAYS_OF_A_PROVIDER}: "

@@ -145,8 +145,8 @@ class CountData(SumData):
     def __init__(self, history: History) -> None:
         super().__init__(history)
         self.overall = np.asarray((self.total.sum() + 0.5) / (self.rows.sum() + 0.5))
-        seen = self.rows > 0
-        varied = float(np.var((self.total / np.maximum(self.rows, 1.0))[seen])) if seen.any() else 0.0
+        present = self.rows > 0
+        varied = float(np.var((self.total / np.maximum(self.rows, 1.0))[present])) if present.any() else 0.0
         self.worth = float(1 / (1 + varied / self.overall))  # of a row, where days vary more than its own noise
 
     @property
@@ -264,8 +264,8 @@ class ValueData(SumData):
         total = np.einsum("dk,di->ik", weights, w * self.averages[..., 0])
         total += (shrinkage * population + _ANCHOR * self.overall) / self.unit
         information = np.einsum("dk,di->ik", weights, w) + (shrinkage + _ANCHOR) / self.unit
-        away = (self.averages - means) ** 2 * w[..., None]
-        slope = np.einsum("dk,dik->di", weights, 0.5 * (away - 1)) * w * dispersion
+        squares = (self.averages - means) ** 2 * w[..., None]
+        slope = np.einsum("dk,dik->di", weights, 0.5 * (squares - 1)) * w * dispersion
         return total / information, slope
 
     def penalty(self, means: Array, population: Array, shrinkage: float) -> Array:
@@ -280,9 +280,9 @@ class ValueData(SumData):
     def scores(self, means: Array, dispersion: Array) -> tuple[Array, Array, Array]:
         """Return derivatives by means and by τ², and a row's worth of shrinkage for a mean."""
         w = self._weight(dispersion)[..., None]
-        away = self.averages - means
-        slope = 0.5 * (away**2 * w - 1) * w
-        return (w * away)[..., None], slope, np.full((*means.shape, 1), 1 / self.unit)
+        residuals = self.averages - means
+        slope = 0.5 * (residuals**2 * w - 1) * w
+        return (w * residuals)[..., None], slope, np.full((*means.shape, 1), 1 / self.unit)
 
     def errors(self, means: Array, covariance: Array) -> Array:
         """Return standard errors of means."""
@@ -333,8 +333,8 @@ def outcome_data(history: History, outcome: str, spread: float | None) -> Outcom
     reduction = history.reduction
     if outcome in LABELS:
         if not isinstance(reduction, Counts) or (outcome == "binary" and reduction.size != 2):
-            wanted = "zeros and ones" if outcome == "binary" else "codes"
-            raise DataError(f"{outcome} outcomes need counts of {wanted}, not {reduction!r}")
+            expected = "zeros and ones" if outcome == "binary" else "codes"
+            raise DataError(f"{outcome} outcomes need counts of {expected}, not {reduction!r}")
         return LabelData(history)
     if not isinstance(reduction, Moments) or reduction.columns != 1 or not reduction.linear:
         raise DataError(f"{outcome} outcomes need the number of rows and the sum of one column, not {reduction!r}")
@@ -358,9 +358,9 @@ def _unexplained(n: Array, total: Array) -> float:
     for _ in range(20):
         day = mean(x - provider, axis=1)
         provider = mean(x - day, axis=0)
-    left = np.where(present, x - day - provider, 0.0)
+    residuals = np.where(present, x - day - provider, 0.0)
     freedom = max(1, int(present.sum()) - sum(x.shape) + 1)
-    spread = float(np.sqrt((left**2).sum() / freedom))
+    spread = float(np.sqrt((residuals**2).sum() / freedom))
     if not spread > 0:
         raise DataError("values do not vary beyond their day and provider: there is nothing to learn, or give spread=")
     return spread

@@ -115,7 +115,7 @@ def _fit_days(
     recent: int | None,
     **columns: str | None,
 ) -> tuple[Fitted, History]:
-    """Learn the model from past days, write the campaign file, and return both what was learned and the days used."""
+    """Learn the model from past days, write the campaign file, and return both what was learnt and the days used."""
     from troth.campaigns.past import fit_campaign, fitted_text, read_history
 
     with progress_bar() as progress:

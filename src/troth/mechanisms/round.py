@@ -40,7 +40,7 @@ class Round:
     test
         Statistics of a test set, ``(..., statistic)``, for baselines that need one.
     lenient
-        Give a score outside its range the share NaN instead of stopping the round: for audits of lies that a buyer
+        Give a score outside its range the share NaN instead of stopping the round: for audits of lies that an analyst
         would refuse.
     cache
         Log PMI with decoys, shared by rounds that differ only in own reports and draw with the same seed.

@@ -36,7 +36,7 @@ LARGEST_DRAW = 1e280
 class Example:
     """What a family's example campaign is about; its hyper-parameters are declared with the fields."""
 
-    story: str = "what several providers measure"  #: what is to be learned
+    story: str = "what several providers measure"  #: what is to be learnt
     columns: tuple[str, ...] = ("value",)  #: those that the model reads
     provider: str = "provider"  #: what a provider is called
     target: str | None = None  #: the column that a regression explains

@@ -1,4 +1,4 @@
-"""Findings for the buyer besides the payments: posterior, proofs, lies, fit, near duplicates. None stops payment."""
+"""Findings for the analyst besides the payments: posterior, proofs, lies, fit, near duplicates. None stops payment."""
 
 from __future__ import annotations
 

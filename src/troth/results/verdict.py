@@ -41,7 +41,7 @@ _MEANING = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a buyer should know before paying.
+    """What an analyst should know before paying.
 
     ``print`` shows it, ``word`` is the verdict on the model ("fits", …), and ``to_dict`` has everything as the JSON of
     ``troth pay --json`` does, the word under ``"model"``.
@@ -180,7 +180,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class TaskVerdict(Verdict):
-    """What a buyer should know before paying for tasks; ``below_empty`` are those clearly below the empty share.
+    """What an analyst should know before paying for tasks; ``below_empty`` are those clearly below the empty share.
 
     ``mean`` is the mean share of the price over all answers, ``empty`` that of answers which say nothing, and ``below``
     how many workers are below the empty share, clearly or by chance.

@@ -134,7 +134,7 @@ UNSEEN = {
     "service.parse.parse",
     "data.single_provider.read_own",
     "data.files.Fragment.summarise",
-    "service.settling._pay",
+    "service.limited_payments._pay",
     "campaigns.rounds.pay_rounds",
     "campaigns.tasks.pay_task_reports",
 }

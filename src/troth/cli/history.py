@@ -129,7 +129,7 @@ def _fit_days(
 
 
 def _write_campaign(terms: Campaign, target: Path, text: str) -> None:
-    """Write the campaign file with the model that was learned, and commit to a new seed where one is drawn with."""
+    """Write the campaign file with the model that was learnt, and commit to a new seed where one is drawn with."""
     from troth.campaigns.commit import commit
     from troth.campaigns.records.ledger import write_whole
 

@@ -358,7 +358,7 @@ class Finite(FittedStates):
 
     @classmethod
     def first_guess_of_labels(cls, labels: int, /) -> FirstGuess:
-        """Take classes to be equally frequent, and workers to be right in seven answers of ten."""
+        """Take classes to be equally frequent, and workers to be right in seven of ten answers."""
         wrong = (1 - _RIGHT) / (labels - 1)
         table = [[round(_RIGHT if state == code else wrong, 12) for code in range(labels)] for state in range(labels)]
         meanings = {

@@ -143,7 +143,7 @@ SCIPY = ("scipy.optimize", "scipy.signal", "scipy.spatial", "scipy.stats")
 """What some rules import: it is imported beforehand, so that it does not count against a child's limits."""
 READING = Waiting(["troth.service.parse"])
 """The process whose children read uploads; it is small, so that they start quickly."""
-COMPUTING = Waiting(["troth.service.settling", "troth.service.preview", *SCIPY])
+COMPUTING = Waiting(["troth.service.limited_payments", "troth.service.preview", *SCIPY])
 """The process whose children compute payments and preview campaigns."""
 
 

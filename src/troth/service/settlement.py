@@ -31,10 +31,10 @@ from troth.service import heads, ledgers, upload_queue
 from troth.service.accounts import User
 from troth.service.campaigns import find_campaign, owned, secret_of, terms_of
 from troth.service.errors import ConflictError, UnavailableError
+from troth.service.limited_payments import BOUNDS, UnboundedError, find_suspect, judge, pay_rounds
 from troth.service.receipts import check_receipts
 from troth.service.rounds import confirmed_rows, find_round, list_rounds, received_reports, withdraw_revoked
 from troth.service.schema import campaigns, reports, rounds
-from troth.service.settling import BOUNDS, UnboundedError, find_suspect, judge, pay_rounds
 from troth.service.store import Store, after, future_deadline, now
 
 logger = logging.getLogger("troth.service")

@@ -26,10 +26,10 @@ from troth.data.read import canonical_name, task_name
 from troth.data.request import Day, Report
 from troth.data.task_files import LONGEST_NAME, OwnTasks
 from troth.service.errors import UnavailableError
+from troth.service.limited_payments import check_bounded, was_tried
 from troth.service.parse import parse
 from troth.service.responses import ColumnSummary
 from troth.service.sandbox import READING, BrokenOffError, OutOfMemoryError, OutOfTimeError, Sandbox
-from troth.service.settling import check_bounded, was_tried
 from troth.service.worker_processes import Bounds
 
 _NAME_LENGTH, _MESSAGE_LENGTH = 200, 2000

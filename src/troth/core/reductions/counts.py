@@ -81,7 +81,7 @@ class Counts:
         return np.bincount(cell, minlength=size * self.size).reshape(size, self.size).astype(np.float64)
 
     def fewer(self, summary: Array, rows: int, rng: np.random.Generator, /) -> Array:
-        """Return the counts of some of the rows, drawn without replacement, or with it from a thousand million.
+        """Return the counts of some of the rows, drawn without replacement, or with replacement from 10⁹ rows on.
 
         Examples
         --------

@@ -190,7 +190,7 @@ def _climb(answers: _Answers, pooling: float, steps: int, close: float) -> tuple
 
 
 def _fill_unseen(tables: Array, seen: Mask) -> Array:
-    """Let classes that were never seen be answered rightly as often as the others are on average."""
+    """Let classes that were never seen be answered correctly as often as the others are on average."""
     labels = tables.shape[-1]
     if seen.all() or labels < 2:
         return tables

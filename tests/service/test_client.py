@@ -565,7 +565,7 @@ def flaky(losses: int) -> Iterator[tuple[str, list[tuple[str | None, bytes]]]]:
 
 def _quick(url: str) -> Client:
     client = Client(url)
-    client.waits = (0.0, 0.0, 0.0)
+    client.retry_delays = (0.0, 0.0, 0.0)
     return client
 
 

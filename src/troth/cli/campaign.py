@@ -237,7 +237,7 @@ def pay(
             return not dry_run and (anyway or not result.verdict.stops)
 
         result = pay_campaign(terms, ledger=book, final=final, beacon=beacon, progress=progress, approve=approve)
-        written = not result.dry and not dry_run
+        written = not result.is_dry_run and not dry_run
         if written:
             _write_beside(
                 book, result, page=None if no_report or not result.rounds else page, csv=csv, progress=progress
@@ -249,7 +249,7 @@ def pay(
         print_result(result)
         if result.rounds:
             typer.echo(f"\n{result.verdict}")
-    if result.dry:
+    if result.is_dry_run:
         _print_unpaid(result, campaign, stopped=not dry_run)
         raise typer.Exit(STOPPED if result.verdict.stops and not anyway else 0)
     if not as_json:

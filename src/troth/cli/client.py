@@ -101,7 +101,7 @@ def join(
         show_lines(accepted, as_json, [f"joined at {server}; see troth campaigns"])
         return
     client = Client(server, insecure=insecure)
-    password = _password("choose a password", password_stdin, twice=True)
+    password = _password("choose a password", password_stdin, confirm=True)
     if kind == "join":
         account = client.accept_invitation(invitation=secret, name=name, password=password)
     else:
@@ -289,9 +289,9 @@ def _remember(client: Client, insecure: bool, as_json: bool, **token: Any) -> No
     show_lines(signed_in, as_json, [f"signed in to {client.server} as {identity}; the token is in {path}"])
 
 
-def _password(prompt: str, from_stdin: bool, *, twice: bool = False) -> str:
+def _password(prompt: str, from_stdin: bool, *, confirm: bool = False) -> str:
     if from_stdin:
         return sys.stdin.readline().rstrip("\r\n")
     if not sys.stdin.isatty():
         raise DataError("standard input is not a terminal; pass --password-stdin to read the password from it")
-    return str(typer.prompt(prompt, hide_input=True, confirmation_prompt=twice, err=True))
+    return str(typer.prompt(prompt, hide_input=True, confirmation_prompt=confirm, err=True))

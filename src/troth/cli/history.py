@@ -135,7 +135,7 @@ def _write_campaign(terms: Campaign, target: Path, text: str) -> None:
 
     write_whole(target, text.encode())
     if terms.draws:
-        commit(target, anew=True)
+        commit(target, new_file=True)
 
 
 def _command(campaign: Path, history: Path, provider: str | None, day: str | None) -> str:

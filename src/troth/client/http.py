@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-_WAITS = (0.2, 1.0, 3.0)  # seconds before each new attempt
+_RETRY_DELAYS = (0.2, 1.0, 3.0)  # seconds before each new attempt
 _BLOCK = 1 << 16
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
@@ -71,7 +71,7 @@ class Transport:
 
     def __init__(self, server: str, token: str | None = None, *, insecure: bool = False, seconds: float = 60.0) -> None:
         self.server, self.token, self.seconds = address(server, insecure=insecure), token, seconds
-        self.waits = _WAITS
+        self.retry_delays = _RETRY_DELAYS
 
     def send(
         self, method: str, path: str, body: Body | None = None, *, key: str | None = None, again: bool = False
@@ -85,7 +85,7 @@ class Transport:
         headers |= {} if key is None else {"Idempotency-Key": key}
         if body is not None:
             headers |= {"Content-Type": body.media_type, "Content-Length": str(body.size)}
-        waits = list(self.waits) if again else []
+        waits = list(self.retry_delays) if again else []
         lost = False
         while True:
             try:

@@ -152,8 +152,8 @@ class Backtest:
     @property
     def underpowered(self) -> bool:
         """Whether days are few, or a gain of 2% of the cap for all providers, or 10% for one, could go unnoticed."""
-        seen = self.detectable <= _UNSEEN and self.detectable_alone <= _UNSEEN_ALONE
-        return self.days < _FEW_DAYS or not seen
+        noticeable = self.detectable <= _UNSEEN and self.detectable_alone <= _UNSEEN_ALONE
+        return self.days < _FEW_DAYS or not noticeable
 
     @property
     def power(self) -> str:

@@ -220,7 +220,7 @@ def _peers(
 ) -> list[tuple[Model, int]]:
     """Return the models and rows of all but a group, or of the largest panel of them."""
     pooled: dict[Model, int] = {}
-    apart: list[tuple[Model, int]] = []
+    separate: list[tuple[Model, int]] = []
     peers = everybody - group
     seats = -(-peers.total() // panels)
     for (other, rows), times in sorted(peers.items(), key=lambda item: -item[0][1]) if panels > 1 else peers.items():
@@ -229,5 +229,5 @@ def _peers(
         if has_independent_rows(other):
             pooled[other] = pooled.get(other, 0) + free * rows
         else:
-            apart += [(other, rows)] * free
-    return [*pooled.items(), *apart]
+            separate += [(other, rows)] * free
+    return [*pooled.items(), *separate]

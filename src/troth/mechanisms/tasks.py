@@ -106,9 +106,9 @@ class Tasks:
                 keys.append(np.unique(known, axis=0, return_inverse=True)[1].reshape(-1, 1))
             _, inverse = np.unique(np.concatenate(keys, axis=1), axis=0, return_inverse=True)
             for number in range(int(inverse.max()) + 1):
-                alike = inverse.ravel() == number
-                z = None if self.known is None else self.known[self.task[reports[alike][0, 0]]]
-                yield reports[alike], first[alike][0], z
+                in_stack = inverse.ravel() == number
+                z = None if self.known is None else self.known[self.task[reports[in_stack][0, 0]]]
+                yield reports[in_stack], first[in_stack][0], z
 
 
 @dataclass(frozen=True)
@@ -137,12 +137,12 @@ def share_by_stacks(rule: Rule, tasks: Tasks, rng: Generator | None) -> TaskShar
         model: Any = models[0] if len(set(map(id, models))) == 1 else models
         if known is not None:
             model = posterior(model, known)
-        alike = partial(round_of, model, groups.tolist())
+        round_of_model = partial(round_of, model, groups.tolist())
         try:
-            this_round = alike(reports)
+            this_round = round_of_model(reports)
             result = rule.evaluate(this_round)
         except ReportError as error:
-            raise _with_report_number(error, rule, alike, reports) from None
+            raise _with_report_number(error, rule, round_of_model, reports) from None
         share[reports] = result.share
         log_pmi[reports] = this_round.log_pmi() if result.log_pmi is None else result.log_pmi
         empty[reports] = rule.evaluate_empty(this_round)

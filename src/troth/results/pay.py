@@ -284,8 +284,8 @@ def _write(
     with locked(path.resolve().parent):
         remove_leftovers(path.resolve())
         result = pay_into(read_ledger(path) if path.exists() else Ledger())
-        result.dry = bool(result.paid_now) and approve is not None and not approve(result)
-        if result.paid_now and not result.dry:
+        result.is_dry_run = bool(result.paid_now) and approve is not None and not approve(result)
+        if result.paid_now and not result.is_dry_run:
             if secret_file is not None:
                 record_use(secret_file, used_seeds(result.ledger))
             result.write_ledger(path)

@@ -54,11 +54,11 @@ class Result:
         The terms, and the ledger that this is a view of.
     paid_now
         The days that the run which made this result paid; empty if all had been paid before.
-    dry
+    is_dry_run
         Whether these days were only settled, and nothing was written or paid.
     """
 
-    dry = False
+    is_dry_run = False
     file: bytes | None = None  # of shares, where tasks were settled together
 
     def __init__(self, campaign: Campaign, ledger: Ledger, paid_now: tuple[Day, ...] = ()) -> None:
@@ -100,14 +100,14 @@ class Result:
     @property
     def would_pay(self) -> int:
         """What a dry run would have paid, in minor units; 0 for any other run."""
-        now = self.paid_now if self.dry else ()
+        now = self.paid_now if self.is_dry_run else ()
         return sum(payment.payment for paid in self.rounds if paid.day in now for payment in paid.payments)
 
     @property
     def paid_in_words(self) -> str:
         """What was paid or, of a dry run, would be."""
         show, before = self.campaign.show, self.paid - self.would_pay
-        if not self.dry:
+        if not self.is_dry_run:
             return f"paid {show(self.paid)}"
         return f"would pay {show(self.would_pay)}" + (f" in addition to {show(before)} paid before" if before else "")
 
@@ -195,7 +195,7 @@ class Result:
             **({"budget_per": "day" if campaign.per_day else "campaign"} if campaign.daily else {}),
             "currency": campaign.currency,
             "paid": campaign.text(self.paid - self.would_pay),
-            **({"would_pay": campaign.text(self.would_pay)} if self.dry else {}),
+            **({"would_pay": campaign.text(self.would_pay)} if self.is_dry_run else {}),
             "rounds": [
                 {
                     "day": paid.day,

@@ -33,11 +33,11 @@ SANDBOX = Sandbox(COMPUTING, patience=600.0)
 class UnboundedError(TrothError):
     """Payments that take too much memory or time, and the one report that causes it."""
 
-    def __init__(self, why: str, suspect: Report | None = None) -> None:
-        self.why, self.suspect = why, suspect
+    def __init__(self, reason: str, suspect: Report | None = None) -> None:
+        self.reason, self.suspect = reason, suspect
         cause = "no single report is the cause" if suspect is None else f"the report of {suspect} is the cause"
         rows = "" if suspect is None else f", with {counted(suspect.rows, 'row')}"
-        super().__init__(f"the payments cannot be computed: {why}; {cause}{rows}")
+        super().__init__(f"the payments cannot be computed: {reason}; {cause}{rows}")
 
 
 class Paid(NamedTuple):

@@ -266,8 +266,8 @@ def _compute(store: Store, due: _Due, attempts: int) -> _Outcome | None:
         suspect = find_suspect(terms, due.received, ledger, options)
         remedy = "reopen the round" if suspect is None else "revoke that provider and reopen the round"
         outcome.problem = (
-            f"{UnboundedError(error.why, suspect)}. After {MOST_ATTEMPTS} attempts nothing more is tried; {remedy}, or "
-            "set the round aside"
+            f"{UnboundedError(error.reason, suspect)}. After {MOST_ATTEMPTS} attempts nothing more is tried; {remedy}, "
+            "or set the round aside"
         )
     except TrothError as error:
         outcome.problem = str(error)

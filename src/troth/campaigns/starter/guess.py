@@ -247,15 +247,15 @@ def _families(kind: Any) -> dict[str, Any]:
 
 
 def _columns(
-    data: Path, names: Sequence[str] | None, header: list[str], taken: tuple[str | None, str | None, str | None]
+    data: Path, names: Sequence[str] | None, header: list[str], used: tuple[str | None, str | None, str | None]
 ) -> list[str]:
     """Return the columns that are paid for, or that explain the target."""
-    unused, target = [name for name in header if name not in taken], taken[-1]
+    unused, target = [name for name in header if name not in used], used[-1]
     if names is None and (target is None and len(unused) != 1):
         raise DataError(f"{data}: name the column that you pay for with --column; there are {listed(unused)}")
     columns = [column_meant(data, name, header, "--column") for name in names] if names is not None else unused
     for name in columns:
-        if name in taken:
+        if name in used:
             raise DataError(
                 f"{data}: column {name!r} is already the provider, day or target column; choose another for --column"
             )

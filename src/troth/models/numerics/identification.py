@@ -166,6 +166,6 @@ def exact_linear_price(model: Any, rows: int, peers: Peers, low: float = -np.inf
         seen = chance[i] > 0
         loss = chance[i, seen] @ (score[i, seen][:, None] - score[:, seen].T)
         distance = np.linalg.norm(posterior - posterior[i], axis=1)
-        apart = distance > 1e-9
-        least = min(least, float((loss[apart] / distance[apart]).min(initial=np.inf)))
+        distinct = distance > 1e-9
+        least = min(least, float((loss[distinct] / distance[distinct]).min(initial=np.inf)))
     return least if np.isfinite(least) else None

@@ -166,10 +166,10 @@ def _shrinkage(data: OutcomeData, state: State) -> float:
     """
     _, posterior = day_log_likelihoods(data, state)
     chance = data.sampling_variance(state.means, state.dispersion, posterior)
-    apart = ((state.means - state.population) ** 2 - chance) / data.unit_variance(state.population)
+    excess = ((state.means - state.population) ** 2 - chance) / data.unit_variance(state.population)
     count = max(len(state.means) - 1, 1) / len(state.means)
     weights = posterior.sum(axis=0)
-    of_type = apart.reshape(*apart.shape[:2], -1).mean(axis=(0, 2)) / count
+    of_type = excess.reshape(*excess.shape[:2], -1).mean(axis=(0, 2)) / count
     between = float(of_type @ weights / weights.sum())
     return float(np.clip(1 / max(between, 1 / _STRONG), _WEAK, _STRONG))
 

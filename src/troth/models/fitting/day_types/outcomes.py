@@ -78,9 +78,9 @@ class LabelData:
 
     def penalty(self, means: Array, population: Array, shrinkage: float) -> Array:
         """Return what each provider pays for means unlike the population's."""
-        apart = xlogy(population, population) - population * np.log(means)
+        divergence = xlogy(population, population) - population * np.log(means)
         anchored = self.overall * np.log(self.overall / means)
-        return np.asarray(-shrinkage * apart.sum(axis=(1, 2)) - _ANCHOR * anchored.sum(axis=(1, 2)))
+        return np.asarray(-shrinkage * divergence.sum(axis=(1, 2)) - _ANCHOR * anchored.sum(axis=(1, 2)))
 
     def population(self, means: Array) -> Array:
         """Geometric mean over providers, by type."""
@@ -104,8 +104,8 @@ class LabelData:
 
     def sampling_variance(self, means: Array, dispersion: Array, weights: Array) -> Array:
         """Variance that an estimate of a mean has by chance."""
-        worth = self.rows / (1 + np.maximum(self.rows - 1, 0.0) * _rho(dispersion))
-        days = np.maximum(np.einsum("dk,di->ik", weights, worth), 1e-9)
+        effective_rows = self.rows / (1 + np.maximum(self.rows - 1, 0.0) * _rho(dispersion))
+        days = np.maximum(np.einsum("dk,di->ik", weights, effective_rows), 1e-9)
         return np.asarray(means * (1 - means) / days[..., None])
 
     def widened(self, dispersion: float, population: Array, between: float) -> float:
@@ -147,7 +147,7 @@ class CountData(SumData):
         self.overall = np.asarray((self.total.sum() + 0.5) / (self.rows.sum() + 0.5))
         present = self.rows > 0
         varied = float(np.var((self.total / np.maximum(self.rows, 1.0))[present])) if present.any() else 0.0
-        self.worth = float(1 / (1 + varied / self.overall))  # of a row, where days vary more than its own noise
+        self.row_weight = float(1 / (1 + varied / self.overall))  # of a row, where days vary more than its own noise
 
     @property
     def averages(self) -> Array:
@@ -165,7 +165,7 @@ class CountData(SumData):
     ) -> tuple[Array, Array]:
         """Fisher scoring of ln λ, and the slope in ln δ."""
         rate, slope = self._slopes(means, dispersion)
-        shrinkage, anchor = shrinkage * self.worth, _ANCHOR * self.worth
+        shrinkage, anchor = shrinkage * self.row_weight, _ANCHOR * self.row_weight
         up = np.einsum("dk,dik->ik", weights, rate) + shrinkage * (population - means) + anchor * (self.overall - means)
         n = self.rows[..., None] * means
         information = np.einsum("dk,dik->ik", weights, n / (1 + n * dispersion[:, None]))
@@ -183,9 +183,9 @@ class CountData(SumData):
 
     def penalty(self, means: Array, population: Array, shrinkage: float) -> Array:
         """Return what each provider pays for means unlike the population's."""
-        apart = population * np.log(population / means) - population + means
+        divergence = population * np.log(population / means) - population + means
         anchored = self.overall * np.log(self.overall / means) - self.overall + means
-        return np.asarray(-self.worth * (shrinkage * apart.sum(axis=1) + _ANCHOR * anchored.sum(axis=1)))
+        return np.asarray(-self.row_weight * (shrinkage * divergence.sum(axis=1) + _ANCHOR * anchored.sum(axis=1)))
 
     def population(self, means: Array) -> Array:
         """Geometric mean over providers, by type."""
@@ -194,7 +194,7 @@ class CountData(SumData):
     def scores(self, means: Array, dispersion: Array) -> tuple[Array, Array, Array]:
         """Return derivatives by ln λ and by δ, and a row's worth of shrinkage for ln λ."""
         rate, slope = self._slopes(means, dispersion)
-        return rate[..., None], slope, self.worth * means[..., None]
+        return rate[..., None], slope, self.row_weight * means[..., None]
 
     def errors(self, means: Array, covariance: Array) -> Array:
         """Return standard errors of rates."""
@@ -202,17 +202,17 @@ class CountData(SumData):
 
     def unit_variance(self, population: Array) -> Array:
         """Variance of a row, and of the days beside it."""
-        return population / self.worth
+        return population / self.row_weight
 
     def sampling_variance(self, means: Array, dispersion: Array, weights: Array) -> Array:
         """Variance that an estimate of a mean has by chance."""
         n = self.rows[..., None]
-        worth = np.einsum("dk,dik->ik", weights, n / (1 + n * means * dispersion[:, None]))
-        return np.asarray(means / np.maximum(worth, 1e-9))
+        weight = np.einsum("dk,dik->ik", weights, n / (1 + n * means * dispersion[:, None]))
+        return np.asarray(means / np.maximum(weight, 1e-9))
 
     def widened(self, dispersion: float, population: Array, between: float) -> float:
         """Dispersion of a provider whose rates are unknown: λ varies by between·λ."""
-        other = between * float((1 / population).mean()) / self.worth
+        other = between * float((1 / population).mean()) / self.row_weight
         return float(dispersion + other + dispersion * other)
 
     def natural(self, dispersion: Array) -> Array:
@@ -270,8 +270,8 @@ class ValueData(SumData):
 
     def penalty(self, means: Array, population: Array, shrinkage: float) -> Array:
         """Return what each provider pays for means unlike the population's."""
-        apart = shrinkage * (means - population) ** 2 + _ANCHOR * (means - self.overall) ** 2
-        return np.asarray(-0.5 / self.unit * apart.sum(axis=1))
+        divergence = shrinkage * (means - population) ** 2 + _ANCHOR * (means - self.overall) ** 2
+        return np.asarray(-0.5 / self.unit * divergence.sum(axis=1))
 
     def population(self, means: Array) -> Array:
         """Mean over providers, by type."""

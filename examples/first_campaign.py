@@ -334,7 +334,7 @@ def replay(
     rows, rng = pd.read_csv(file), np.random.default_rng(SEED)
     stage = scene(campaign, read_campaign(campaign), None)
     seed = f"{SEED:064x}"
-    providers = stage.fresh(seed).statistics.shape[-2]
+    providers = stage.seeded(seed).statistics.shape[-2]
     reports: list[tuple[str, Array | None]] = [("the truth", None)]
     for lie in LIES:
         by_chance = lie in ("a tenth", "half", "shifted", "made up")
@@ -342,7 +342,7 @@ def replay(
         reports += [(lie, lied(campaign, file, table, lie, rows, rng)) for _ in range(tries)]
     rule = stage.rule.drawing(DECOYS)
     if panels is None:
-        rounds = [stage.fresh(seed) if own is None else stage.fresh(seed).with_own(own) for _, own in reports]
+        rounds = [stage.seeded(seed) if own is None else stage.seeded(seed).with_own(own) for _, own in reports]
         shares = np.stack([rule.breakdown(this_round).share for this_round in rounds])
     else:
         shares = shares_of_panels(stage, [own for _, own in reports], panels)
@@ -352,7 +352,7 @@ def replay(
             np.mean([share for (name, _), share in zip(reports, shares, strict=True) if name == lie], axis=0) - honest
         )
         gains[lie] = float(gain.mean()), float(gain.max())
-    return honest, float(rule.evaluate_empty(stage.fresh(seed)).mean()), gains
+    return honest, float(rule.evaluate_empty(stage.seeded(seed)).mean()), gains
 
 
 def shares_of_panels(stage: Scene, reports: list[Array | None], panels: int) -> Array:
@@ -360,7 +360,7 @@ def shares_of_panels(stage: Scene, reports: list[Array | None], panels: int) -> 
 
     It is what `LineUp` pays on average over its seeds, but all reports face the same decoys, and so do all providers.
     """
-    this_round, rng = stage.fresh(f"{SEED:064x}"), np.random.default_rng([0, SEED])
+    this_round, rng = stage.seeded(f"{SEED:064x}"), np.random.default_rng([0, SEED])
     truth, model = this_round.statistics, this_round.evidence
     rule: Any = stage.rule
     classes, n = sampling_classes(this_round), truth.shape[-2]

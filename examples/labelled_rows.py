@@ -167,11 +167,11 @@ def replay(campaign: troth.Campaign, file: Path) -> tuple[Array, float, dict[str
     model: Any = campaign.model
 
     def shares(own: Array | None = None) -> Array:
-        this_round = stage.fresh(seed)
+        this_round = stage.seeded(seed)
         return stage.rule.breakdown(this_round if own is None else this_round.with_own(own)).share
 
     honest = shares()
-    empty = float(stage.rule.evaluate_empty(stage.fresh(seed)).mean())
+    empty = float(stage.rule.evaluate_empty(stage.seeded(seed)).mean())
     gains = {}
     for lie in LIES:
         repetitions = max(1, TRIES // len(honest)) if lie in ("flip", "half", "made up") else 1

@@ -13,7 +13,7 @@ rate for each carrier on each type, and a dispersion for each carrier, the corre
 
 **Method.** `troth.compare_models` cuts the year into four blocks. `SyntheticPeers` pays each block under models
 fitted to the other three, and each carrier tries ten known lies. (`split="blocks"` describes the year as a whole; the
-page on histories uses a rolling origin instead.) `SyntheticPeers` reads the size of log PMI, so it reveals a wrong
+page on histories uses a rolling origin instead.) `SyntheticPeers` uses the size of log PMI, so it reveals a wrong
 model more clearly than the line-up does; the page on real histories compares both. A gain counts as significant only
 if it is significant among all lies and carriers together. Which flights a liar withholds is random, so we repeated
 everything with other random draws.

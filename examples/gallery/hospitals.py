@@ -15,7 +15,7 @@ the common one.
 draws patients from its own, so the simulated hospitals differ as the real ones do.
 
 **Results.** `check_fit` says that the textbook model does not fit, so paying with it would be a mistake. Sending
-nothing still costs: Michigan loses 10.0% of the cap and Indiana 26.0%, because the line-up reads only the order,
+nothing still costs: Michigan loses 10.0% of the cap and Indiana 26.0%, because the line-up uses only the order,
 which a wrong model distorts less. But Indiana gains 31.3% by flipping one label in ten, which makes it look more like
 Michigan, and Michigan gains 36.5% by calling nobody ill, which makes it look more like Indiana. If the model lets
 hospitals differ, `check_fit` finds no problem, but these two lies still gain 29.8% and 26.9%. Michigan, the outlier,

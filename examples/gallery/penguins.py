@@ -15,7 +15,7 @@ expected payments with resampled birds. Each year's team draws from all birds, w
 `check_fit`. Each station draws from its own island, where the mix is different.
 
 **Results.** Split by year, the model is plausible and lies cost: sending nothing 69.5% of the cap, making up a mix of
-species 61.7%, withholding half 5.7%. Sending every bird twice is free, because the line-up reads only the order.
+species 61.7%, withholding half 5.7%. Sending every bird twice is free, because the line-up uses only the order.
 Split by island, the model does not fit: on Torgersen all birds are Adelie penguins, and on Biscoe three quarters are
 Gentoos. There honest reports contradict each other, and sending nothing *gains* 16.5% of the cap.
 

@@ -24,7 +24,7 @@ patients from all of them and the largest institution lies.
 
 **Results.** The model obeys all ten laws that apply, and is plausible for the eleven institutions. Lies cost: hiding
 every death 42.2% of the cap, counting only the dead 52.7%, forgetting half of the deaths 21.7%, sending nothing
-35.7%. Sending every patient twice is free, because the line-up reads only the order and the model has one parameter.
+35.7%. Sending every patient twice is free, because the line-up uses only the order and the model has one parameter.
 
 **Lesson.** If rows are independent given something unknown, and you can say which sums describe them, you have a
 model. Let `check_model` find your mistakes before a provider does.

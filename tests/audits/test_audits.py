@@ -250,7 +250,7 @@ def test_best_response_finds_the_best_of_all_reports() -> None:
         troth.OneTime(troth.exact_range(finite, [2, 2, 2])),
     ):
         assert troth.best_response(finite, rule, [2, 2, 2]).gain <= 1e-12
-    with pytest.raises(troth.MissingCapabilityError, match="use audit"):
+    with pytest.raises(troth.MissingCapabilityError, match="use troth.audit"):
         troth.best_response(models.Normal(0, 1, 1), troth.MultiDay(), [2, 2])
     with pytest.raises(troth.DataError, match="too many"):
         troth.best_response(finite, troth.Brier(), [200, 200, 200])

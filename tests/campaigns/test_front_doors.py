@@ -205,7 +205,7 @@ def test_exit_codes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
     raw = (tmp_path / "c" / "ledger.jsonl").read_bytes()
     (tmp_path / "c" / "ledger.jsonl").write_bytes(raw.replace(b"Ash", b"Asp", 1))
     assert run(monkeypatch, "verify", tmp_path / "c" / "ledger.jsonl") == 1
-    assert "line 2: the chain of hashes breaks here" in capsys.readouterr().err
+    assert "line 2: the hash chain breaks here" in capsys.readouterr().err
 
 
 def test_a_commitment_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:

@@ -105,7 +105,7 @@ def test_features_that_were_changed_are_not_verified() -> None:
 def test_a_report_with_features_that_it_cannot_have_is_refused() -> None:
     result = paid(hospitals())
     report = result.reports[0]
-    with pytest.raises(DataError, match="features of 41 rows, and 40 rows"):
+    with pytest.raises(DataError, match="features of 41 rows, but 40 rows"):
         check_possible(result.campaign, replace(report, features=np.ones((41, 3))))
     with pytest.raises(DataError, match="features do not belong"):
         check_possible(result.campaign, replace(report, features=np.ones((40, 3))))

@@ -237,7 +237,7 @@ def test_other_names_of_columns(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     plain["data"] = {"source": "now.csv", "provider": "carrier"}
     plain["campaign"] = {"name": "x", "budget": "1"}
     without_days = troth.Campaign.from_dict(plain)
-    with pytest.raises(DataError, match="history has days"):
+    with pytest.raises(DataError, match="history needs a column of days"):
         read_history(without_days, folder / "past.csv")
 
 

@@ -533,7 +533,7 @@ def test_a_table_with_one_label_or_without_peers_is_said_to_be_so(tmp_path: Path
     model = troth.models.Finite([0.5, 0.5], [[0.8, 0.2], [0.2, 0.8]])
     verdict = troth.pay(alone, model, provider="worker", task="item", price="1", columns="label").verdict
     assert verdict.word == "not checked"
-    assert "nobody has a peer" in verdict.meaning
+    assert "no answer has a peer" in verdict.meaning
 
 
 def test_days_of_labels_are_pointed_to_a_family_of_rates(tmp_path: Path) -> None:

@@ -159,18 +159,18 @@ def always_of_rank(monkeypatch: pytest.MonkeyPatch) -> None:
 def nobody_minds_risk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ties that are averaged, and days that share decoys, are believed to hide nothing from those who fear risk."""
     monkeypatch.setattr(
-        troth.LineUp, "_any_risk", lambda _: [Claim("truthful for every attitude to risk", "proved", "", "faith")]
+        troth.LineUp, "_risk_claims", lambda _: [Claim("truthful for every attitude to risk", "proved", "", "faith")]
     )
 
 
 def each_day_too(monkeypatch: pytest.MonkeyPatch) -> None:
     name = "truthful for every attitude to risk, each day by itself"
-    monkeypatch.setattr(troth.LineUp, "_any_risk", lambda _: [Claim(name, "proved", "", "faith")])
+    monkeypatch.setattr(troth.LineUp, "_risk_claims", lambda _: [Claim(name, "proved", "", "faith")])
 
 
 def zeros_as_dear_as_the_log_score_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """A report that its peers rule out is believed to lose everything, where it is paid the low end of a range."""
-    monkeypatch.setattr(claims, "_part_left", lambda *_: 1.0)
+    monkeypatch.setattr(claims, "_remaining_part", lambda *_: 1.0)
 
 
 def every_range_has_room(monkeypatch: pytest.MonkeyPatch) -> None:

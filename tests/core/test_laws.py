@@ -30,8 +30,8 @@ def test_every_family_obeys_every_law_that_applies(name: str) -> None:
     check = troth.check_model((EXAMPLES | VARYING)[name], rng=generator(1), draws=draws)
     untold = {"rows are counted", "fresh statistics keep their design"} if name.startswith("day types") else set()
     assert len(check.obeyed) >= 13 - len(untold)
-    untold |= {"the posterior prices what others add to known data"} if name in MISSING["posterior"] else set()
-    assert set(check.skipped) <= {"the closed log PMI is the second difference"} | untold
+    untold |= {"log PMI given known data follows from their posterior"} if name in MISSING["posterior"] else set()
+    assert set(check.skipped) <= {"the closed-form log PMI is the second difference"} | untold
 
 
 class Mutant:
@@ -211,7 +211,7 @@ def test_the_message_names_the_law_and_an_example() -> None:
 
     with pytest.raises(troth.LawBrokenError) as caught:
         troth.check_model(Drifting(1, 1), rng=generator(4), draws=20_000)
-    assert "datasets 0 and 1" in caught.value.failures["the closed log PMI is the second difference"]
+    assert "datasets 0 and 1" in caught.value.failures["the closed-form log PMI is the second difference"]
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_the_message_names_the_law_and_an_example() -> None:
         ("summaries ignore the order of rows", {"summary": lambda self, x: np.array([x[0], np.sum(x)])}),
         ("rows are counted", {"rows": lambda self, t: t[..., 0]}),
         (
-            "a batch equals a loop",
+            "a batch gives the same as a loop",
             {"log_evidence": lambda self, t: np.asarray(betaln(*(1 + t.reshape(-1, 2)[0])))},
         ),
         ("log PMI is symmetric", {"log_pmi": lambda self, a, b, both=None: a[..., 0]}),

@@ -23,7 +23,7 @@ from troth.core.errors import DataError
 from troth.core.reductions import Counts, Moments
 from troth.data import Request, read_reports
 from troth.data.gather import gather_reports
-from troth.data.single_provider import read_own
+from troth.data.single_provider import read_own_report
 
 SEED = 20201206
 
@@ -371,9 +371,9 @@ def test_a_file_of_its_own_has_the_rows_of_its_sender_alone(tmp_path: Path) -> N
     request = Request(Counts(2), ("x",), "who")
     (tmp_path / "ash.csv").write_text("who,x\nAsh,1\nAsh,0\n")
     (tmp_path / "both.csv").write_text("who,x\nAsh,1\nElm,0\n")
-    (own,) = read_own(tmp_path / "ash.csv", request, "Ash")
+    (own,) = read_own_report(tmp_path / "ash.csv", request, "Ash")
     assert (own.provider, own.rows) == ("Ash", 2)
     with pytest.raises(DataError, match="ash.csv: the rows belong to provider 'Ash', not 'Elm'"):
-        read_own(tmp_path / "ash.csv", request, "Elm")
+        read_own_report(tmp_path / "ash.csv", request, "Elm")
     with pytest.raises(DataError, match="both.csv: holds rows of 2 providers"):
-        read_own(tmp_path / "both.csv", request, "Ash")
+        read_own_report(tmp_path / "both.csv", request, "Ash")

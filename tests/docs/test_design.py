@@ -132,9 +132,9 @@ UNSEEN = {
     "service.rounds.add_upload",
     "service.settlement.close_due",
     "service.parse.parse",
-    "data.single_provider.read_own",
+    "data.single_provider.read_own_report",
     "data.files.Fragment.summarise",
-    "service.settling._pay",
+    "service.limited_payments._pay",
     "campaigns.rounds.pay_rounds",
     "campaigns.tasks.pay_task_reports",
 }

@@ -39,7 +39,7 @@ def test_what_was_never_added_up_is_refused() -> None:
         Counts(3).convert(np.ones(3), Moments((0.0, 0.0)))
     with pytest.raises(DataError, match="linear=True"):
         Moments(linear=False, squares=True).convert(np.ones(2), Moments((1.0,)))
-    with pytest.raises(DataError, match="1 columns, but the model wants 2"):
+    with pytest.raises(DataError, match="1 columns, but the model needs 2"):
         Moments().convert(np.ones(2), Moments((0.0, 0.0)))
 
 

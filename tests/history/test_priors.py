@@ -205,8 +205,8 @@ def test_log_scores_are_inherited_and_unknown_ones_are_not_compared() -> None:
     assert comparison.to_dict()["models"]["custom"]["log_score"] is None
     assert "not comparable" in str(unknown)
     assert "not comparable" in str(comparison)
-    assert not comparison.outdone("custom")
-    assert comparison.outdone("poor")
+    assert not comparison.is_outperformed("custom")
+    assert comparison.is_outperformed("poor")
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,7 @@ def test_what_cannot_be_enumerated_says_so() -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"decoys": 3}, "decoys must be at least rivals, 4, not 3"),
+        ({"decoys": 3}, r"decoys must be at least rivals \(4\), not 3"),
         ({"rivals": 0}, "rivals must be a whole number of at least 1"),
         ({"strict": 1.5}, "strict must be a number from 0 to 1"),
         ({"ties": "coin"}, 'ties must be "average" or "lot"'),

@@ -38,7 +38,7 @@ def test_all_is_infinity_in_python_as_in_a_campaign_file() -> None:
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        ({"decoys": 1}, "decoys: must be at least rivals, 4, not 1"),
+        ({"decoys": 1}, r"decoys: must be at least rivals \(4\), not 1"),
         ({"decoys": "many"}, 'decoys: must be "all" or a whole number'),
         ({"decoys": "all", "source": "days"}, "decoys: must be a number if later days are decoys"),
         ({"strict": 2}, "strict: must be a number from 0 to 1"),

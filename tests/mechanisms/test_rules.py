@@ -295,7 +295,9 @@ def test_every_rule_that_draws_asks_for_a_generator() -> None:
     t = np.array([[3.0, 1.0], [2.0, 2.0], [1.0, 3.0]])
     last = troth.MultiDay(last=troth.SyntheticPeers())
     for rule in (troth.LineUp(), troth.SyntheticPeers(), troth.Bonded(troth.LineUp()), last):
-        with pytest.raises(troth.MissingCapabilityError, match=f"{type(rule).__name__}.* draws: pass rng="):
+        with pytest.raises(
+            troth.MissingCapabilityError, match=f"{type(rule).__name__}.* draws random numbers: pass rng="
+        ):
             rule.pay(model, t if rule.days == 1 else np.stack([t, t]), budget=1.0)
     assert troth.LineUp(decoys=float("inf")).pay(model, t, budget=1.0).shape == (3,)
 
@@ -394,7 +396,7 @@ def test_groups_take_the_profit_out_of_identical_fakes() -> None:
         ({"budget": -1.0}, "budget must be"),
         ({"budget": float("nan")}, "budget must be"),
         ({"budget": 1.0, "weights": [0.5, 0.5]}, "3 numbers, one per provider"),
-        ({"budget": 1.0, "weights": [0.5, 0.5, 0.5]}, "sum to 1 at most"),
+        ({"budget": 1.0, "weights": [0.5, 0.5, 0.5]}, "sum to at most 1"),
         ({"budget": 1.0, "weights": [1.5, -0.5, 0.0]}, "at least 0"),
         ({"budget": 1.0, "groups": ["a"]}, "1 group labels for 3 providers"),
     ],

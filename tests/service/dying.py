@@ -116,7 +116,7 @@ def main() -> None:
     from troth.campaigns.tasks import pay_task_reports
     from troth.service import settlement, uploads
     from troth.service.app import Settings, create_app
-    from troth.service.settling import Paid, _judge
+    from troth.service.limited_payments import Paid, _judge
 
     uploads.__dict__.update(was_tried=lambda *_: True, check_bounded=lambda *_: None)
 

@@ -32,7 +32,7 @@ from troth.data.tasks import TaskReports
 from troth.mechanisms import DEFAULT_RULE
 from troth.models import FAMILIES
 from troth.results.tasks import TaskResult
-from troth.service import settling
+from troth.service import limited_payments
 from troth.service.access import COOKIE
 from troth.service.accounts import start_session
 from troth.service.uploads import Upload, UploadError, read_public_upload, read_upload
@@ -58,7 +58,7 @@ def sent(campaign: Campaign, folder: Path, name: str, table: Table, ending: str,
     write = pq.write_table if ending == "parquet" else pa.csv.write_csv
     write(pa.table(table), path)
     if tried:  # how long payments take is tested elsewhere
-        settling._tried[campaign.digest] = (10**6, 1e9)
+        limited_payments._tried[campaign.digest] = (10**6, 1e9)
     return read_upload(campaign, path, path.name, name, "2026-05-04" if campaign.daily else None)
 
 
@@ -250,7 +250,7 @@ def test_items_that_differ_in_capitals_alone_are_paid_and_pointed_out() -> None:
     result: Any = TaskResult(campaign, ledger, file)
     assert result.to_dict()["tasks"] == 3
     assert [note for note in result.notes if "'I1' and 'i1'" in note]
-    assert [note for note in settling.judge(campaign, ledger, file)["notes"] if "'I1' and 'i1'" in note]
+    assert [note for note in limited_payments.judge(campaign, ledger, file)["notes"] if "'I1' and 'i1'" in note]
 
 
 @pytest.mark.parametrize("value", [1e101, 1e155, 1e308, float("inf"), float("nan")])

@@ -406,8 +406,8 @@ def test_tokens_that_others_can_read_are_reported(service: Running, analyst: Per
     path.chmod(0o644)
     told = analyst.done("campaigns")
     path.chmod(0o600)
-    assert f"others can read {path}" in told.stderr
-    assert "others can read" not in analyst.done("campaigns").stderr
+    assert f"other users can read {path}" in told.stderr
+    assert "users can read" not in analyst.done("campaigns").stderr
 
 
 def _token(service: Running, person: Person) -> str:
@@ -565,7 +565,7 @@ def flaky(losses: int) -> Iterator[tuple[str, list[tuple[str | None, bytes]]]]:
 
 def _quick(url: str) -> Client:
     client = Client(url)
-    client.waits = (0.0, 0.0, 0.0)
+    client.retry_delays = (0.0, 0.0, 0.0)
     return client
 
 

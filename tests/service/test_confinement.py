@@ -145,8 +145,8 @@ def test_what_others_can_read_is_said_at_the_start(tmp_path: Path, monkeypatch: 
 
     def start() -> list[str]:
         told.clear()
-        serve.serve(Settings(str(tmp_path / "troth.db")), host="127.0.0.1", port=0, say=told.append)
-        return [line for line in told if "others can read" in line]
+        serve.serve(Settings(str(tmp_path / "troth.db")), host="127.0.0.1", port=0, echo=told.append)
+        return [line for line in told if "other users can read" in line]
 
     key = tmp_path / "troth.db.keys" / "signing.key"
     assert not start()

@@ -140,7 +140,7 @@ def _none(lines: list[bytes]) -> list[bytes]:
 
 
 def _forge(lines: list[bytes]) -> list[bytes]:
-    """Pay somebody more, and seal the ledger anew so that its chain of hashes is whole."""
+    """Pay somebody more, and seal the ledger anew so that its hash chain is valid."""
     ledger = Ledger()
     for entry in Ledger.from_lines(lines).entries:
         plain = {key: value for key, value in entry.items() if key not in ("previous", "hash")}

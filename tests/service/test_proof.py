@@ -95,7 +95,7 @@ def test_a_provider_checks_its_payment_offline(
     for name, receipt in receipts.items():
         paid = {**get(world, name, "/rounds/1/payments"), "terms": get(world, name, "")["terms"]}
         checked = check_paid_round(receipt, paid)
-        assert (len(checked.done), checked.withheld) == (6, [])
+        assert (len(checked.passed), checked.withheld) == (6, [])
         (tmp_path / "receipt.json").write_text(json.dumps(receipt))
         (tmp_path / "payments.json").write_text(json.dumps(paid))
         parts = (tmp_path / "receipt.json", "--payments", tmp_path / "payments.json")
@@ -158,7 +158,7 @@ def test_a_tree_of_its_own_for_each_provider_is_found(world: World, ash: Any) ->
     with pytest.raises(StatementError, match="not a line of the ledger"):
         check_paid_round(receipt, {**paid, **own, "line": {**line, "head": other}})
     believed = check_paid_round(receipt, {**paid, **own, "line": None})
-    assert not any("one of the" in done for done in believed.done)
+    assert not any("one of the" in done for done in believed.passed)
     assert [what for what in believed.withheld if "line of the ledger" in what]
 
 
@@ -555,7 +555,7 @@ def test_a_round_that_waits_for_two_days_is_checked_with_their_roots(database: s
             for name in COUNTS:
                 paid = get(world, name, f"/rounds/{day}/payments")
                 assert len(paid["next_roots"]) == 3 - day
-                assert len(check_paid_round(receipts[name, day], paid).done) == 5
+                assert len(check_paid_round(receipts[name, day], paid).passed) == 5
         with pytest.raises(StatementError, match="seed does not derive"):
             paid = get(world, "Ash", "/rounds/1/payments")
             check_paid_round(receipts["Ash", 1], {**paid, "next_roots": paid["next_roots"][:1]})

@@ -15,7 +15,7 @@ from service.databases import opened
 from service.world import TERMS, World, make_world, payments_of
 from troth.campaigns.records.ledger_entries import recorded_reports
 from troth.campaigns.terms import Campaign
-from troth.service import incoming, rounds, settlement, settling, upload_queue, views
+from troth.service import incoming, limited_payments, rounds, settlement, upload_queue, views
 from troth.service.errors import ConflictError, TooManyError
 from troth.service.ledgers import load_ledger
 from troth.service.parse import parse
@@ -116,8 +116,8 @@ def test_a_report_that_changes_while_payments_are_computed_is_paid_as_it_is_now(
                 rounds.confirm(tx, world.providers["Ash"], world.campaign, 1, upload, replaces)
 
         def pay(*arguments: Any, **options: Any) -> Any:
-            monkeypatch.setattr(settlement, "pay_rounds", settling.pay_rounds)
-            paid = settling.pay_rounds(*arguments, **options)
+            monkeypatch.setattr(settlement, "pay_rounds", limited_payments.pay_rounds)
+            paid = limited_payments.pay_rounds(*arguments, **options)
             confirm(second, first)
             return paid
 

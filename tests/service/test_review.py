@@ -17,7 +17,7 @@ from service.databases import Databases, opened
 from service.world import Door
 from troth.core.errors import DataError
 from troth.operations import SCOPES
-from troth.service import accounts, campaigns, rounds, settlement, settling
+from troth.service import accounts, campaigns, limited_payments, rounds, settlement
 from troth.service.accounts import User
 from troth.service.errors import NotFoundError
 from troth.service.migrate import copy_sqlite
@@ -115,7 +115,7 @@ def world(databases: Databases) -> Any:
 
 def fail_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the next payment fail, as one does whose score lies outside the announced range."""
-    real = settling.pay_rounds
+    real = limited_payments.pay_rounds
 
     def failing(*given: Any, **options: Any) -> Any:
         monkeypatch.setattr(settlement, "pay_rounds", real)
@@ -171,7 +171,7 @@ def test_reports_of_a_round_that_opens_again_meanwhile_are_not_paid(
     world.report(campaign, 1, "ABC")
     fail_once(monkeypatch)
     world.close(campaign, 1)
-    real = settling.pay_rounds
+    real = limited_payments.pay_rounds
 
     def slow(*given: Any, **options: Any) -> Any:
         done = real(*given, **options)

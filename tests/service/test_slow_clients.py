@@ -70,7 +70,7 @@ def options_of_serve(monkeypatch: pytest.MonkeyPatch, folder: Path) -> dict[str,
     given: dict[str, Any] = {}
     monkeypatch.setattr(uvicorn, "run", lambda *_, **options: given.update(options))
     monkeypatch.setenv(app.SETTINGS, "")
-    serve.serve(app.Settings(str(folder / "troth.db")), host="127.0.0.1", port=0, say=lambda _: None)
+    serve.serve(app.Settings(str(folder / "troth.db")), host="127.0.0.1", port=0, echo=lambda _: None)
     return given
 
 

@@ -30,8 +30,8 @@ from troth.campaigns.rounds import pay_rounds
 from troth.core.errors import DataError
 from troth.service import campaigns, rounds, settlement, store
 from troth.service.errors import RefusedError
+from troth.service.limited_payments import Paid, _judge
 from troth.service.schema import campaigns as campaign_table
-from troth.service.settling import Paid, _judge
 
 BAD, BAD_LAST = 13, 5  # this many ones cannot be paid, or not by the rule of a last day
 DAILY: dict[str, Any] = {

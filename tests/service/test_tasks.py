@@ -207,14 +207,14 @@ def test_receipts_and_proofs_bind_what_was_said_on_each_task(database: str, tmp_
             assert receipt["tasks"] == own_of(said[name]).digest
             assert receipt["rows"] == len(said[name])
             paid = client.get(f"{where}/payments", headers=world.headers(name)).json()
-            assert len(check_paid_round(receipt, paid).done) == 5
+            assert len(check_paid_round(receipt, paid).passed) == 5
             other = next(each for each in WORKERS if each != name)
             with pytest.raises(troth.TrothError, match="not among those"):
                 check_paid_round({**receipt, "tasks": receipts[other]["tasks"]}, paid)
             terms = client.get(world.base, headers=world.headers(name)).json()["terms"]
             checked = check_paid_round(receipt, {**paid, "terms": terms})
             assert checked.withheld == []
-            assert any("price times the sum of shares" in line for line in checked.done)
+            assert any("price times the sum of shares" in line for line in checked.passed)
             _check_other_cents(Campaign.from_dict(terms), paid["payments"][0])
 
 

@@ -15,7 +15,7 @@ from service.world import TERMS, World, make_world, payments_of, read_statistics
 from troth.campaigns.records.ledger import Ledger
 from troth.cli.service_lines import about_round, verdict_lines
 from troth.results.verdict import unchecked_before
-from troth.service import accounts, campaigns, rounds, settlement, settling
+from troth.service import accounts, campaigns, limited_payments, rounds, settlement
 from troth.service.errors import ConflictError, UnavailableError
 from troth.service.sandbox import OutOfTimeError
 
@@ -197,14 +197,14 @@ def test_a_provider_reads_what_a_row_is(database: str, model: dict[str, Any], wo
 
 def refuse_to_judge(monkeypatch: pytest.MonkeyPatch, error: troth.TrothError) -> None:
     """Let payments be computed, and the check of the model fail."""
-    run = settling.SANDBOX.run
+    run = limited_payments.SANDBOX.run
 
     def refusing(function: Any, *arguments: Any, **options: Any) -> Any:
-        if function is settling._judge:
+        if function is limited_payments._judge:
             raise error
         return run(function, *arguments, **options)
 
-    monkeypatch.setattr(settling.SANDBOX, "run", refusing)
+    monkeypatch.setattr(limited_payments.SANDBOX, "run", refusing)
 
 
 def test_a_round_that_could_not_be_checked_says_so_before_and_after(
@@ -243,7 +243,7 @@ def test_a_round_that_could_not_be_checked_says_so_before_and_after(
 
 def test_what_is_not_checked_for_want_of_a_place_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
     refuse_to_judge(monkeypatch, UnavailableError("all places are taken"))
-    verdict = settling.judge(troth.Campaign.from_dict(TERMS), Ledger())
+    verdict = limited_payments.judge(troth.Campaign.from_dict(TERMS), Ledger())
     assert verdict["model"] == "not checked"
     assert verdict["unchecked"] == "the check could not be run: all places are taken"
 

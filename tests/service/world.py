@@ -17,7 +17,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select, update
 
 from troth.operations import SCOPES
-from troth.service import accounts, campaigns, incoming, rounds, settlement, settling
+from troth.service import accounts, campaigns, incoming, limited_payments, rounds, settlement
 from troth.service.accounts import User
 from troth.service.app import Settings, create_app
 from troth.service.schema import members, tokens
@@ -147,7 +147,7 @@ def read_statistics(store: Store, who: User, campaign: str, plain: Any, number: 
             row, member = campaigns.joined(tx, who, campaign)
             day = rounds.find_round(tx, campaign, number).day
         terms = campaigns.terms_of(row)
-        settling._tried[terms.digest] = (10**6, 1e6)  # nobody need try out what tests send
+        limited_payments._tried[terms.digest] = (10**6, 1e6)  # nobody need try out what tests send
         return read_upload(terms, Path(file.name), incoming.STATISTICS, member.name, day)
 
 

@@ -66,7 +66,7 @@ class TestSetRule(Rule):
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
         if this_round.test is None:
-            raise MissingCapabilityError("this baseline needs a test set, which only an audit gives it")
+            raise MissingCapabilityError("this baseline needs a test set, which only an audit provides")
         value = self.value(this_round, this_round.test[..., None, :])
         share = np.clip((value - self.low) / (self.high - self.low), 0.0, 1.0)
         return Breakdown(share, score=value, low=self.low, high=self.high)
@@ -88,11 +88,11 @@ class LeaveOneOutValue(TestSetRule):
     """How much the likelihood of a test set falls without the data, on a fixed scale."""
 
     def value(self, this_round: Round, test: Array) -> Array:
-        everyone, peers = (
+        pooled, peers = (
             np.maximum(log_pmi(this_round.evidence, t, test), -50.0)
             for t in (this_round.own + this_round.peers, this_round.peers)
         )
-        return everyone - peers
+        return pooled - peers
 
 
 @dataclass(frozen=True)
@@ -104,15 +104,15 @@ class ShapleyValue(TestSetRule):
 
     def value(self, this_round: Round, test: Array) -> Array:
         if this_round.rng is None:
-            raise MissingCapabilityError("ShapleyValue draws orders: pass rng=")
+            raise MissingCapabilityError("ShapleyValue draws random orders: pass rng=")
         value = np.zeros(this_round.own.shape[:-1])
         for _ in range(self.orders):
             order = np.argsort(this_round.rng.random(value.shape), axis=-1)
-            others, own = (
+            peers, own = (
                 np.take_along_axis(t, order[..., None], axis=-2) for t in (this_round.statistics, this_round.own)
             )
-            before = np.zeros_like(others)
-            np.cumsum(others[..., :-1, :], axis=-2, out=before[..., 1:, :])
+            before = np.zeros_like(peers)
+            np.cumsum(peers[..., :-1, :], axis=-2, out=before[..., 1:, :])
             without, joined = (np.maximum(log_pmi(this_round.evidence, t, test), -50.0) for t in (before, before + own))
             part = np.take_along_axis(value, order, axis=-1) + (joined - without) / self.orders
             np.put_along_axis(value, order, part, axis=-1)

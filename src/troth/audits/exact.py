@@ -88,18 +88,18 @@ def best_response(
     own_rows = int(rows[provider])
     most = own_rows if most is None else most
     labels = list(range(len(rows)) if groups is None else groups)
-    others = [j for j, label in enumerate(labels) if label != labels[provider]]
+    peer_places = [j for j, label in enumerate(labels) if label != labels[provider]]
     own_reports = float(sum(count_reports(models[provider], n) for n in range(most + 1)))
-    situations = prod((count_reports(models[j], int(rows[j])) for j in others), start=own_reports)
+    situations = prod((count_reports(models[j], int(rows[j])) for j in peer_places), start=own_reports)
     if situations > _LARGEST:
-        raise DataError(f"{situations:.1e} situations are too many to enumerate; use audit instead")
+        raise DataError(f"{situations:.1e} situations are too many to enumerate; use troth.audit instead")
     truths, truth_t, _ = enumerate_reports(models[provider], [own_rows])
     reports, report_t, _ = enumerate_reports(models[provider], range(most + 1))
-    peer_reports = [enumerate_reports(models[j], [int(rows[j])]) for j in others]
+    peer_reports = [enumerate_reports(models[j], [int(rows[j])]) for j in peer_places]
     orders = np.array([sum(logs) for logs in product(*(logs for _, _, logs in peer_reports))])
     peers = np.zeros((len(orders), len(rows), truth_t.shape[-1]))
-    for k, chosen in enumerate(zip(*product(*(t for _, t, _ in peer_reports)), strict=True)):
-        peers[:, others[k]] = chosen
+    for k, combination in enumerate(zip(*product(*(t for _, t, _ in peer_reports)), strict=True)):
+        peers[:, peer_places[k]] = combination
     pooled = peers.sum(axis=1)
     possible = np.isfinite(evidence.log_evidence(pooled))
     peers, orders, pooled = peers[possible], orders[possible], pooled[possible]
@@ -107,7 +107,7 @@ def best_response(
     marginal = np.exp(orders + evidence.log_evidence(pooled) - empty)
     own_evidence = evidence.log_evidence(truth_t)[:, None]
     conditional = np.exp(orders + evidence.log_evidence(truth_t[:, None] + pooled) - own_evidence)
-    sizes = np.array([float(n) if j in others else 0.0 for j, n in enumerate(rows)])
+    sizes = np.array([float(n) if j in peer_places else 0.0 for j, n in enumerate(rows)])
     world = Round(model, peers, groups, sizes, np.random.default_rng(0), lenient=True)
     own, own_sizes = np.concatenate([report_t, truth_t]), np.concatenate([reports, truths]).sum(axis=1)
     shares = _expected_shares(rule.in_expectation(), world, marginal, provider, own, own_sizes)
@@ -131,14 +131,14 @@ def _expected_shares(rule: Rule, world: Round, marginal: Array, provider: int, o
         sizes[..., provider] = own_rows[:, None]
         result = rule.evaluate(replace(world, statistics=t, rows=sizes))
         return np.nan_to_num(result.share[..., provider])  # a report outside the range is refused
-    others = np.array(list(product(range(len(peers)), repeat=rule.days - 1)))
-    chance = marginal[others].prod(axis=-1)
+    later_reports = np.array(list(product(range(len(peers)), repeat=rule.days - 1)))
+    chance = marginal[later_reports].prod(axis=-1)
     shares = np.empty((len(own), len(peers)))
     for i in range(len(own)):
         today = peers.copy()
         today[:, provider] = own[i]
-        shape = (len(today), *others.shape, *today.shape[1:])
+        shape = (len(today), *later_reports.shape, *today.shape[1:])
         first = np.broadcast_to(today[:, None, None], (*shape[:2], 1, *today.shape[1:]))
-        days = np.concatenate([first, np.broadcast_to(peers[others], shape)], axis=-3)
+        days = np.concatenate([first, np.broadcast_to(peers[later_reports], shape)], axis=-3)
         shares[i] = np.nan_to_num(rule.evaluate(replace(world, statistics=days)).share[..., 0, provider]) @ chance
     return shares

@@ -83,7 +83,7 @@ class Audit:
         lines = [self.title, head, "-" * len(head)]
         for f in self.findings:
             refused = f", refused {f.refused:.0%}" if f.refused else ""
-            gain, low, high = (number(each, sign=True) for each in (f.gain, f.low, f.high))
+            gain, low, high = (number(value, sign=True) for value in (f.gain, f.low, f.high))
             interval = f"[{low}, {high}]"
             numbers = f"{number(f.earned, 3):>7} {gain:>8} {interval:>19} {f.detectable:>11.4f}"
             lines.append(f"{f.lie:<{wide}} {numbers}  {VERDICT_IN_WORDS[f.verdict]}{refused}")
@@ -159,8 +159,8 @@ def finding_of(name: str, sums: Array, simulations: int, rule: Rule, false_alarm
     variance = max(squares / simulations - gain * gain, 0.0) * simulations / max(simulations - 1, 1)
     odds = float(np.log(3 / false_alarm))
     bounded = rule.individually_rational
-    reach = 1.0 + accounts if bounded else np.sqrt(variance) * 20
-    margin = float(np.sqrt(2 * variance * odds / simulations) + 3 * reach * odds / simulations)
+    radius = 1.0 + accounts if bounded else np.sqrt(variance) * 20
+    margin = float(np.sqrt(2 * variance * odds / simulations) + 3 * radius * odds / simulations)
     limits = (-1.0, float(accounts)) if bounded else (-np.inf, np.inf)
     return with_margin(name, truth / simulations, earned / simulations, gain, margin, limits, refused / simulations)
 

@@ -60,9 +60,9 @@ def label_frequencies(
     >>> f"{all_yes.observed:.0%}, expected {all_yes.expected:.0%}", all_yes.p_value < 1e-10
     ('100%, expected 50%', True)
     """
-    prior, which = priors_of(tasks, labels)
+    prior, prior_of = priors_of(tasks, labels)
     log_prior = np.full((int(tasks.task[-1]) + 1, prior.shape[1]), -np.inf)
-    np.log(prior[which], out=log_prior, where=prior[which] > 0)
+    np.log(prior[prior_of], out=log_prior, where=prior[prior_of] > 0)
     counts = tasks.summaries.sum(axis=0)
     wider = 1.0 if past is None else sqrt(1 + len(log_prior) / past)
     result = []

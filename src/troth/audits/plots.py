@@ -61,8 +61,8 @@ def heat_map(rows: Mapping[str, Sequence[Finding]], title: str, path: Any = None
 
     percent = 100 * np.nan_to_num([[f.gain for f in row] for row in findings])
     axes = figure.subplots()
-    reach = max(5.0, float(np.abs(percent).max()))
-    norm = mpl.colors.SymLogNorm(linthresh=2.0, vmin=-reach, vmax=reach)
+    limit = max(5.0, float(np.abs(percent).max()))
+    norm = mpl.colors.SymLogNorm(linthresh=2.0, vmin=-limit, vmax=limit)
     colours = mpl.colormaps["PuOr_r"]
     image = axes.imshow(percent, cmap=colours, norm=norm, aspect="auto")
     for (i, j), gain in np.ndenumerate(percent):
@@ -73,7 +73,7 @@ def heat_map(rows: Mapping[str, Sequence[Finding]], title: str, path: Any = None
     axes.set_xticks(range(len(lies)), lies, rotation=35, ha="right", rotation_mode="anchor")
     axes.set_yticks(range(len(rows)), list(rows))
     axes.set_title(title + ",\npercent of the cap (bold: significantly)", loc="left", fontsize=10)
-    ticks = [tick for tick in (-50, -10, -2, 0, 2, 10, 50) if abs(tick) <= reach]
+    ticks = [tick for tick in (-50, -10, -2, 0, 2, 10, 50) if abs(tick) <= limit]
     bar = figure.colorbar(image, ax=axes, shrink=0.8, ticks=ticks)
     bar.ax.set_yticklabels([f"{tick:+d}" if tick else "0" for tick in ticks])
     bar.set_label("lie costs  ←   →  lie pays")

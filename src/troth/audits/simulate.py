@@ -95,7 +95,7 @@ def audit(
         )
     scene = _Scene(model, rule, _whole_rows(rows), liar)
     single = [lie] if lie is not None else [lies] if isinstance(lies, Strategy) or callable(lies) else lies
-    plays = lies_for_model(scene.own) if single is None else [as_strategy(each) for each in single]
+    plays = lies_for_model(scene.own) if single is None else [as_strategy(lie) for lie in single]
     tried = [(play, False) for play in plays] + [(play, True) for play in plays if play.needed_accounts > 1]
     rng = np.random.default_rng(20201206) if rng is None else check_generator(rng)
     chunk = max(1, min(simulations, _CHUNK // scene.width))
@@ -145,9 +145,9 @@ class _Scene:
         self.model, self.rule, self.rows, self.liar = model, rule, rows, liar
         self.evidence = shared_evidence(model)
         self.models = one_each(model, len(rows))
-        for each in self.models:
-            if not isinstance(each, SamplesData):
-                raise MissingCapabilityError(f"{type(each).__name__} cannot draw data, so it cannot be audited")
+        for member in self.models:
+            if not isinstance(member, SamplesData):
+                raise MissingCapabilityError(f"{type(member).__name__} cannot draw data, so it cannot be audited")
         lying = self.models[liar]
         self.own: Any = lying.without_features if isinstance(lying, HasFeatures) else lying  # what lies are about
         self.classes: dict[Any, list[int]] = places_of(self.models)

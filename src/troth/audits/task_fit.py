@@ -50,13 +50,16 @@ class TaskFit(Fit):
     @property
     def oddest(self) -> Frequency:
         """The label whose frequency is least expected; one that is too frequent, if another is not much odder."""
-        odd = 10 * min(each.p_value for each in self.frequencies)
-        return min(self.frequencies, key=lambda each: (each.p_value > odd, each.expected > each.observed, each.p_value))
+        odd = 10 * min(frequency.p_value for frequency in self.frequencies)
+        return min(
+            self.frequencies,
+            key=lambda frequency: (frequency.p_value > odd, frequency.expected > frequency.observed, frequency.p_value),
+        )
 
     @property
     def contradicts_prior(self) -> bool:
         """Whether the frequencies of labels alone are doubtful under the model, or refute it."""
-        return 2 * _corrected([each.p_value for each in self.frequencies]) < 5 * self.level
+        return 2 * _corrected([frequency.p_value for frequency in self.frequencies]) < 5 * self.level
 
     @property
     def contradiction(self) -> str:
@@ -73,11 +76,11 @@ class TaskFit(Fit):
         lines = [
             f"the model {self.verdict}: p = {probability(self.p_value, 4, self.level)} ({self.simulations:,} tasks)"
         ]
-        for each in self.frequencies:
-            part = f"{each.observed:8.1%} of the answers, expected {each.expected:.1%}"
-            lines.append(f"  {each.label:<38} {part}   p = {each.p_value:.4f}")
-        for name in sorted(self.observed, key=lambda each: -self.observed[each]):
-            gain, expected = (share(each[name], 1, sign=True) for each in (self.observed, self.expected))
+        for frequency in self.frequencies:
+            part = f"{frequency.observed:8.1%} of the answers, expected {frequency.expected:.1%}"
+            lines.append(f"  {frequency.label:<38} {part}   p = {frequency.p_value:.4f}")
+        for name in sorted(self.observed, key=lambda label: -self.observed[label]):
+            gain, expected = (share(counts[name], 1, sign=True) for counts in (self.observed, self.expected))
             lines.append(f"  {name:<38} {gain:>8} of the price, under the model {expected}")
         return "\n".join(lines)
 
@@ -126,17 +129,17 @@ def check_task_fit(tasks: Tasks, rule: Rule, names: Sequence[str], *, past: int 
     chances = {name: _chance(*gain) for name, gain in observed.items()}
     alone = min([1.0, *(len(chances) * p for p in chances.values())])
     fit = TaskFit(
-        min(1.0, 2 * alone, 2 * _corrected([each.p_value for each in frequencies])),
+        min(1.0, 2 * alone, 2 * _corrected([frequency.p_value for frequency in frequencies])),
         chances,
         {name: gain for name, (gain, *_) in observed.items()},
         {name: expected.get(name, (0.0,))[0] for name in observed},
         _LEVEL,
         int(sample.task[-1]) + 1,
         frequencies,
-        tuple(name for name, given in zip(names, (counts > 0) & ~replayed, strict=True) if given),
+        tuple(name for name, replayable in zip(names, (counts > 0) & ~replayed, strict=True) if replayable),
     )
     if fit.verdict == "fits" and not count_peers(sample).any():
-        raise MissingCapabilityError("nobody has a peer on a task, so every answer earns the empty share")
+        raise MissingCapabilityError("no answer has a peer on its task, so every answer earns the empty share")
     if not chances and fit.verdict == "fits":
         many = f"there are more than {MOST_LABELS} labels" if len(names) > MOST_LABELS else ""
         raise MissingCapabilityError(
@@ -154,8 +157,8 @@ def _replayed_gains(tasks: Tasks, rule: Rule, names: Sequence[str]) -> dict[str,
         own = np.eye(len(names))[np.full(len(tasks), other)]
         share = rule.evaluate_tasks(tasks.with_own(own), np.random.default_rng(0)).share
         for reported, name in enumerate(names):
-            given = label == reported
-            if reported != other and given.sum() >= FEWEST:
-                gain, error = mean_over_tasks(tasks.task[given], (share - truth)[given])
-                gains[f"{name} as {as_name}"] = gain, error, len(np.unique(tasks.task[given]))
+            same_label = label == reported
+            if reported != other and same_label.sum() >= FEWEST:
+                gain, error = mean_over_tasks(tasks.task[same_label], (share - truth)[same_label])
+                gains[f"{name} as {as_name}"] = gain, error, len(np.unique(tasks.task[same_label]))
     return gains

@@ -80,8 +80,8 @@ def audit_tasks(
     findings = []
     level = float(ndtri(1 - false_alarm / 2))
     for name, answers in _lies(rng, labels, tables, label, guess, prior):
-        asked = np.where(answers >= 0, answers, 0)
-        share = rule.evaluate_tasks(world.with_own(np.eye(size)[asked]), np.random.default_rng(seed)).share
+        known_answers = np.where(answers >= 0, answers, 0)
+        share = rule.evaluate_tasks(world.with_own(np.eye(size)[known_answers]), np.random.default_rng(seed)).share
         share = np.where(answers >= 0, share, 0.0)
         gain, error = mean_over_tasks(world.task, share - honest.share)
         findings.append(with_margin(name, float(honest.share.mean()), float(share.mean()), gain, level * error))
@@ -128,10 +128,10 @@ def some_tasks(tasks: Tasks, wanted: int, *, repeat: bool = False) -> Tasks:
     """Return about ``wanted`` tasks: some of them, evenly spaced, or all of them, repeated if asked for."""
     count = int(tasks.task[-1]) + 1
     if count > wanted:
-        chosen = np.unique(np.linspace(0, count - 1, wanted).astype(np.intp))
-        stay = np.isin(tasks.task, chosen)
-        numbers = np.searchsorted(chosen, tasks.task[stay])
-        known = None if tasks.known is None else tasks.known[chosen]
+        sample = np.unique(np.linspace(0, count - 1, wanted).astype(np.intp))
+        stay = np.isin(tasks.task, sample)
+        numbers = np.searchsorted(sample, tasks.task[stay])
+        known = None if tasks.known is None else tasks.known[sample]
         return replace(tasks, task=numbers, provider=tasks.provider[stay], summaries=tasks.summaries[stay], known=known)
     if not repeat:
         return tasks
@@ -150,8 +150,8 @@ def mean_over_tasks(task: Indexes, entries: Array) -> tuple[float, float]:
     """Return the mean over reports, and its standard error as a ratio of sums over tasks."""
     sums, sizes = np.bincount(task, entries), np.bincount(task)
     mean = float(sums.sum() / sizes.sum())
-    rest = sums - mean * sizes
-    return mean, float(np.sqrt((rest**2).sum()) / sizes.sum())
+    residual = sums - mean * sizes
+    return mean, float(np.sqrt((residual**2).sum()) / sizes.sum())
 
 
 def audit_task_values(tasks: Tasks, rule: Rule, *, simulations: int, false_alarm: float, seed: int) -> Audit:
@@ -181,5 +181,5 @@ def lies_about_values(model: Any) -> list[Strategy]:
         raise MissingCapabilityError(f"{type(model).__name__} cannot draw data, so it cannot be audited")
     rng = np.random.default_rng(0)
     values = np.asarray(model.draw_data(rng, model.draw_parameters(rng, (_SAMPLE,)), 1)).reshape(_SAMPLE, -1)
-    usual, spread = (tuple(each.tolist()) for each in (values.mean(axis=0), values.std(axis=0)))
+    usual, spread = (tuple(moment.tolist()) for moment in (values.mean(axis=0), values.std(axis=0)))
     return [*(OtherValue(*lie, usual, spread) for lie in _LIES_ABOUT_VALUES), FabricateFromPrior(), Nothing()]

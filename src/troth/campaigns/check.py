@@ -124,7 +124,7 @@ def audited_rows(campaign: Campaign, setting: Setting, reports: Sequence[Report]
     ''
     """
     models = one_each(_audited(campaign, setting, reports), len(setting.names))
-    at_hand = sum(isinstance(one, HasFeatures) for one in models)
+    at_hand = sum(isinstance(model, HasFeatures) for model in models)
     of_draws = declared(models[0]).draws_limit
     if not at_hand and not of_draws:
         return ""
@@ -141,8 +141,8 @@ def audited_rows(campaign: Campaign, setting: Setting, reports: Sequence[Report]
 
 def _audited(campaign: Campaign, setting: Setting, reports: Sequence[Report]) -> Model | list[Model]:
     """Return the models that an audit draws from: with features, where reports have as many."""
-    everybody = zip(_with_features(campaign, setting, reports), setting.rows, strict=True)
-    return with_features(campaign.models_for(setting.names), [_first_rows(*each) for each in everybody])
+    reported = zip(_with_features(campaign, setting, reports), setting.rows, strict=True)
+    return with_features(campaign.models_for(setting.names), [_first_rows(*report) for report in reported])
 
 
 def _first_rows(report: Report | None, rows: int) -> Report | None:

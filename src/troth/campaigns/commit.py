@@ -12,10 +12,10 @@ from troth.core.errors import DataError
 DAILY_ROUNDS = 4096
 
 
-def commit(path: str | Path, *, anew: bool = False) -> str:
+def commit(path: str | Path, *, new_file: bool = False) -> str:
     """Draw a secret, keep it beside the campaign file, write its hash into the file, and return the hash.
 
-    A file that was just written ``anew`` keeps the secret beside it, and a ledger there is another campaign's.
+    A ``new_file``, which was just written, keeps the secret beside it, and a ledger there is another campaign's.
 
     Raises
     ------
@@ -28,9 +28,9 @@ def commit(path: str | Path, *, anew: bool = False) -> str:
         raise DataError(f"{path.name}: its rule draws nothing, so there is no seed to commit to")
     if campaign.commitment is not None:
         raise DataError(f"{path.name}: it already has a commitment; a published commitment must not be replaced")
-    if (path.parent / "ledger.jsonl").exists() and not anew:
+    if (path.parent / "ledger.jsonl").exists() and not new_file:
         raise DataError(f"{path.name}: payments have begun (ledger.jsonl), so it is too late to commit to a seed")
-    if anew and secret_path(path).exists():
+    if new_file and secret_path(path).exists():
         secret = load_secret(secret_path(path))
         write_whole(path, _with_commitment(path.read_text(encoding="utf-8"), secret.commitment).encode())
         return secret.commitment

@@ -52,18 +52,18 @@ def describe_campaign(
     own_model = None if isinstance(model, Family) else model
     columns = tables.get("model", {}).pop("columns", None) if columns is None else columns
     if task is not None:
-        have = column_names(data)
+        header = column_names(data)
         for key, column in (("provider", provider), ("task", task)):
-            if column is not None and column not in have:
-                raise DataError(f"there is no column {column!r} ({key}=); there are {listed(have)}")
+            if column is not None and column not in header:
+                raise DataError(f"there is no column {column!r} ({key}=); there are {listed(header)}")
     names = _columns(data, model, provider, day or task, columns, tables.get("model", {}))
-    named = {"provider": provider, "day": day, "task": task, "public": None if public is None else PUBLIC}
+    columns_given = {"provider": provider, "day": day, "task": task, "public": None if public is None else PUBLIC}
     amounts = {"budget": budget, "price": price}
     described: dict[str, dict[str, Any]] = {
         "campaign": {key: str(amount) for key, amount in amounts.items() if amount is not None},
         "model": _describe_model(model, names, tables.get("model", {})),
         "mechanism": mechanism or {"rule": repr(rule)},
-        "data": {key: name for key, name in named.items() if name is not None},
+        "data": {key: name for key, name in columns_given.items() if name is not None},
     }
     for name, table in described.items():
         for key in table:
@@ -99,16 +99,16 @@ def _columns(
     if columns is not None:
         return [columns] if isinstance(columns, str) else list(columns)
     target = table.get("target")
-    left = [name for name in column_names(data) if name not in (provider, day, target)]
+    unused = [name for name in column_names(data) if name not in (provider, day, target)]
     if isinstance(model, HasReduction):
-        more = sum(len(labels) - 2 for labels in table.get("levels", {}).values())
-        needed = model.reduction.columns - bool(table.get("intercept")) - (target is not None) - more
-        if len(left) != needed:
+        extra = sum(len(labels) - 2 for labels in table.get("levels", {}).values())
+        needed = model.reduction.columns - bool(table.get("intercept")) - (target is not None) - extra
+        if len(unused) != needed:
             raise DataError(
-                f"the model reads {needed} column(s), but besides provider and day there are {len(left)} "
-                f"({listed(left, 8)}): name them with columns="
+                f"the model reads {needed} column(s), but besides provider and day there are {len(unused)} "
+                f"({listed(unused, 8)}): name them with columns="
             )
-    return left
+    return unused
 
 
 def _describe_model(model: Model, columns: list[str], table: dict[str, Any]) -> dict[str, Any]:

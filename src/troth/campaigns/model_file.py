@@ -54,7 +54,8 @@ def check_digest(model: Family, expected: str, place: str) -> None:
     actual = digest(model.to_dict())
     if actual != expected:
         raise DataError(
-            f"{place} has the digest {actual}, but {expected} was announced: it was changed, or it is another file"
+            f"{place} has the digest {actual}, but {expected} was announced: "
+            "the file was changed, or it is a different file"
         )
 
 
@@ -66,22 +67,22 @@ def with_model_file(plain: Any, path: Path | None) -> Any:
     section = Section("model", table, file="" if path is None else path.name)
     name, announced = table["file"], table.get("digest")
     if not isinstance(name, str) or not name.strip():
-        raise section.fail("file", f"must be the name of a file, not {name!r}")
+        raise section.error_at("file", f"must be the name of a file, not {name!r}")
     if path is None:
         message = "there is no folder to read it from; give the parameters, or create it from the file"
-        raise section.fail("file", message)
+        raise section.error_at("file", message)
     try:
         model = load_model(path.parent / name, None if announced is None else str(announced))
     except (DataError, ParameterError) as error:
-        raise section.fail("file", str(error)) from None
+        raise section.error_at("file", str(error)) from None
     read = model.to_dict()
     if announced is None:
-        raise section.fail("digest", f'is missing; write digest = "{digest(read)}"')
+        raise section.error_at("digest", f'is missing; write digest = "{digest(read)}"')
     for key, value in read.items():
         if table.get(key, value) != value:
-            raise section.fail(key, f"is given here and in {Path(name).name}; leave it out here")
-    rest = {key: value for key, value in table.items() if key != "file"}
-    return {**plain, "model": {**rest, **read}}
+            raise section.error_at(key, f"is given here and in {Path(name).name}; leave it out here")
+    other_keys = {key: value for key, value in table.items() if key != "file"}
+    return {**plain, "model": {**other_keys, **read}}
 
 
 def _read(path: Path) -> Mapping[str, Any]:

@@ -82,7 +82,7 @@ def portion(share: float, cap: Fraction) -> int:
     """Return the minor units of a share of a cap, rounded **down**.
 
     The float is taken as the exact fraction it is, so that shares of at most 1 of caps that add up to the budget never
-    add up to more. Nobody's cents depend on another's remainder; what is left goes back to the buyer.
+    add up to more. Nobody's cents depend on another's remainder; what is left stays with the analyst.
 
     Examples
     --------

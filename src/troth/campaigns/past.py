@@ -75,12 +75,12 @@ def read_history(
     notice
         Called with a sentence if only a sample of the rows is kept.
     """
-    named = day or campaign.day
-    if named is None:
-        raise DataError("a history has days: name the column that holds them (--day, or [data] day in the campaign)")
+    day_column = day or campaign.day
+    if day_column is None:
+        raise DataError("a history needs a column of days: name it with --day, or as [data] day in the campaign")
     reduction = history_reduction(campaign)
     keeps_rows = isinstance(reduction, HasTarget)
-    request = replace(campaign.request, provider=provider or campaign.provider, day=named, reduction=reduction)
+    request = replace(campaign.request, provider=provider or campaign.provider, day=day_column, reduction=reduction)
     request = replace(request, features=keeps_rows, answers=keeps_rows)
     reading = None if progress is None else lambda done, total: progress("reading", done, total)
     reports, files = read_reports(source, request, engine=campaign.engine, format=campaign.format, progress=reading)
@@ -117,13 +117,13 @@ def fit_campaign(
     options
         As for `troth.fit`.
     """
-    chosen = _family(campaign, family)
+    family_class = _family(campaign, family)
     if campaign.rule.needs_finite_data and history.reduction.labels is None:
         raise ParameterError(
-            f"{campaign.rule.name} cannot pay {chosen.__name__} of counts or values, which could be infinitely many: "
-            "choose another rule, or a column of labels"
+            f"{campaign.rule.name} cannot pay {family_class.__name__} of counts or values, which could be "
+            "infinitely many: choose another rule, or a column of labels"
         )
-    return fit(history, chosen, **{**given_parameters(campaign, chosen), **options})
+    return fit(history, family_class, **{**given_parameters(campaign, family_class), **options})
 
 
 def given_parameters(campaign: Campaign, family: type[Family]) -> dict[str, Any]:
@@ -134,20 +134,24 @@ def given_parameters(campaign: Campaign, family: type[Family]) -> dict[str, Any]
 
 def read_fit_options(campaign: Campaign, family: str | None, written: Sequence[str]) -> dict[str, Any]:
     """Read options of a fit, as its family declares them, that are typed as ``name=value``."""
-    chosen = _family(campaign, family)
-    kinds = {name: kind for name, kind in chosen.fit_options(history_reduction(campaign)).items() if kind is not None}
+    family_class = _family(campaign, family)
+    kinds = {
+        name: kind for name, kind in family_class.fit_options(history_reduction(campaign)).items() if kind is not None
+    }
     options: dict[str, Any] = {}
-    for each in written:
-        name, _, text = each.partition("=")
+    for argument in written:
+        name, _, text = argument.partition("=")
         if name not in kinds:
             listed = ", ".join(kinds)
-            raise ParameterError(f"--option {each}: {chosen.__name__} has no such fit option; it has {listed}")
+            raise ParameterError(
+                f"--option {argument}: {family_class.__name__} has no such fit option; it has {listed}"
+            )
         try:
             kind = kinds[name]
             value = kind.parse(text)  # of several numbers, the constructor checks how many there must be
             options[name] = value if isinstance(kind, Numbers) else kind.checked(name, value, None)
         except ValueError as error:
-            raise ParameterError(f"--option {each}: {error}") from None
+            raise ParameterError(f"--option {argument}: {error}") from None
     return options
 
 
@@ -163,19 +167,19 @@ def fitted_text(
 ) -> str:
     """Return the campaign file with the learnt model in place of the old one, and the past it was learnt from."""
     if isinstance(past, History):
-        what, known = "days", {"digest": history_digest(past), "days": len(past.days)}
+        noun, source_facts = "days", {"digest": history_digest(past), "days": len(past.days)}
     else:
-        what, known = "tasks", {"digest": f"sha256:{reports_digest(past, None)}", "tasks": len(past.tasks)}
-    named = {"source": source, "provider": provider, "day": day, "recent": recent}
+        noun, source_facts = "tasks", {"digest": f"sha256:{reports_digest(past, None)}", "tasks": len(past.tasks)}
+    options = {"source": source, "provider": provider, "day": day, "recent": recent}
     plain = plain_copy(campaign.plain)
     columns = {key: plain.get("model", {})[key] for key in _KEYS_OF_DATA if key in plain.get("model", {})}
     table = learned.model_table()
     providers = table.pop("providers", {})
     family = {"family": table.pop("family")}
     plain["model"] = {**family, **columns, **table, **({"providers": providers} if providers else {})}
-    given = {key: value for key, value in named.items() if value is not None}
-    plain["history"] = {**given, **known, "providers": len(past.providers)}
-    head = f"# Written by `troth fit`: the model was learnt from past {what}, the rest comes from the campaign.\n\n"
+    settings = {key: value for key, value in options.items() if value is not None}
+    plain["history"] = {**settings, **source_facts, "providers": len(past.providers)}
+    head = f"# Written by `troth fit`: the model was learnt from past {noun}, the rest comes from the campaign.\n\n"
     return head + _as_new_campaign(plain, None)
 
 
@@ -195,15 +199,19 @@ def fit_tasks(campaign: Campaign, past: Any, gold: Any = None, family: str | Non
     paid later under what was learnt. ``gold`` is a table of tasks and their true labels, for families that have a class
     for each task.
     """
-    chosen: type[Any] = type(campaign.model) if family is None else named_family(family)
-    if not issubclass(chosen, Family):
-        raise ParameterError(f"{chosen.__name__} cannot be learnt from past tasks: it is not a Family with fit_tasks")
-    if gold is not None and not chosen.uses_gold:
-        users = ", ".join(name for name, each in FAMILIES.items() if each.uses_gold)
-        raise ParameterError(f"{chosen.__name__} does not use gold answers; these families do: {users} (--family)")
-    if both := paid_files(campaign, past):
+    family_class: type[Any] = type(campaign.model) if family is None else named_family(family)
+    if not issubclass(family_class, Family):
+        raise ParameterError(
+            f"{family_class.__name__} cannot be learnt from past tasks: it is not a Family with fit_tasks"
+        )
+    if gold is not None and not family_class.uses_gold:
+        users = ", ".join(name for name, family in FAMILIES.items() if family.uses_gold)
+        raise ParameterError(
+            f"{family_class.__name__} does not use gold answers; these families do: {users} (--family)"
+        )
+    if paid := paid_files(campaign, past):
         raise DataError(
-            f"{both[0]}: the campaign pays for these tasks ([data] source), and paid answers must not influence the "
+            f"{paid[0]}: the campaign pays for these tasks ([data] source), and paid answers must not influence the "
             "confusion matrices that pay them: learn from other tasks"
         )
     request = replace(task_request(campaign), reduction=history_reduction(campaign))
@@ -215,17 +223,17 @@ def fit_tasks(campaign: Campaign, past: Any, gold: Any = None, family: str | Non
         of_task = dict(zip((answers.tasks[t] for t in answers.task), answers.summaries.argmax(axis=1), strict=True))
         classes = np.array([of_task.get(name, -1) for name in reports.tasks], dtype=np.intp)
     tasks = PastTasks(reports.task, reports.provider, reports.summaries, reports.providers, request.reduction, classes)
-    fitted = chosen.fit_tasks(tasks, **given_parameters(campaign, chosen))
-    known = 0 if classes is None else int((classes >= 0).sum())
+    fitted = family_class.fit_tasks(tasks, **given_parameters(campaign, family_class))
+    gold_tasks = 0 if classes is None else int((classes >= 0).sum())
     labels = campaign.label_names(request.reduction.labels or 0)
-    return Learned(fitted, reports, known, (*_notes(answered, known), *fitted.caveats(labels)))
+    return Learned(fitted, reports, gold_tasks, (*_notes(answered, gold_tasks), *fitted.caveats(labels)))
 
 
-def _notes(gold: int, known: int) -> Iterator[str]:
-    if gold and not known:
+def _notes(gold: int, gold_tasks: int) -> Iterator[str]:
+    if gold and not gold_tasks:
         yield f"none of the {gold:,} gold answers matches a past task, so no class is known: compare the names"
-    elif gold > known:
-        yield f"{gold - known:,} of {gold:,} gold answers are for tasks that nobody answered in the past: not used"
+    elif gold > gold_tasks:
+        yield f"{gold - gold_tasks:,} of {gold:,} gold answers are for tasks that nobody answered in the past: not used"
 
 
 def refuse_paid(path: Path) -> None:
@@ -271,9 +279,9 @@ def recentred_text(campaign: Campaign, pilot: str | Path) -> str:
     model: Any = campaign.model
     if not isinstance(model, HasPublicPoint):
         raise ParameterError(f"{type(model).__name__} does not use a public point, so a pilot has no effect")
-    if both := paid_files(campaign, str(pilot)):
+    if paid := paid_files(campaign, str(pilot)):
         raise DataError(
-            f"{both[0]}: the campaign pays for these rows ([data] source), and reports must not move their own point "
+            f"{paid[0]}: the campaign pays for these rows ([data] source), and reports must not move their own point "
             "of expansion: use other rows"
         )
     request = replace(campaign.request, day=None, features=True, answers=True)
@@ -330,10 +338,10 @@ def campaign_history(campaign: Campaign) -> History | None:
     source = campaign.history_source
     if source is None:
         return None
-    named = campaign.history or {}
-    columns = {"provider": named.get("provider"), "day": named.get("day")}
+    settings = campaign.history or {}
+    columns = {"provider": settings.get("provider"), "day": settings.get("day")}
     history = read_history(campaign, beside(campaign, source), **columns)
-    if named.get("digest") not in (None, history_digest(history)):
+    if settings.get("digest") not in (None, history_digest(history)):
         raise DataError("[history] digest: this is not the history that the model was learnt from; run troth fit again")
     return history
 

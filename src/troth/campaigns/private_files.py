@@ -54,7 +54,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def readable_by_others(path: Path) -> bool:
-    """Return whether others than its owner may read a file."""
+    """Return whether users other than its owner may read a file."""
     try:
         return bool(path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH))
     except OSError:

@@ -39,10 +39,10 @@ def take_guesses(section: Section) -> TaskReports | None:
             raise ValueError(names)
     except (TypeError, ValueError, OverflowError, AttributeError, KeyError):
         message = "must have a list of numbers under the name of each task (7, not 7.0): the summary of its public rows"
-        raise section.fail("tasks", message) from None
+        raise section.error_at("tasks", message) from None
     section.text("source")
     section.digest("digest", "create")
-    section.done(_KEYS)
+    section.refuse_unknown(_KEYS)
     task = np.arange(len(names))
     return TaskReports(tuple(names), (PUBLIC,), task, np.zeros_like(task), summaries)
 
@@ -67,39 +67,39 @@ def check_task_summaries(
         raise DataError(f"task {task!r}: the numbers of its summary must be at most {LARGEST_SUM:g}; rescale it")
     evidence = np.asarray(model.log_evidence(model.from_summary(distinct)))
     for summary, value, place in zip(distinct, evidence, first, strict=True):
-        where = f"task {tasks[place]!r}"
+        place_text = f"task {tasks[place]!r}"
         try:
             reduction.check(summary, values, _constants(columns))
         except DataError as error:
-            raise DataError(f"{where}: {error}") from None
+            raise DataError(f"{place_text}: {error}") from None
         if not value > -np.inf:
-            raise DataError(f"{where}: this answer cannot occur under any class of the model; correct it")
+            raise DataError(f"{place_text}: this answer cannot occur under any class of the model; correct it")
 
 
 def take_public(section: Section) -> dict[Day, Report] | None:
     """Take the table [public]: the summary of public data that are the same on every day."""
-    if not section.left:
+    if not section.remaining:
         return None
     for key in ("rows", "summary"):
-        if key not in section.left:
-            raise section.fail(key, "is missing; name a file of rows instead, as [data] public")
-    rows, values = section.whole("rows", least=1), section.take("summary")
+        if key not in section.remaining:
+            raise section.error_at(key, "is missing; name a file of rows instead, as [data] public")
+    rows, values = section.integer("rows", least=1), section.take("summary")
     try:
         summary = np.array(numbers(values), dtype=np.float64)
         if summary.ndim != 1 or not (np.abs(summary) <= LARGEST_SUM).all():
             raise ValueError(values)
     except (TypeError, ValueError, OverflowError):
-        raise section.fail("summary", "must be a list of numbers, the summary of the public rows") from None
+        raise section.error_at("summary", "must be a list of numbers, the summary of the public rows") from None
     report = Report(PUBLIC, None, rows, summary, section.text("source", ""), section.digest("digest", "pay"))
-    section.done(_KEYS)
+    section.refuse_unknown(_KEYS)
     return {None: report}
 
 
 def describe_public(report: Report) -> dict[str, Any]:
     """Write public data as the table [public]."""
     origin = {"source": report.source or None, "digest": report.data_digest}
-    known = {"rows": report.rows, "summary": report.summary.tolist()}
-    return {key: value for key, value in (origin | known).items() if value is not None}
+    table = {"rows": report.rows, "summary": report.summary.tolist()}
+    return {key: value for key, value in (origin | table).items() if value is not None}
 
 
 def check_public(known: Mapping[Day, Report], model: Model, columns: Sequence[str | None]) -> None:

@@ -72,19 +72,19 @@ def pay_rounds(
     if not reports and not ledger.entries:
         raise DataError("there are no reports: the data have no rows")
     begin(campaign, ledger)
-    known = {report.key: report for report in recorded_reports(ledger)}
+    recorded = {report.key: report for report in recorded_reports(ledger)}
     paid = [entry["day"] for entry in ledger.of("close")]
-    _refuse_changes(reports, known, paid)
+    _refuse_changes(reports, recorded, paid)
     _refuse_changed_public(campaign, recorded_public(ledger))
-    every = list({**{report.key: report for report in reports}, **known}.values())
-    campaign.check_providers(sorted({report.provider for report in every}))
-    check_limits(campaign, every)
+    all_reports = list({**{report.key: report for report in reports}, **recorded}.values())
+    campaign.check_providers(sorted({report.provider for report in all_reports}))
+    check_limits(campaign, all_reports)
     for report in reports:
         try:
             check_possible(campaign, report)
         except DataError as error:
             raise DataError(f"provider {report.provider!r}: {error}") from None
-    by_day = reports_by_day(sorted(every, key=lambda report: report.provider))
+    by_day = reports_by_day(sorted(all_reports, key=lambda report: report.provider))
     days = list(by_day)
     refuse_mixed_days([*days, *(campaign.public if campaign.public_by_day else ())])
     _check_days(campaign, days, paid, campaign.daily and any(entry["last"] for entry in ledger.of("round")))
@@ -92,13 +92,13 @@ def pay_rounds(
     ready = [day for day in days if closed or len(later_days(campaign, days, day)) == campaign.rule.days - 1]
     payable = [day for day in ready if day not in paid]
     used = {*payable, *(later for day in payable for later in later_days(campaign, days, day))}
-    refuse_unpayable_days(campaign, [report for report in every if report.day in used and report.day not in paid])
+    refuse_unpayable_days(campaign, [report for report in all_reports if report.day in used and report.day not in paid])
     for done, day in enumerate(payable, 1):
         following = following_reports(campaign, by_day, day)
         link = link_of(campaign, secret, len(ledger.of("round")) + 1)
         last = day == days[-1] and (closed or not campaign.daily)
         stamp = {"last": last, "versions": versions(), "time": now()}
-        write_round(campaign, ledger, by_day[day], following, known, link, beacon, stamp)
+        write_round(campaign, ledger, by_day[day], following, recorded, link, beacon, stamp)
         if progress is not None:
             progress(done, len(payable))
     return payable
@@ -125,9 +125,9 @@ def begin(campaign: Campaign, ledger: Ledger) -> None:
                 "the public data have changed since the first payment; restore them, or start a new campaign with "
                 "its own ledger"
             )
-        theirs = terms.get("campaign", {}).get("name")
+        paid_name = terms.get("campaign", {}).get("name")
         raise LedgerError(
-            f"the ledger belongs to campaign {theirs!r}, and its terms differ from this file's; terms cannot change "
+            f"the ledger belongs to campaign {paid_name!r}, and its terms differ from this file's; terms cannot change "
             "once payments have begun: restore the file, or start a new campaign with its own ledger"
         )
     format_of(ledger)
@@ -174,10 +174,10 @@ def write_payments(
 
 def check_beacon(campaign: Campaign, beacon: str | None) -> None:
     """Refuse to pay without the value of the beacon that the terms name, or with a value that they do not ask for."""
-    named = campaign.beacon if campaign.draws else None
-    if named is not None and beacon is None:
-        raise DataError(f"[mechanism] beacon: pass the value that {named!r} had after the reports were in")
-    if named is None and beacon is not None:
+    declared = campaign.beacon if campaign.draws else None
+    if declared is not None and beacon is None:
+        raise DataError(f"[mechanism] beacon: pass the value that {declared!r} had after the reports were in")
+    if declared is None and beacon is not None:
         raise DataError("--beacon: these terms use no beacon; remove the option")
 
 
@@ -263,7 +263,8 @@ def refuse_same_nonce(reports: Sequence[Report]) -> None:
     nonces = [report.nonce for report in reports if report.nonce is not None]
     if len(set(nonces)) < len(nonces):
         raise DataError(
-            "two reports have the same nonce, so one proof would hold for both: make one of them again with a new nonce"
+            "two reports have the same nonce, so one proof would hold for both: "
+            "create one of them again with a new nonce"
         )
 
 

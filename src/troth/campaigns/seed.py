@@ -66,9 +66,9 @@ def draw_secret(rounds: int = 1) -> Secret:
     return Secret(secrets.token_hex(32), rounds)
 
 
-def follows(link: str, before: str, steps: int = 1) -> bool:
+def follows(link: str, previous: str, steps: int = 1) -> bool:
     """Return whether a revealed link is the one that was fixed that many steps before."""
-    return _hashed(link.removeprefix(_PREFIX), steps) == before.removeprefix(_PREFIX)
+    return _hashed(link.removeprefix(_PREFIX), steps) == previous.removeprefix(_PREFIX)
 
 
 def _hashed(hexadecimal: str, times: int) -> str:

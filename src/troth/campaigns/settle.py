@@ -51,7 +51,7 @@ class Scene:
     paid: list[int]
     index: tuple[int, ...]
 
-    def fresh(self, seed: str | None) -> Round:
+    def seeded(self, seed: str | None) -> Round:
         """Return the round with its generator at the start, as every evaluation needs it."""
         return replace(self.round, rng=None if seed is None else generator(seed))
 
@@ -86,12 +86,12 @@ def with_features(model: Model | Sequence[Model], reports: Sequence[Report | Non
     """Return models whose decoys are drawn from the likelihood itself where a report comes with its features."""
     if all(report is None or report.features is None for report in reports):
         return model if isinstance(model, Model) else list(model)
-    each = one_each(model, len(reports))
+    models = one_each(model, len(reports))
     return [
-        one.with_features(report.features, report.rows)
-        if report is not None and report.features is not None and isinstance(one, DrawsAnswers)
-        else one
-        for one, report in zip(each, reports, strict=True)
+        model_of_report.with_features(report.features, report.rows)
+        if report is not None and report.features is not None and isinstance(model_of_report, DrawsAnswers)
+        else model_of_report
+        for model_of_report, report in zip(models, reports, strict=True)
     ]
 
 
@@ -104,9 +104,9 @@ def settle(
     """
     try:
         stage = scene(campaign, reports, following)
-        result = stage.rule.evaluate(stage.fresh(seed))
-        empty_shares = stage.rule.evaluate_empty(stage.fresh(seed))
-        deposit_shares = stage.rule.deposit_shares(stage.fresh(seed))
+        result = stage.rule.evaluate(stage.seeded(seed))
+        empty_shares = stage.rule.evaluate_empty(stage.seeded(seed))
+        deposit_shares = stage.rule.deposit_shares(stage.seeded(seed))
     except TrothError as error:
         days = list(dict.fromkeys(report.day for report in (*reports, *(following or ()))))
         names = _names(reports, following)
@@ -118,9 +118,9 @@ def settle(
     rows = {report.provider: report.rows for report in reports}
     payments = []
     for place, cap in zip(stage.paid, caps, strict=True):
-        where = (*stage.index, place)
-        figures = result.at(*where, empty_share=float(empty_shares[where]))
-        deposit = ceil(cap * deposit_shares[where])
+        index = (*stage.index, place)
+        figures = result.at(*index, empty_share=float(empty_shares[index]))
+        deposit = ceil(cap * deposit_shares[index])
         payments.append(
             Payment(
                 **vars(figures),
@@ -134,7 +134,7 @@ def settle(
     return payments
 
 
-def refuse_one_provider(campaign: Campaign, count: int, when: str = "") -> None:
+def refuse_one_provider(campaign: Campaign, count: int, prefix: str = "") -> None:
     """Refuse a round of fewer than two providers, unless it is a day that others need for their comparison.
 
     Such a day pays its provider as for an empty report, a part of the budget that depends on who is invited.
@@ -143,7 +143,7 @@ def refuse_one_provider(campaign: Campaign, count: int, when: str = "") -> None:
         return
     invited = "; list everybody who is invited in [data] providers, and this report is paid like an empty one"
     raise DataError(
-        f"{when}a round needs the reports of at least two providers, not {count}: each is paid for what its data say "
+        f"{prefix}a round needs the reports of at least two providers, not {count}: each is paid for what its data say "
         f"about the others'{invited if campaign.rule.pays_alone else ''}"
     )
 
@@ -160,4 +160,4 @@ def rehearse(campaign: Campaign, providers: Sequence[str], report: Report | None
     today = [replace(same, provider=name) for name in providers]
     for following in (today, None) if campaign.waits else (None,):
         stage = scene(campaign, today, following)
-        stage.rule.drawing(1).evaluate(stage.fresh(seed))
+        stage.rule.drawing(1).evaluate(stage.seeded(seed))

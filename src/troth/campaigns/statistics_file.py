@@ -20,7 +20,7 @@ from troth.core.contract import HasReduction
 from troth.core.errors import DataError, MissingCapabilityError
 from troth.data.read import canonical_name
 from troth.data.request import Report, parse_day
-from troth.data.single_provider import read_own
+from troth.data.single_provider import read_own_report
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +46,7 @@ def make_statistics(campaign: Campaign, file: str | Path, provider: str | None =
     path = Path(file)
     if not path.is_file():
         raise DataError(f"{path.name}: statistics are computed from one file of rows")
-    reports = read_own(path, campaign.request, provider, format=campaign.format)
+    reports = read_own_report(path, campaign.request, provider, format=campaign.format)
     name = reports[0].provider
     head = {"kind": KIND, "format": FORMAT, "provider": name, "family": type(campaign.model_of(name)).__name__}
     parts = [
@@ -92,7 +92,9 @@ def parse_statistics(campaign: Campaign, plain: Any, source: str = "") -> list[R
     if not isinstance(plain, dict) or plain.get("kind") != KIND:
         raise DataError('this is not a file that `troth statistics` wrote ("kind" is missing)')
     if plain.get("format") != FORMAT:
-        raise DataError(f"this file has format {plain.get('format')!r}, not {FORMAT}: make it again")
+        raise DataError(
+            f"this file has format {plain.get('format')!r}, not {FORMAT}: create it again with `troth statistics`"
+        )
     body = {"days"} if campaign.daily else {"rows", "summary"}
     unknown = sorted(set(plain) - _KEYS - body)
     if unknown:

@@ -60,15 +60,15 @@ def take_money(section: Section) -> dict[str, Any]:
     """Read [campaign]: the name, the budget or price, and the currency."""
     currency = section.text("currency", "")
     if not currency.isprintable():
-        raise section.fail("currency", f"has characters that cannot be printed: {currency!r}")
+        raise section.error_at("currency", f"has characters that cannot be printed: {currency!r}")
     settings = {
-        "name": section.text("name", needed=True),
+        "name": section.text("name", required=True),
         "about": section.text("about", ""),
         "currency": currency,
-        "decimals": section.whole("decimals", minor_unit(currency, otherwise=2), most=8),
+        "decimals": section.integer("decimals", minor_unit(currency, otherwise=2), most=8),
     }
-    if "budget" not in section.left and "price" not in section.left:
-        raise section.fail("budget", 'is missing; give a decimal string such as "1000.00"')
+    if "budget" not in section.remaining and "price" not in section.remaining:
+        raise section.error_at("budget", 'is missing; give a decimal string such as "1000.00"')
     try:
         settings["price"] = to_price(section.take("price"), settings["decimals"], f"{section.place} price")
         settings["budget"] = to_minor(section.take("budget", "0"), settings["decimals"], f"{section.place} budget")
@@ -76,38 +76,40 @@ def take_money(section: Section) -> dict[str, Any]:
         key = "price" if "price" not in settings else "budget"
         raise CampaignError(str(error), section=section.name, key=key) from None
     settings["per_day"] = section.text("budget_per", "campaign", among=("campaign", "day")) == "day"
-    settings["days"] = section.whole("days", least=1, most=100_000)
-    section.done(("name", "about", "budget", "price", "budget_per", "days", "currency", "decimals"))
+    settings["days"] = section.integer("days", least=1, most=100_000)
+    section.refuse_unknown(("name", "about", "budget", "price", "budget_per", "days", "currency", "decimals"))
     return settings
 
 
 def take_limits(section: Section) -> dict[str, Any]:
     """Read [limits]: how many rows and tasks, and which values, a report may have."""
-    rows = section.whole("rows", least=1, most=10**9)
+    rows = section.integer("rows", least=1, most=10**9)
     values = _pair(section, "values", lambda low, high: low <= high, "must be a pair [low, high] of numbers")
-    tasks = section.whole("tasks", least=1, most=10**9)
-    section.done(("rows", "values", "tasks"))
+    tasks = section.integer("tasks", least=1, most=10**9)
+    section.refuse_unknown(("rows", "values", "tasks"))
     return {"rows": rows, "values": values, "most_tasks": tasks}
 
 
-def _pair(section: Section, key: str, holds: Callable[[float, float], bool], what: str) -> tuple[float, float] | None:
+def _pair(
+    section: Section, key: str, holds: Callable[[float, float], bool], problem: str
+) -> tuple[float, float] | None:
     """Take two finite numbers, None if they are not given; a condition holds for them."""
-    given = section.take(key)
-    if given is None:
+    value = section.take(key)
+    if value is None:
         return None
     try:
-        first, second = map(float, numbers(given))
+        first, second = map(float, numbers(value))
         if not (isfinite(first) and isfinite(second) and holds(first, second)):
-            raise ValueError(given)
+            raise ValueError(value)
     except (TypeError, ValueError):
-        raise section.fail(key, f"{what}, not {given!r}") from None
+        raise section.error_at(key, f"{problem}, not {value!r}") from None
     return first, second
 
 
 def take_model(section: Section, own: Model | None) -> dict[str, Any]:
     """Read [model]: the family with its parameters, and the columns that it is about."""
-    if "column" in section.left and "columns" in section.left:
-        raise section.fail("column", "give column or columns, not both")
+    if "column" in section.remaining and "columns" in section.remaining:
+        raise section.error_at("column", "give column or columns, not both")
     columns = section.texts("columns") or section.texts("column")
     target = section.text("target")
     intercept = section.flag("intercept")
@@ -118,31 +120,35 @@ def take_model(section: Section, own: Model | None) -> dict[str, Any]:
     section.digest("pilot", "fit")  # a record: whoever has the pilot computes the point again
     guessed = section.flag("guessed")
     levels = _levels(section.table("levels"), columns)
-    every: list[str | None] = [*([None] if intercept else []), *columns, *([target] if target is not None else [])]
+    all_columns: list[str | None] = [
+        *([None] if intercept else []),
+        *columns,
+        *([target] if target is not None else []),
+    ]
     provider_models: Mapping[str, Model] = {}
     model: Model
     if own is not None:
         model = own
-        section.left.clear()
+        section.remaining.clear()
     else:
-        width = len(level_names(every, levels))
-        model, provider_models = _take_family(section, overrides, width - 1 if scales.left else None)
+        width = len(level_names(all_columns, levels))
+        model, provider_models = _take_family(section, overrides, width - 1 if scales.remaining else None)
         if announced is not None:
             try:
                 check_digest(model, announced, "the model")
             except DataError as error:
-                raise section.fail("digest", str(error)) from None
+                raise section.error_at("digest", str(error)) from None
         if levels and not model.explains_target:
-            raise section.fail("levels", "are for regressions only")
+            raise section.error_at("levels", "are for regressions only")
         _check_columns(section, model, columns, target, intercept, width)
     if categories is not None:
         _check_categories(section, model, categories)
     return {
         "model": model,
         "provider_models": provider_models,
-        "columns": tuple(every),
+        "columns": tuple(all_columns),
         "guessed": guessed,
-        "scales": _scales(scales, every, model, levels),
+        "scales": _scales(scales, all_columns, model, levels),
         "levels": levels,
         "categories": None if categories is None else tuple(label.strip() for label in categories),
     }
@@ -156,11 +162,11 @@ def _take_family(section: Section, overrides: Section, scaled: int | None) -> tu
         parameters = {**family.standard_prior(scaled, parameters), **parameters}
     provider_models: dict[str, Family] = {}
     model = _make_model(section, name, parameters)
-    for provider in list(overrides.left):
+    for provider in list(overrides.remaining):
         table = overrides.table(provider)
         _, changed = _parameters(table, name)
         if canonical_name(provider) in provider_models:
-            raise overrides.fail(repr(provider), "appears twice (ignoring surrounding spaces)")
+            raise overrides.error_at(repr(provider), "appears twice (ignoring surrounding spaces)")
         provider_models[canonical_name(provider)] = _make_model(table, name, {**parameters, **changed})
     return model, provider_models
 
@@ -168,23 +174,23 @@ def _take_family(section: Section, overrides: Section, scaled: int | None) -> tu
 def _check_categories(section: Section, model: Model, labels: Sequence[str]) -> None:
     """Refuse labels that are not as many different ones as the model has codes."""
     if len({label.strip() for label in labels}) < len(labels):
-        raise section.fail("categories", "a label appears twice (ignoring surrounding spaces)")
+        raise section.error_at("categories", "a label appears twice (ignoring surrounding spaces)")
     size = model.reduction.labels if isinstance(model, HasReduction) else None
     if size is None:
-        raise section.fail("categories", f"{type(model).__name__} reads numbers, not labels")
+        raise section.error_at("categories", f"{type(model).__name__} reads numbers, not labels")
     if size != len(labels):
-        raise section.fail("categories", f"there are {len(labels)} labels for {size} codes of the model")
+        raise section.error_at("categories", f"there are {len(labels)} labels for {size} codes of the model")
 
 
 def _levels(section: Section, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Take the public labels of columns that hold labels; the first is the one that the others are compared with."""
     levels: dict[str, tuple[str, ...]] = {}
-    for name in [name for name in columns if name in section.left]:
+    for name in [name for name in columns if name in section.remaining]:
         labels = tuple(label.strip() for label in section.texts(name))
         if len(set(labels)) < max(2, len(labels)):
-            raise section.fail(name, "must be a list of at least two different labels")
+            raise section.error_at(name, "must be a list of at least two different labels")
         levels[name] = labels
-    section.done(columns)
+    section.refuse_unknown(columns)
     return levels
 
 
@@ -192,16 +198,16 @@ def _scales(
     section: Section, columns: Sequence[str | None], model: Any, levels: Mapping[str, Any]
 ) -> tuple[tuple[float, float] | None, ...]:
     """Take the public centre and scale of columns of a regression: numbers, and a target that is not counted."""
-    if section.left and not explains_target(model):
-        raise section.wrong("are for regressions only")
-    for scaled in section.left:
+    if section.remaining and not explains_target(model):
+        raise section.error("are for regressions only")
+    for scaled in section.remaining:
         if scaled in levels:
-            raise section.fail(scaled, "has labels under [model.levels], which have no scale: remove one of them")
+            raise section.error_at(scaled, "has labels under [model.levels], which have no scale: remove one of them")
         if scaled == columns[-1] and isinstance(model, HasSupport) and model.support.integer:
-            raise section.fail(scaled, "is the target, and labels and counts have no scale: remove it")
-    what = "must be [centre, scale] with a scale above 0"
-    scales = [None if name is None else _pair(section, name, lambda _, scale: scale > 0, what) for name in columns]
-    section.done([name for name in columns if name is not None])
+            raise section.error_at(scaled, "is the target, and labels and counts have no scale: remove it")
+    problem = "must be [centre, scale] with a scale above 0"
+    scales = [None if name is None else _pair(section, name, lambda _, scale: scale > 0, problem) for name in columns]
+    section.refuse_unknown([name for name in columns if name is not None])
     return tuple(scales) if any(scales) else ()
 
 
@@ -214,53 +220,53 @@ def _check_columns(
     given: int,
 ) -> None:
     if model.explains_target and target is None:
-        raise section.fail("target", "is missing; name the column that the regression predicts")
+        raise section.error_at("target", "is missing; name the column that the regression predicts")
     if not model.explains_target and (target is not None or intercept):
-        raise section.fail("target" if target is not None else "intercept", "is for regressions only")
+        raise section.error_at("target" if target is not None else "intercept", "is for regressions only")
     if target is not None and target in columns:
-        raise section.fail("target", f"{target!r} is among the columns that explain it")
+        raise section.error_at("target", f"{target!r} is among the columns that explain it")
     if not columns and not intercept:
-        raise section.fail("columns", "is missing; name the column (or columns) that the model reads")
+        raise section.error_at("columns", "is missing; name the column (or columns) that the model reads")
     needed = model.reduction.columns
     if given != needed:
         counted = f"{len(columns)} columns" + (", an intercept" if intercept else "") + (", a target" if target else "")
         size = needed - 1 if model.explains_target else needed
         hint = "; every number needs its own column, also each number of a list" if len(columns) < size else ""
-        raise section.fail("columns", f"there are {counted}, but the model's parameters are for {size}{hint}")
+        raise section.error_at("columns", f"there are {counted}, but the model's parameters are for {size}{hint}")
 
 
 def _parameters(section: Section, family: str | None = None) -> tuple[str, dict[str, Any]]:
     """Take a family and its parameters, which may be in the table itself or in one called prior."""
     if family is None:
-        family = section.text("family", needed=True, among=tuple(models.FAMILIES))
+        family = section.text("family", required=True, among=tuple(models.FAMILIES))
     declared = models.FAMILIES[str(family)].parameters()
-    known = [parameter.name for parameter in declared]
+    names = [parameter.name for parameter in declared]
     prior = section.take("prior", {})
     if isinstance(prior, dict):
         inner = section.inner("prior", prior)
-        parameters = {name: inner.take(name) for name in known if name in inner.left}
-        inner.done(known)
-    elif "prior" in known:
+        parameters = {name: inner.take(name) for name in names if name in inner.remaining}
+        inner.refuse_unknown(names)
+    elif "prior" in names:
         parameters = {"prior": prior}
     else:
-        raise section.fail("prior", f"must be a table with {', '.join(known)}, not {prior!r}")
-    for name in known:
-        if name in section.left and name in parameters:
-            raise section.fail(name, "is given twice, here and under prior")
-        if name in section.left:
+        raise section.error_at("prior", f"must be a table with {', '.join(names)}, not {prior!r}")
+    for name in names:
+        if name in section.remaining and name in parameters:
+            raise section.error_at(name, "is given twice, here and under prior")
+        if name in section.remaining:
             parameters[name] = section.take(name)
-    section.done(("family", "file", "digest", *_DATA_OF_MODEL, "prior", "providers", *known))
+    section.refuse_unknown(("family", "file", "digest", *_DATA_OF_MODEL, "prior", "providers", *names))
     for name in (parameter.name for parameter in declared if parameter.kind.numeric and parameter.name in parameters):
         try:
             numbers(parameters[name])
         except ValueError:
-            raise section.fail(name, f"must be a number, or a list of numbers, not {parameters[name]!r}") from None
+            raise section.error_at(name, f"must be a number, or a list of numbers, not {parameters[name]!r}") from None
     return str(family), parameters
 
 
 def _make_model(section: Section, family: str, parameters: dict[str, Any]) -> Family:
     declared = models.FAMILIES[family].parameters()
-    missing = [each.name for each in declared if each.required and each.name not in parameters]
+    missing = [parameter.name for parameter in declared if parameter.required and parameter.name not in parameters]
     if missing:
         message = f"{section.place}: {family} needs {', '.join(missing)}; put it under [model.prior]"
         raise CampaignError(message, section=section.name, key=missing[0])
@@ -290,37 +296,37 @@ def take_data(section: Section) -> dict[str, Any]:
         "keep_features": section.flag("keep_features", default=True),
     }
     if len(set(settings["providers"])) < len(settings["providers"]):
-        raise section.fail("providers", "a provider appears twice (ignoring surrounding spaces)")
-    section.done(tuple(settings))
+        raise section.error_at("providers", "a provider appears twice (ignoring surrounding spaces)")
+    section.refuse_unknown(tuple(settings))
     settings["public_source"] = settings.pop("public")
     return settings
 
 
 def take_history(section: Section) -> dict[str, Any]:
     """Take what is known of the past days that the model was learnt from."""
-    if not section.left:
+    if not section.remaining:
         return {}
     source = _source(section)
     settings = {
         "digest": section.digest("digest", "fit"),
-        "days": section.whole("days", least=1),
-        "tasks": section.whole("tasks", least=1),
-        "providers": section.whole("providers", least=1),
+        "days": section.integer("days", least=1),
+        "tasks": section.integer("tasks", least=1),
+        "providers": section.integer("providers", least=1),
         "provider": section.text("provider"),
         "day": section.text("day"),
-        "recent": section.whole("recent", least=1),
+        "recent": section.integer("recent", least=1),
     }
-    section.done(("source", *settings))
+    section.refuse_unknown(("source", *settings))
     return {"history": settings, "history_source": source}
 
 
 def take_groups(section: Section) -> dict[str, str]:
     """Read [groups]: who is related to whom."""
     groups: dict[str, str] = {}
-    for label in list(section.left):
+    for label in list(section.remaining):
         for name in map(canonical_name, section.texts(label)):
             if name in groups:
-                raise section.fail(label, f"{name!r} is already in group {groups[name]!r}")
+                raise section.error_at(label, f"{name!r} is already in group {groups[name]!r}")
             groups[name] = label
     return groups
 
@@ -328,19 +334,19 @@ def take_groups(section: Section) -> dict[str, str]:
 def take_weights(section: Section) -> dict[str, Fraction]:
     """Read [weights]: who may earn more than others."""
     weights: dict[str, Fraction] = {}
-    for name, value in section.left.items():
+    for name, value in section.remaining.items():
         try:
             weight = Fraction(str(value)) if _WEIGHT.fullmatch(str(value).strip()) else None
         except (ValueError, ZeroDivisionError):
             weight = None
         if weight is None or not 0 <= weight <= 1:
-            raise section.fail(
+            raise section.error_at(
                 repr(name), f"must be a number from 0 to 1, the provider's share of the budget, not {value!r}"
             )
         if canonical_name(name) in weights:
-            raise section.fail(repr(name), "appears twice (ignoring surrounding spaces)")
+            raise section.error_at(repr(name), "appears twice (ignoring surrounding spaces)")
         weights[canonical_name(name)] = weight
     total = sum(weights.values())
     if total > 1:
-        raise section.wrong(f"the weights add up to {float(total):.9g}, more than 1")
+        raise section.error(f"the weights add up to {float(total):.9g}, more than 1")
     return weights

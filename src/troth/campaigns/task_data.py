@@ -69,17 +69,17 @@ def refuse_past_tasks(campaign: Campaign, reports: TaskReports) -> None:
     if campaign.history_source is None:
         return
     past = read_tasks(beside(campaign, campaign.history_source), task_request(campaign), None)
-    if both := same_tasks(reports.tasks, past.tasks):
+    if repeated := same_tasks(reports.tasks, past.tasks):
         raise DataError(
-            f"task {both[0]!r} is among the past tasks that the confusion matrices were learnt from ({len(both):,} "
-            "such tasks), so its answers would influence their own pay: remove these tasks"
+            f"task {repeated[0]!r} is among the past tasks that the confusion matrices were learnt from "
+            f"({len(repeated):,} such tasks), so its answers would influence their own pay: remove these tasks"
         )
 
 
-def same_tasks(names: Iterable[str], others: Iterable[str]) -> list[str]:
+def same_tasks(names: Iterable[str], recorded_names: Iterable[str]) -> list[str]:
     """Return the tasks that are among others, however these were spelled."""
-    other_names = set(map(task_name, others))
-    return [name for name in names if task_name(name) in other_names]
+    recorded = set(map(task_name, recorded_names))
+    return [name for name in names if task_name(name) in recorded]
 
 
 def write_file(reports: TaskReports, public: TaskReports | None, shares: TaskShares) -> bytes:
@@ -120,12 +120,12 @@ def read_shares(file: bytes) -> Any:
         raise LedgerError(f"the file of shares cannot be read: {error}") from None
 
 
-def same_content(one: bytes, other: bytes, within: float) -> bool:
+def same_content(recomputed_content: bytes, recorded_content: bytes, within: float) -> bool:
     """Whether two files hold the same table up to rounding: other versions of the library write other bytes."""
-    mine, theirs = read_shares(one), read_shares(other)
-    if mine.schema.names != theirs.schema.names or mine.num_rows != theirs.num_rows:
+    recomputed, recorded = read_shares(recomputed_content), read_shares(recorded_content)
+    if recomputed.schema.names != recorded.schema.names or recomputed.num_rows != recorded.num_rows:
         return False
-    for a, b in zip(mine.columns, theirs.columns, strict=True):
+    for a, b in zip(recomputed.columns, recorded.columns, strict=True):
         if pa.types.is_floating(a.type) and pa.types.is_floating(b.type):
             if not np.allclose(a.to_numpy(), b.to_numpy(), rtol=within, atol=within, equal_nan=True):
                 return False
@@ -161,7 +161,7 @@ def _columns(reports: TaskReports, shares: TaskShares | None) -> Any:
 
 def _reports_of(table: Any, campaign: Campaign) -> TaskReports:
     encoded = [table.column(column).combine_chunks().dictionary_encode() for column in ("task", "provider")]
-    names = [in_order(each.dictionary.to_pylist(), each.indices.to_numpy(), str) for each in encoded]
+    names = [in_order(column.dictionary.to_pylist(), column.indices.to_numpy(), str) for column in encoded]
     (tasks, task), (providers, provider) = names
     summaries, needed = summaries_of(table), campaign.request.reduction.width
     if summaries.shape[1] != needed:

@@ -97,8 +97,8 @@ def settle_tasks(campaign: Campaign, reports: TaskReports, public: TaskReports |
         )
     except ReportError as error:
         provider, task = reports.provider[error.provider], reports.task[error.provider]
-        where = f"provider {reports.providers[provider]!r}, task {reports.tasks[task]!r}"
-        raise DataError(f"{where}: {error.problem}") from None
+        location = f"provider {reports.providers[provider]!r}, task {reports.tasks[task]!r}"
+        raise DataError(f"{location}: {error.problem}") from None
     if not ((shares.share >= 0) & (shares.share <= 1)).all():
         raise DataError("a share is not between 0 and 1")
     return shares
@@ -233,8 +233,8 @@ def pay_task_reports(campaign: Campaign, reports: Sequence[TaskReport], ledger: 
     """Settle all tasks, write the ledger with everybody's receipt, and return the file of shares."""
     own = {report.provider: OwnTasks.from_bytes(report.content) for report in reports}
     receipts = sorted(reports, key=lambda report: report.provider)
-    named: Any = {"file_name": FILE_NAME, "receipts": receipts, **options}
-    return pay_tasks(campaign, join_tasks(own), campaign.guesses, ledger, **named)
+    keywords: Any = {"file_name": FILE_NAME, "receipts": receipts, **options}
+    return pay_tasks(campaign, join_tasks(own), campaign.guesses, ledger, **keywords)
 
 
 def check_own_tasks(campaign: Campaign, provider: str, own: OwnTasks) -> None:

@@ -156,7 +156,7 @@ class Campaign:
         plain = with_model_file(plain, path)
         top = Section("", plain, file="" if path is None else path.name)
         sections = {name: top.table(name) for name in TABLES}
-        top.done(TABLES)
+        top.refuse_unknown(TABLES)
         for name in ("campaign", "model"):
             if name not in plain:
                 raise CampaignError(f"{place}the table [{name}] is missing; `troth init DIR` writes an example")
@@ -260,10 +260,10 @@ class Campaign:
         models: Model | list[Model] = self.model
         if any(name in self.provider_models for name in providers):
             models = combine([self.model, *(self.model_of(name) for name in providers)])[1:]
-        known = self.public.get(None)
-        if known is None:
+        public_report = self.public.get(None)
+        if public_report is None:
             return models
-        return posterior(models, self.statistics(self.model, known.summary))
+        return posterior(models, self.statistics(self.model, public_report.summary))
 
     def statistics(self, model: Any, summary: Array) -> Array:
         """Return the statistics under one of `models_for` of a summary that was made for the declared model.
@@ -280,7 +280,7 @@ class Campaign:
         """Return the statistics of everybody's summary, under one model or under one for each."""
         if isinstance(models, Model):
             return self.statistics(models, np.array(summaries))
-        return np.array([self.statistics(model, each) for model, each in zip(models, summaries, strict=True)])
+        return np.array([self.statistics(model, summary) for model, summary in zip(models, summaries, strict=True)])
 
     def label_names(self, size: int) -> list[str]:
         """Return what labels are called: the categories, or the codes."""
@@ -304,11 +304,11 @@ class Campaign:
 
         Everybody has the same cap; a group of related providers has one between them; announced weights go first.
         """
-        everybody = self.providers or tuple(providers)
+        names = self.providers or tuple(providers)
         budget = Fraction(self.round_budget)
         if self.weights:
             return [budget * self.weights[name] for name in providers]
-        labels = {name: self.group_of(name) for name in everybody}
+        labels = {name: self.group_of(name) for name in names}
         sizes = Counter(labels.values())
         return [budget / (len(sizes) * sizes[labels[name]]) for name in providers]
 
@@ -349,8 +349,8 @@ class Campaign:
                 raise DataError(f"provider {name!r} is not among [data] providers; add it there, or remove its rows")
         knows_more = self.history is not None or self.task is not None  # likelihoods of more people than report now
         models = {} if knows_more else self.provider_models
-        for table, named in (("model.providers", models), ("groups", self.groups), ("weights", self.weights)):
-            for name in named:
+        for table, listed in (("model.providers", models), ("groups", self.groups), ("weights", self.weights)):
+            for name in listed:
                 if name not in invited:
                     raise CampaignError(f"{place}[{table}] names {name!r}, who is not a provider; check the spelling")
         for name in sorted(invited) if self.weights else ():
@@ -367,70 +367,70 @@ class Campaign:
         """Refuse what does not go with tasks that are settled together."""
         data, money = sections["data"], sections["campaign"]
         if self.task is None:
-            given = money.fail if self.price is not None else sections["limits"].fail
+            error_at = money.error_at if self.price is not None else sections["limits"].error_at
             key = "tasks" if self.price is None else "price"
-            raise given(key, "is for reports on tasks; name the column that holds them as [data] task")
+            raise error_at(key, "is for reports on tasks; name the column that holds them as [data] task")
         if self.known is not None:
             message = "is for campaigns without tasks; name a table with a line for each task as [data] public"
-            raise sections["public"].fail("summary", message)
+            raise sections["public"].error_at("summary", message)
         if self.guesses is not None:
             try:
                 check_task_summaries(self.guesses.tasks, self.guesses.summaries, self.model_of(PUBLIC), self.columns)
             except DataError as error:
-                raise sections["public"].fail("tasks", str(error)) from None
+                raise sections["public"].error_at("tasks", str(error)) from None
         if self.day is not None:
-            raise data.fail("day", "give day or task, not both; a day column can serve as task")
+            raise data.error_at("day", "give day or task, not both; a day column can serve as task")
         if self.provider is None:
-            raise data.fail("provider", "is missing; name the column of workers")
+            raise data.error_at("provider", "is missing; name the column of workers")
         if self.weights:
-            raise sections["weights"].wrong("weights divide a budget, but tasks have a price for each report")
+            raise sections["weights"].error("weights divide a budget, but tasks have a price for each report")
         if self.waits or not self.rule.individually_rational:
-            raise sections["mechanism"].wrong(
+            raise sections["mechanism"].error(
                 f"{self.rule.name} cannot pay tasks, because each task is paid separately"
             )
         if self.rule.needs_rows and (self.guesses is not None or self.public_source is not None):
             message = f"{self.rule.name} cannot settle tasks with public guesses: {self.rule.needs_rows}, without these"
-            raise sections["mechanism"].wrong(message)
+            raise sections["mechanism"].error(message)
 
     def _check_together(self, sections: Mapping[str, Section]) -> None:
         if self.guesses is not None and self.task is None:
-            raise sections["public"].fail("tasks", "is for campaigns of tasks; name their column as [data] task")
+            raise sections["public"].error_at("tasks", "is for campaigns of tasks; name their column as [data] task")
         if (self.known is not None or self.guesses is not None) and self.public_source is not None:
-            raise sections["data"].fail("public", "is given, and so is [public]; keep one of them")
+            raise sections["data"].error_at("public", "is given, and so is [public]; keep one of them")
         try:
             check_public(self.known or {}, self.model, self.columns)
         except DataError as error:
-            raise sections["public"].fail("summary", str(error)) from None
+            raise sections["public"].error_at("summary", str(error)) from None
         if self.task is not None or self.price is not None or self.most_tasks is not None:
             self._check_tasks(sections)
         if self.waits and self.day is None:
-            raise sections["data"].fail("day", f"{self.rule.name} compares days; name the column that holds them")
+            raise sections["data"].error_at("day", f"{self.rule.name} compares days; name the column that holds them")
         if self.rule.needs_rows and self.rows is None:
-            raise sections["mechanism"].wrong(
+            raise sections["mechanism"].error(
                 f"{self.rule.name} needs [limits] rows, the most rows that a report may have: {self.rule.needs_rows}"
             )
         for model in (self.model, *self.provider_models.values()):
             if refused := self.rule.refuses(model):
-                raise sections["mechanism"].fail(*refused)
+                raise sections["mechanism"].error_at(*refused)
         if self.daily and not self.per_day and self.days is None:
-            raise sections["campaign"].wrong(
+            raise sections["campaign"].error(
                 'a daily campaign needs days (how many share the budget), or budget_per = "day"'
             )
-        for key, given in (("days", self.days is not None), ("budget_per", self.per_day)):
-            if given and not self.daily:
-                raise sections["campaign"].fail(key, "there are no days without [data] day")
+        for key, is_set in (("days", self.days is not None), ("budget_per", self.per_day)):
+            if is_set and not self.daily:
+                raise sections["campaign"].error_at(key, "there are no days without [data] day")
         overrides = sections["model"].inner("providers", {})
         try:
             combine([self.model, *self.provider_models.values()])
         except IncompatibleModelsError as error:
-            raise overrides.wrong(str(error)) from None
+            raise overrides.error(str(error)) from None
         for name, model in self.provider_models.items():
             if (
                 isinstance(model, HasReduction)
                 and isinstance(self.model, HasReduction)
                 and model.reduction != self.model.reduction
             ):
-                raise overrides.fail(repr(name), "must have as many symbols as [model]")
+                raise overrides.error_at(repr(name), "must have as many symbols as [model]")
 
 
 def beside(campaign: Campaign, source: Source) -> list[str]:

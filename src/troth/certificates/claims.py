@@ -121,14 +121,14 @@ def certify(
     paid = situations(model, most, groups)
     dependent = [_sensitive(rule, weakest, exactly), *_price(rule, cases, paid, exactly), *_k_rank(cases)]
     peers = model if drawn is None else drawn
-    proofs = [*claims, *(_needing(claim, needed) for claim in dependent)]
+    proofs = [*claims, *(_with_least_rows(claim, needed) for claim in dependent)]
     limited = (claim.in_the_limit(peers, draws=rule.needs_seed) for claim in proofs)
     return Certificate((*limited, *_approximate(peers), _RIGHT_MODEL))
 
 
 def weakest(certificates: Sequence[Certificate]) -> Certificate:
     """Return the weakest form of every claim over several campaigns, such as days with other rows."""
-    refused = next((each for each in certificates if each.claims[0].name == "payable"), None)
+    refused = next((certificate for certificate in certificates if certificate.claims[0].name == "payable"), None)
     if refused is not None or len(certificates) == 1:
         return refused or certificates[0]
 
@@ -136,21 +136,21 @@ def weakest(certificates: Sequence[Certificate]) -> Certificate:
         margin = claim.margin or 0.0
         return STRENGTH[claim.verdict], -margin if claim.name == "truthful" else margin
 
-    by_name = [{claim.name: claim for claim in each.claims} for each in certificates]
-    shared = [name for name in by_name[0] if all(name in each for each in by_name)]
-    return Certificate(tuple(min((each[name] for each in by_name), key=strength) for name in shared))
+    by_name = [{claim.name: claim for claim in certificate.claims} for certificate in certificates]
+    shared = [name for name in by_name[0] if all(name in claims for claims in by_name)]
+    return Certificate(tuple(min((claims[name] for claims in by_name), key=strength) for name in shared))
 
 
 def _approximate(model: Models) -> list[Claim]:
     """Return what is not exact about a model's evidence and draws, and what it assumes about θ."""
     models, source = one_each(model), "the family's own declaration"
-    counts = Counter(declared(one).approximation for one in models)
-    assumptions = dict.fromkeys(declared(one).assumption for one in models)
+    counts = Counter(declared(model).approximation for model in models)
+    assumptions = dict.fromkeys(declared(model).assumption for model in models)
     claims = []
     for text, count in counts.items():
-        whose = "" if len(counts) == 1 else f"{count} of {len(models)} providers: "
+        prefix = "" if len(counts) == 1 else f"{count} of {len(models)} providers: "
         if text:
-            claims.append(Claim("exact likelihood", "refuted", whose + text, source))
+            claims.append(Claim("exact likelihood", "refuted", prefix + text, source))
     return claims + [Claim("one of the states", "undecided", text, source) for text in assumptions if text]
 
 
@@ -160,8 +160,8 @@ def _with_witness(claim: Claim, rule: Rule, model: Models, rows: Sequence[int], 
     if claim.verdict != "refuted" or claim.witness is not None or not (lowest or claim.name == "budget feasible"):
         return claim
     extreme = extreme_round(rule, model, rows, groups, lowest=lowest)
-    whole = 1.0 if np.isfinite(rule.cap(len(rows), budget=1.0)).all() else 0.0  # without caps, any payment
-    if extreme is not None and (extreme[0] < 0 if lowest else extreme[0] > whole):
+    scale = 1.0 if np.isfinite(rule.cap(len(rows), budget=1.0)).all() else 0.0  # without caps, any payment
+    if extreme is not None and (extreme[0] < 0 if lowest else extreme[0] > scale):
         return replace(claim, margin=extreme[0], witness=extreme[1])
     return replace(claim, verdict="undecided", text=f"{claim.text}; no such round was drawn here")
 
@@ -175,8 +175,8 @@ def _fewest(
     fewest rows for which it is proved are found by doubling and halving.
     """
 
-    def weakest(few: Sequence[int]) -> Sensitivity:
-        cases = list(zip(*(situations(model, most, groups, few, split) for split in (1, panels)), strict=True))
+    def weakest(rows: Sequence[int]) -> Sensitivity:
+        cases = list(zip(*(situations(model, most, groups, rows, split) for split in (1, panels)), strict=True))
         liars = [case for case in cases if case[0][1]] or cases
         sensitivities = [
             _sensitivity(*all_peers) if panels == 1 else _in_a_panel(all_peers, panel) for all_peers, panel in liars
@@ -198,7 +198,7 @@ def _fewest(
     return best, [min(n, high) for n in most], high
 
 
-def _needing(claim: Claim, rows: int | None) -> Claim:
+def _with_least_rows(claim: Claim, rows: int | None) -> Claim:
     """State a claim with the rows that it needs of everybody."""
     if rows is None or claim.verdict != "proved":
         return claim
@@ -225,7 +225,7 @@ def _sensitivity(model: Model, rows: int, peers: Any) -> Sensitivity:
     return proved
 
 
-def _in_a_panel(whole: Any, panel: Any) -> Sensitivity:
+def _in_a_panel(sensitivity: Any, panel: Any) -> Sensitivity:
     """Return the sensitivity of a mean over panels.
 
     What the largest panel distinguishes the mean does, and what all peers together do not distinguish no panel does.
@@ -233,7 +233,7 @@ def _in_a_panel(whole: Any, panel: Any) -> Sensitivity:
     among = _sensitivity(*panel)
     if among.verdict == "proved":
         return replace(among, reason=f"{among.reason}, in the largest panel")
-    together = _sensitivity(*whole)
+    together = _sensitivity(*sensitivity)
     if together.verdict == "refuted":
         return together
     return Sensitivity("undecided", f"one panel of the peers alone may not distinguish all posteriors ({among.reason})")
@@ -256,7 +256,7 @@ def _sensitive(rule: Rule, weakest: Sensitivity, exactly: bool) -> Claim:
     return Claim("sensitive", verdict, f"{words[verdict]}: {reason}", basis, weakest.margin, weakest.witness)
 
 
-def _part_left(paid: list[Any], low: float) -> float:
+def _remaining_part(paid: list[Any], low: float) -> float:
     """Return the part of a quadratic price that is left where PMI = 0 is paid as a score of ``low``, not of −∞.
 
     Proof. Let q be the truth's forecast of the peers, p the report's, z the mass of q where p is 0, and M ≥ 1 the least
@@ -267,7 +267,7 @@ def _part_left(paid: list[Any], low: float) -> float:
     is at most ½ times. ∎
     """
     extremes = [own.log_pmi_extremes(limit, peers) for own, limit, peers in paid if isinstance(own, HasScoreRange)]
-    above = min((each.low - low for each in extremes if each.impossible), default=inf)
+    above = min((bounds.low - low for bounds in extremes if bounds.impossible), default=inf)
     return 1.0 if above == inf else (above - 0.5) / (above + 1.5)
 
 
@@ -280,12 +280,12 @@ def _price(rule: Rule, cases: list[Any], paid: list[Any], exactly: bool) -> list
     """
     scale = rule.price_scale(exactly)
     low = -inf if scale is None else scale.low
-    known = [own.price_of_lying(limit, peers, low) for own, limit, peers in cases if isinstance(own, HasSensitivity)]
-    prices = [price for price in known if price is not None]
+    possible = [own.price_of_lying(limit, peers, low) for own, limit, peers in cases if isinstance(own, HasSensitivity)]
+    prices = [price for price in possible if price is not None]
     if scale is None or len(prices) < len(cases):
-        where = "under this range" if len(prices) == len(cases) else "here"
-        return [Claim("price of lying", "undecided", f"the cost of lies {where} is measured by audit", "")]
-    part = 1.0 if low == -inf else _part_left(paid, low)
+        condition = "under this range" if len(prices) == len(cases) else "here"
+        return [Claim("price of lying", "undecided", f"the cost of lies {condition} is measured by audit", "")]
+    part = 1.0 if low == -inf else _remaining_part(paid, low)
     squared = part * min(price.quadratic for price in prices)
     verdict: Verdict = "proved" if squared > 0 else "undecided"
     text = f"a lie that moves the posterior by Δ loses at least {squared / scale.width:.3g}·‖Δ‖² of {scale.unit}"

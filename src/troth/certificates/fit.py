@@ -128,11 +128,11 @@ def check_fit(
     days = t if t.ndim > 2 else t[None]
     simulated = _checks(model, _simulate(model, days, rows, simulations, rng))
     actual = _checks(model, days[None])
-    both = {name: np.concatenate([actual[name], simulated[name]]) for name in simulated}
-    oddest = np.max([_distance(values) for values in both.values()], axis=0)
+    pooled = {name: np.concatenate([actual[name], simulated[name]]) for name in simulated}
+    oddest = np.max([_distance(values) for values in pooled.values()], axis=0)
     return Fit(
         float((oddest >= oddest[0]).mean()),
-        {name: _two_sided(values) for name, values in both.items()},
+        {name: _two_sided(values) for name, values in pooled.items()},
         {name: float(value[0]) for name, value in actual.items()},
         {name: float(sample.mean()) for name, sample in simulated.items()},
         level,
@@ -143,7 +143,7 @@ def check_fit(
 
 def warning_about(model: Models, statistics: Array) -> str:
     """Return why a model is poor for reports, from the first model that can tell; empty if it is good."""
-    first = next((each for each in one_each(model) if isinstance(each, WarnsAboutReports)), None)
+    first = next((member for member in one_each(model) if isinstance(member, WarnsAboutReports)), None)
     return first.warning_about(statistics) if first is not None else ""
 
 
@@ -181,17 +181,17 @@ def _two_sided(values: Array) -> float:
 def _simulate(model: Any, days: Array, rows: Any, simulations: int, rng: Generator) -> Array:
     shared_evidence(model)
     models = one_each(model, days.shape[-2])
-    for one in models:
-        if not isinstance(one, SamplesStatistics):
+    for member in models:
+        if not isinstance(member, SamplesStatistics):
             raise MissingCapabilityError(
-                f"{type(one).__name__} cannot draw fresh statistics, so its fit cannot be checked"
+                f"{type(member).__name__} cannot draw fresh statistics, so its fit cannot be checked"
             )
     theta = models[0].draw_parameters(rng, (simulations, len(days)))
     out = np.empty((simulations, *days.shape))
-    for provider, one in enumerate(models):
+    for provider, member in enumerate(models):
         of_provider = None if rows is None else np.broadcast_to(rows, days.shape[:-1])[:, provider].astype(np.float64)
-        design = design_of(one, days[:, provider], of_provider)
-        out[:, :, provider] = one.draw_statistics(rng, theta, design[None])
+        design = design_of(member, days[:, provider], of_provider)
+        out[:, :, provider] = member.draw_statistics(rng, theta, design[None])
     return out
 
 

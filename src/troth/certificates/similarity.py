@@ -70,13 +70,13 @@ def find_near_duplicates(
     models = one_each(model, len(t))
     pairs: list[NearDuplicates] = []
     members = places_of(models)
-    for one, providers in members.items():
-        where = np.array(providers, dtype=np.intp)
-        sizes = None if rows is None else np.broadcast_to(np.asarray(rows, dtype=np.float64), len(t))[where]
-        pairs += _near(one, t[where], sizes, where, level, rng, draws)
-        if _continuous(one):
-            pairs += _multiples(t[where], where)
-    if datasets is not None and all(_continuous(one) for one in members):
+    for group_model, providers in members.items():
+        places = np.array(providers, dtype=np.intp)
+        sizes = None if rows is None else np.broadcast_to(np.asarray(rows, dtype=np.float64), len(t))[places]
+        pairs += _similar_pairs(group_model, t[places], sizes, places, level, rng, draws)
+        if _continuous(group_model):
+            pairs += _multiples(t[places], places)
+    if datasets is not None and all(_continuous(group_model) for group_model in members):
         pairs += _shared_rows(datasets)
     return sorted({(pair.providers, pair.why): pair for pair in pairs}.values(), key=lambda pair: pair.providers)
 
@@ -85,8 +85,8 @@ def _continuous(model: Any) -> bool:
     return not (isinstance(model, HasSupport) and model.support.integer)
 
 
-def _near(
-    model: Any, t: Array, rows: Array | None, where: Indexes, level: float, rng: Generator, draws: int
+def _similar_pairs(
+    model: Any, t: Array, rows: Array | None, places: Indexes, level: float, rng: Generator, draws: int
 ) -> list[NearDuplicates]:
     """Find pairs of the same design nearer than chance allows, in units of how much such data vary."""
     from scipy.spatial import cKDTree  # takes long to load
@@ -100,34 +100,34 @@ def _near(
     possible_pairs = len(t) * (len(t) - 1) / 2
     pairs = []
     for group in _groups(np.round(designs, 6)):
-        first = np.nan_to_num(t[group[0]], neginf=-1e6)
+        sample = np.nan_to_num(t[group[0]], neginf=-1e6)
         theta = model.draw_posterior(rng, np.broadcast_to(t[group[0]], (draws, t.shape[1])))
         fresh = np.nan_to_num(model.draw_statistics(rng, theta, designs[group[0]][None]), neginf=-1e6)
         spread = fresh.std(axis=0)
-        varying = spread > 1e-12 * (1 + np.abs(first))
+        varying = spread > 1e-12 * (1 + np.abs(sample))
         if not varying.any():
             continue  # empty reports are all alike
         scaled = np.nan_to_num(t[group], neginf=-1e6)[:, varying] / spread[varying]
-        nearest = (np.abs(fresh[:, varying] - first[varying]) / spread[varying]).max(axis=1)
+        nearest = (np.abs(fresh[:, varying] - sample[varying]) / spread[varying]).max(axis=1)
         same = float((nearest < 1e-9).mean())
         if same > level / possible_pairs / 2:
             continue  # discrete, and likely by chance
-        reach = max(level / possible_pairs, 1e-9) if _continuous(model) else 1e-9
-        for i, j in sorted(cKDTree(scaled).query_pairs(reach, p=np.inf)):
-            one, two = sorted((int(where[group[i]]), int(where[group[j]])))
+        radius = max(level / possible_pairs, 1e-9) if _continuous(model) else 1e-9
+        for i, j in sorted(cKDTree(scaled).query_pairs(radius, p=np.inf)):
+            first, second = sorted((int(places[group[i]]), int(places[group[j]])))
             exact = np.array_equal(t[group[i]], t[group[j]])
-            why = "the same statistics" if exact else "nearly the same statistics"
-            pairs.append(NearDuplicates((one, two), why, same))
+            reason = "the same statistics" if exact else "nearly the same statistics"
+            pairs.append(NearDuplicates((first, second), reason, same))
     return pairs
 
 
 def _groups(keys: Array) -> list[Indexes]:
-    _, which, counts = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
-    order = np.argsort(which.ravel(), kind="stable")
+    _, inverse, counts = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
+    order = np.argsort(inverse.ravel(), kind="stable")
     return [part for part in np.split(order, np.cumsum(counts)[:-1]) if len(part) > 1]
 
 
-def _multiples(t: Array, where: Indexes) -> list[NearDuplicates]:
+def _multiples(t: Array, places: Indexes) -> list[NearDuplicates]:
     """Find reports that are whole multiples of others: the same rows, replicated."""
     usable = np.flatnonzero(np.isfinite(t).all(axis=1) & (np.abs(t).sum(axis=1) > 0))
     if len(usable) < 2:
@@ -139,8 +139,8 @@ def _multiples(t: Array, where: Indexes) -> list[NearDuplicates]:
         for other in group:
             ratio = float(size[other] / size[smallest])
             if round(ratio) >= 2 and abs(ratio - round(ratio)) < 1e-8:
-                one, two = sorted((int(where[usable[smallest]]), int(where[usable[other]])))
-                multiples.append(NearDuplicates((one, two), f"the same statistics {round(ratio)} times"))
+                first, second = sorted((int(places[usable[smallest]]), int(places[usable[other]])))
+                multiples.append(NearDuplicates((first, second), f"the same statistics {round(ratio)} times"))
     return multiples
 
 
@@ -156,8 +156,8 @@ def _shared_rows(datasets: Sequence[Any]) -> list[NearDuplicates]:
             owners[" ".join(f"{value:.9g}" for value in row)][provider] += 1
     shared: Counter[tuple[int, int]] = Counter()
     for counts in owners.values():
-        for one, two in combinations(sorted(counts), 2):
-            shared[one, two] += min(counts[one], counts[two])
+        for first, second in combinations(sorted(counts), 2):
+            shared[first, second] += min(counts[first], counts[second])
     return [
         NearDuplicates(pair, f"{common} row{'' if common == 1 else 's'} in common")
         for pair, common in sorted(shared.items())

@@ -32,7 +32,7 @@ def certify_tasks(tasks: Tasks, rule: Rule, *, guessed: bool = False) -> Certifi
     text = "each task pays between 0 and the price, for any answers"
     bounded = Claim("bounded", "proved", text, "by construction", rests_on="nothing")
     strict = _strict(tasks, rule).in_the_limit(tasks.likelihoods, draws=rule.needs_seed)
-    return Certificate((truthful, bounded, empty, _from_elsewhere(guessed), strict))
+    return Certificate((truthful, bounded, empty, _claim_about_likelihoods(guessed), strict))
 
 
 def promises(tasks: Tasks, rule: Rule) -> tuple[Claim, Claim]:
@@ -78,7 +78,7 @@ def _uninformed(tasks: Tasks, rule: Rule, exactly: bool) -> Claim:
     return Claim(name, "proved", text, basis, rests_on="draws")
 
 
-def _from_elsewhere(guessed: bool) -> Claim:
+def _claim_about_likelihoods(guessed: bool) -> Claim:
     if guessed:
         text = (
             "the terms say that prior and noise were guessed from the reports that are paid ([model] guessed), so "
@@ -126,17 +126,19 @@ def expected_shares(rule: Rule, own: Any, peers: Sequence[Any]) -> Array:
     """
     size, count = own.reduction.labels, len(peers)
     answers = np.array(list(product(range(size), repeat=count)))
-    every = np.concatenate([np.repeat(np.arange(size), len(answers))[:, None], np.tile(answers, (size, 1))], axis=1)
-    task, worker = np.divmod(np.arange(every.size), count + 1)
+    answers_by_task = np.concatenate(
+        [np.repeat(np.arange(size), len(answers))[:, None], np.tile(answers, (size, 1))], axis=1
+    )
+    task, worker = np.divmod(np.arange(answers_by_task.size), count + 1)
     workers = np.arange(count + 1)
-    tasks = Tasks(task, worker, np.eye(size)[every.ravel()], (own, *peers), workers, workers)
+    tasks = Tasks(task, worker, np.eye(size)[answers_by_task.ravel()], (own, *peers), workers, workers)
     share = rule.evaluate_tasks(tasks).share.reshape(size, len(answers), count + 1)[:, :, 0]
     labels = labels_of(tasks)
     if labels is None:
         raise MissingCapabilityError("losses are enumerated for labels with finitely many classes")
-    given = labels.tables[0].T * labels.prior
-    given = given / given.sum(axis=1, keepdims=True)
-    chance = given @ np.prod([table[:, answers[:, peer]] for peer, table in enumerate(labels.tables[1:])], axis=0)
+    joint = labels.tables[0].T * labels.prior
+    joint = joint / joint.sum(axis=1, keepdims=True)
+    chance = joint @ np.prod([table[:, answers[:, peer]] for peer, table in enumerate(labels.tables[1:])], axis=0)
     return np.asarray(chance @ share.T)
 
 
@@ -146,15 +148,15 @@ def _least_loss(tasks: Tasks, rule: Rule) -> tuple[float, int, tuple[int, int]]:
     The labels are the true one and the one that is reported instead.
     """
     size = tasks.summaries.shape[1]
-    group, which = tasks.group[tasks.provider], tasks.likelihood_of[tasks.provider]
+    group, likelihood = tasks.group[tasks.provider], tasks.likelihood_of[tasks.provider]
     count = count_peers(tasks)
-    few = np.flatnonzero((count > 0) & (size ** (count + 1.0) <= MOST_OUTCOMES))
+    candidates = np.flatnonzero((count > 0) & (size ** (count + 1.0) <= MOST_OUTCOMES))
     worst, labels_of_worst = np.inf, (0, 0)
-    chosen = np.random.default_rng(0).permutation(few)[:_KINDS]
-    for report in chosen:
+    sample = np.random.default_rng(0).permutation(candidates)[:_KINDS]
+    for report in sample:
         on_task = np.arange(*np.searchsorted(tasks.task, tasks.task[report] + np.arange(2)))
         peers = on_task[group[on_task] != group[report]]
-        models: Any = [tasks.likelihoods[number] for number in which[[report, *peers]]]
+        models: Any = [tasks.likelihoods[number] for number in likelihood[[report, *peers]]]
         if tasks.known is not None:
             models = posterior(models, tasks.known[tasks.task[report]])
         own, *others = models
@@ -163,4 +165,4 @@ def _least_loss(tasks: Tasks, rule: Rule) -> tuple[float, int, tuple[int, int]]:
         if loss.min() < worst:
             worst, (true, reported) = float(loss.min()), np.unravel_index(int(loss.argmin()), loss.shape)
             labels_of_worst = int(true), int(reported)
-    return worst, len(chosen), labels_of_worst
+    return worst, len(sample), labels_of_worst

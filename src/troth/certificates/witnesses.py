@@ -31,7 +31,7 @@ def extreme_round(
     labels = list(range(len(rows)) if groups is None else groups)
     order = sorted(range(len(rows)), key=lambda provider: -rows[provider])
     other = next((provider for provider in order if labels[provider] != labels[order[0]]), None)
-    if other is None or not all(isinstance(each, SamplesData) for each in models):
+    if other is None or not all(isinstance(model, SamplesData) for model in models):
         return None
     rng = np.random.default_rng(20201206)
     days = (rule.days,) if rule.days > 1 else ()
@@ -39,16 +39,19 @@ def extreme_round(
     try:
         theta = [pair[0][0].draw_parameters(rng, (_ROUNDS, *days)) for _ in range(2)]
         t = np.stack(
-            [one.statistics(one.draw_data(rng, theta[lowest * side], count)) for side, (one, count) in enumerate(pair)],
+            [
+                model.statistics(model.draw_data(rng, theta[lowest * side], count))
+                for side, (model, count) in enumerate(pair)
+            ],
             axis=-2,
         )
         sizes = np.array([float(count) for _, count in pair])
-        this_round = Round([one for one, _ in pair], t, rows=sizes, rng=rng, lenient=True)
+        this_round = Round([model for model, _ in pair], t, rows=sizes, rng=rng, lenient=True)
         share = np.nan_to_num(rule.drawing(_DRAWS).evaluate(this_round).share)
     except TrothError:
         return None
-    where = np.unravel_index(int((share if lowest else -share).argmin()), share.shape)
-    return float(share[where]), _nested(t[where[0]].tolist())
+    index = np.unravel_index(int((share if lowest else -share).argmin()), share.shape)
+    return float(share[index]), _nested(t[index[0]].tolist())
 
 
 def _nested(numbers: Any) -> Any:

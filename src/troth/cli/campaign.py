@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from troth.cli.options import AsJson, CampaignFile
-from troth.cli.output import STOPPED, print_result, progress_bar, say_unfit, show, warn
+from troth.cli.output import STOPPED, print_result, progress_bar, report_poor_fit, show, warn
 from troth.core.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -95,8 +95,8 @@ def init(
 ) -> None:
     """Write a commented campaign file, with a small example dataset or for your own data."""
     if task is not None:
-        others = {"--rule": rule, "--target": target, "--day": day, "--daily": daily or None}
-        unused = [option for option, value in others.items() if value is not None]
+        task_options = {"--rule": rule, "--target": target, "--day": day, "--daily": daily or None}
+        unused = [option for option, value in task_options.items() if value is not None]
         if unused:
             raise ParameterError(f"{unused[0]} cannot be combined with --task: edit the campaign file afterwards")
         of_table = {"provider": provider, "task": task, "columns": column, "family": family}
@@ -156,8 +156,10 @@ def _init_for_data(
             f"the prior in {path} was guessed from the data: replace it with what you knew before anybody reported"
         )
     if guessed.day is not None:
-        each = "for each of" if terms.budget_per == "day" else "for all"
-        notes.append(f"the budget of {terms.amount} {terms.currency} is {each} {guessed.days:,} days; see --budget-per")
+        period = "for each of" if terms.budget_per == "day" else "for all"
+        notes.append(
+            f"the budget of {terms.amount} {terms.currency} is {period} {guessed.days:,} days; see --budget-per"
+        )
     plain = {"campaign": str(path), "family": guessed.family, "missing": guessed.missing, "notes": notes}
     show(plain, as_json, text, warnings=notes)
 
@@ -172,16 +174,16 @@ def _init_tasks(directory: Path, data: Path | None, as_json: bool, **settings: A
         raise ParameterError("--task needs --data, --provider and --column: the file, its workers and what is paid for")
     started = start_tasks(directory, data, **settings)
     lines = [
-        f'wrote {path} for {", ".join(each.columns)} of {data}: family = "{each.family}"' for path, each in started
+        f'wrote {path} for {", ".join(guess.columns)} of {data}: family = "{guess.family}"' for path, guess in started
     ]
-    families = {each.family: FAMILIES[each.family] for _, each in started}
+    families = {guess.family: FAMILIES[guess.family] for _, guess in started}
     if len(started) > 1:
         lines.append("each of these columns has its own campaign, with its own price or budget: pay them one by one")
-    gold = ", with gold answers if you have any" if any(each.uses_gold for each in families.values()) else ""
+    gold = ", with gold answers if you have any" if any(family.uses_gold for family in families.values()) else ""
     lines.append("next: read it, above all [model], a guess: replace it with what you knew before anybody answered,")
     lines.append(f"or learn it from past tasks{gold}:")
-    for path, each in started:
-        lines.append(f"      troth fit {path} PAST.csv{' --gold GOLD.csv' if families[each.family].uses_gold else ''}")
+    for path, guess in started:
+        lines.append(f"      troth fit {path} PAST.csv{' --gold GOLD.csv' if families[guess.family].uses_gold else ''}")
     contradict = ", and whether labels contradict it" if any(map(label_count, families.values())) else ""
     lines.append(f"Then see what would be paid{contradict}; afterwards pay without --dry-run:")
     lines += [f"      troth pay {path} --dry-run" for path, _ in started]
@@ -235,7 +237,7 @@ def pay(
             return not dry_run and (anyway or not result.verdict.stops)
 
         result = pay_campaign(terms, ledger=book, final=final, beacon=beacon, progress=progress, approve=approve)
-        written = not result.dry and not dry_run
+        written = not result.is_dry_run and not dry_run
         if written:
             _write_beside(
                 book, result, page=None if no_report or not result.rounds else page, csv=csv, progress=progress
@@ -247,11 +249,11 @@ def pay(
         print_result(result)
         if result.rounds:
             typer.echo(f"\n{result.verdict}")
-    if result.dry:
-        _say_unpaid(result, campaign, stopped=not dry_run)
+    if result.is_dry_run:
+        _print_unpaid(result, campaign, stopped=not dry_run)
         raise typer.Exit(STOPPED if result.verdict.stops and not anyway else 0)
     if not as_json:
-        _say_paid(result, campaign, book, page if written and not no_report else None)
+        _print_paid(result, campaign, book, page if written and not no_report else None)
 
 
 def _write_beside(
@@ -270,7 +272,7 @@ def _write_beside(
         ) from None
 
 
-def _say_paid(result: Result, campaign: Path, book: Path, page: Path | None) -> None:
+def _print_paid(result: Result, campaign: Path, book: Path, page: Path | None) -> None:
     """Print what was written, and warn of what weakens it."""
     from troth.campaigns.private_files import readable_by_others
     from troth.campaigns.seed import secret_path
@@ -285,17 +287,17 @@ def _say_paid(result: Result, campaign: Path, book: Path, page: Path | None) -> 
         warn("no commitment was published: nobody can check that the seed was not chosen at will; see troth commit")
     for path in (book, secret_path(campaign)):
         if readable_by_others(path):
-            warn(f"others can read {path}: chmod 600 {path}")
+            warn(f"other users can read {path}: run chmod 600 {path}")
     if result.rounds:
         report_line = "" if page is None else f"\nreport   {page}"
         typer.echo(f"\nledger   {book}   (head {result.ledger.head[:16]}…){report_line}")
 
 
-def _say_unpaid(result: Result, campaign: Path, *, stopped: bool) -> None:
+def _print_unpaid(result: Result, campaign: Path, *, stopped: bool) -> None:
     """Print that nothing was paid, and what to do if the model is why."""
     typer.echo("nothing was paid, written or revealed" + ("" if stopped else ": this was a dry run"), err=True)
     if result.verdict.stops:
-        say_unfit(result.verdict.remedy, f"troth pay {campaign} --anyway", stopped=stopped)
+        report_poor_fit(result.verdict.remedy, f"troth pay {campaign} --anyway", stopped=stopped)
 
 
 def statistics(

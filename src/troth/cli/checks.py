@@ -44,12 +44,12 @@ def audit(
 
         audited = audit_task_campaign(terms, beside(terms, terms.source or ()), simulations=simulations or 20_000)
         labels = counted_labels(terms.request.reduction) is not None
-        where = "its tasks" if labels else "a task with the most common number of workers"
+        subject = "its tasks" if labels else "a task with the most common number of workers"
         prior = ", ".join(f"{name} {share:.0%}" for name, share in audited.prior.items())
         under = f"; classes and labels are drawn from [model]: {prior}" if prior else ""
         plain = {**audited.lies.to_dict(), "prior": audited.prior, "contradiction": audited.contradiction}
         odd = [f"the campaign's labels contradict this model, so lies may earn more or less: {audited.contradiction}"]
-        text = f"one worker lies on {where}, its peers are honest{under}\n{audited.lies}"
+        text = f"one worker lies on {subject}, its peers are honest{under}\n{audited.lies}"
         show(plain, as_json, text, warnings=odd if audited.contradiction else ())
         return
     with progress_bar() as progress:
@@ -87,7 +87,7 @@ def certify(
         from troth.campaigns.task_checks import certify_task_campaign
         from troth.results.task_page import assumed_of
 
-        where, assumed = [], assumed_of(terms)
+        limits, assumed = [], assumed_of(terms)
         certificate = certify_task_campaign(terms, beside(terms, terms.source or ()))
     else:
         with progress_bar() as progress:
@@ -96,8 +96,8 @@ def certify(
         certificate = certify_campaign(terms, setting, reports)
         days = len({report.day for report in reports})
         on_days = f" on the first of {days} days; claims hold on all of them" if days > 1 and rows is None else ""
-        where = [f"{setting}{on_days}"]
-    lines = [*where, f"{certificate}\n", "assumed, not proved:", *(f"  – {line}" for line in assumed)]
+        limits = [f"{setting}{on_days}"]
+    lines = [*limits, f"{certificate}\n", "assumed, not proved:", *(f"  – {line}" for line in assumed)]
     show({"claims": certificate.to_dict(), "assumed": list(assumed)}, as_json, *lines)
 
 

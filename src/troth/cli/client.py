@@ -53,7 +53,7 @@ def login(
         _remember(client, insecure, as_json, token=token)
         return
     if name is None and not sys.stdin.isatty():
-        raise DataError("--name is missing, and standard input is not a terminal to ask on")
+        raise DataError("--name is missing, and standard input is not a terminal, so it cannot be asked for")
     account = name or str(typer.prompt("name", err=True))
     _sign_in(client, account, _password("password", password_stdin), days, scope or [], insecure, as_json)
 
@@ -63,19 +63,19 @@ def logout(server: Server = None, as_json: AsJson = False) -> None:
     from troth.client import RefusedError, UnreachableError
     from troth.client.credentials import connect, current, forget, load
 
-    chosen = current(server)
-    account = load()["servers"].get(chosen)
+    server_url = current(server)
+    account = load()["servers"].get(server_url)
     if account is None:
-        raise DataError(f"you are not signed in to {chosen}")
+        raise DataError(f"you are not signed in to {server_url}")
     revoked = False
     if account.get("id") is not None:
         try:
-            connect(chosen).revoke_token(account["id"])
+            connect(server_url).revoke_token(account["id"])
             revoked = True
         except (RefusedError, UnreachableError) as error:
             warn(f"the token is removed here but may still be valid there: {error}")
-    forget(chosen)
-    show_lines({"server": chosen, "revoked": revoked}, as_json, [f"signed out of {chosen}"])
+    forget(server_url)
+    show_lines({"server": server_url, "revoked": revoked}, as_json, [f"signed out of {server_url}"])
 
 
 def join(
@@ -101,7 +101,7 @@ def join(
         show_lines(accepted, as_json, [f"joined at {server}; see troth campaigns"])
         return
     client = Client(server, insecure=insecure)
-    password = _password("choose a password", password_stdin, twice=True)
+    password = _password("choose a password", password_stdin, confirm=True)
     if kind == "join":
         account = client.accept_invitation(invitation=secret, name=name, password=password)
     else:
@@ -112,15 +112,22 @@ def join(
 def campaigns(server: Server = None, as_json: AsJson = False) -> None:
     """List your campaigns."""
     client = open_client(server)
-    mine = client.list_campaigns()
-    for each in mine:
-        if each.get("head") is not None:
-            compare_head(client, each)
+    joined = client.list_campaigns()
+    for campaign in joined:
+        if campaign.get("head") is not None:
+            compare_head(client, campaign)
     rows = [
-        [each["id"], each["name"], each["state"], f"{money(each['budget'])} {each['currency']}".strip()]
-        for each in mine
+        [
+            campaign["id"],
+            campaign["name"],
+            campaign["state"],
+            f"{money(campaign['budget'])} {campaign['currency']}".strip(),
+        ]
+        for campaign in joined
     ]
-    show_lines(mine, as_json, table_lines(["id", "name", "state", "budget"], rows) if mine else ["no campaigns yet"])
+    show_lines(
+        joined, as_json, table_lines(["id", "name", "state", "budget"], rows) if joined else ["no campaigns yet"]
+    )
 
 
 def create(
@@ -179,27 +186,27 @@ def invite(
     as_json: AsJson = False,
 ) -> None:
     """Add a provider and print its one-time link; for one who has not joined yet, print a new one."""
-    client, chosen = find_campaign(server, campaign)
-    members = [each["id"] for each in client.list_providers(chosen["id"]) if each["name"] == name]
+    client, campaign_view = find_campaign(server, campaign)
+    members = [member["id"] for member in client.list_providers(campaign_view["id"]) if member["name"] == name]
     if members:
-        invited = client.invite_again(chosen["id"], members[0])
+        invited = client.invite_again(campaign_view["id"], members[0])
     elif identity is None:
         raise DataError("--identity: say how you verified who this is; nobody may be a provider twice")
     else:
-        invited = client.add_provider(chosen["id"], name=name, identity=identity, group=group)
+        invited = client.add_provider(campaign_view["id"], name=name, identity=identity, group=group)
     show_lines(invited, as_json, [invited["link"]])
 
 
 def providers(campaign: TheCampaign, server: Server = None, as_json: AsJson = False) -> None:
     """List a campaign's providers."""
-    client, chosen = find_campaign(server, campaign)
-    everybody = client.list_providers(chosen["id"])
+    client, campaign_view = find_campaign(server, campaign)
+    members = client.list_providers(campaign_view["id"])
     rows = []
-    for each in everybody:
-        state = "revoked" if each["revoked"] else "joined" if each["joined"] else "invited"
-        rows.append([each["name"], each["identity"], each["group"] or "–", state])
+    for member in members:
+        state = "revoked" if member["revoked"] else "joined" if member["joined"] else "invited"
+        rows.append([member["name"], member["identity"], member["group"] or "–", state])
     show_lines(
-        everybody, as_json, table_lines(["name", "identity", "group", "state"], rows) if rows else ["no providers yet"]
+        members, as_json, table_lines(["name", "identity", "group", "state"], rows) if rows else ["no providers yet"]
     )
 
 
@@ -227,20 +234,20 @@ def submit(
 
     if not yes and not sys.stdin.isatty():
         raise DataError("standard input is not a terminal; pass --yes to confirm without being asked")
-    client, chosen = find_campaign(server, campaign)
-    number = find_round(client, chosen, number, ("open",), "no round is open")
-    current = client.show_round(chosen["id"], number)
+    client, campaign_view = find_campaign(server, campaign)
+    number = find_round(client, campaign_view, number, ("open",), "no round is open")
+    current = client.show_round(campaign_view["id"], number)
     earlier = current.get("submission")
     if earlier is not None and not replace:
         raise DataError(f"you have already reported in round {number}; pass --replace to replace that report")
-    package = prepare(client, chosen, current, file, statistics=statistics)
+    package = prepare(client, campaign_view, current, file, statistics=statistics)
     with progress_bar() as progress:
         submission = client.submit_file(
-            chosen["id"], number, package.content, name=package.name, progress=partial(progress, "sending")
+            campaign_view["id"], number, package.content, name=package.name, progress=partial(progress, "sending")
         )
     while submission["state"] == "waiting":
         time.sleep(1.0)
-        submission = client.show_submission(chosen["id"], number, submission["id"])
+        submission = client.show_submission(campaign_view["id"], number, submission["id"])
     if submission["state"] == "refused":
         raise DataError(submission["problem"])
     check_receipt(package, submission)
@@ -249,14 +256,14 @@ def submit(
     if not yes and not typer.confirm("Is this correct, and is it your report for this round?", err=True):
         raise DataError("nothing was confirmed: what you sent does not count")
     nonce = secrets.token_hex(32)
-    receipt = client.confirm_submission(chosen["id"], number, submission["id"], replaces=earlier, nonce=nonce)
+    receipt = client.confirm_submission(campaign_view["id"], number, submission["id"], replaces=earlier, nonce=nonce)
     signed = check_signed(submission, receipt, nonce)
     if keep is not None:
         from troth.campaigns.private_files import replace_private
         from troth.campaigns.records.canonical_json import as_json as write_json
 
         replace_private(keep, (write_json(signed) + "\n").encode())
-    show_lines(receipt, as_json, receipt_lines(chosen, receipt))
+    show_lines(receipt, as_json, receipt_lines(campaign_view, receipt))
 
 
 COMMANDS = (login, logout, join, campaigns, create, invite, providers, submit, payments, why, export, payouts)
@@ -278,13 +285,13 @@ def _remember(client: Client, insecure: bool, as_json: bool, **token: Any) -> No
     me = client.me()
     path = store(client.server, name=me["name"], insecure=insecure, **token)
     signed_in = {"server": client.server, **me, "expires": token.get("expires"), "stored": str(path)}
-    who = ", ".join(dict.fromkeys((me["name"], me["role"])))
-    show_lines(signed_in, as_json, [f"signed in to {client.server} as {who}; the token is in {path}"])
+    identity = ", ".join(dict.fromkeys((me["name"], me["role"])))
+    show_lines(signed_in, as_json, [f"signed in to {client.server} as {identity}; the token is in {path}"])
 
 
-def _password(prompt: str, from_stdin: bool, *, twice: bool = False) -> str:
+def _password(prompt: str, from_stdin: bool, *, confirm: bool = False) -> str:
     if from_stdin:
         return sys.stdin.readline().rstrip("\r\n")
     if not sys.stdin.isatty():
         raise DataError("standard input is not a terminal; pass --password-stdin to read the password from it")
-    return str(typer.prompt(prompt, hide_input=True, confirmation_prompt=twice, err=True))
+    return str(typer.prompt(prompt, hide_input=True, confirmation_prompt=confirm, err=True))

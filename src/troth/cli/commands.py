@@ -31,7 +31,11 @@ class Sections(TyperGroup):
             with formatter.section(title):
                 commands = [(name, self.get_command(ctx, name)) for name in names]
                 formatter.write_dl(
-                    [(name, each.get_short_help_str(limit=1000)) for name, each in commands if each is not None]
+                    [
+                        (name, command.get_short_help_str(limit=1000))
+                        for name, command in commands
+                        if command is not None
+                    ]
                 )
 
 

@@ -100,8 +100,8 @@ def fit(
 
         plot_fit(learned, used, plot)
     plain = {"campaign": str(target), "model": learned.model_table(), "days": len(used.days)}
-    again = _command(campaign, history, provider, day)
-    advice = f"wrote {target}: see what lies would have earned with troth backtest {again}"
+    command = _command(campaign, history, provider, day)
+    advice = f"wrote {target}: see what lies would have earned with troth backtest {command}"
     show(plain, as_json, f"{learned}\n", advice, warnings=learned.caveats(terms.categories or ()))
 
 
@@ -115,7 +115,7 @@ def _fit_days(
     recent: int | None,
     **columns: str | None,
 ) -> tuple[Fitted, History]:
-    """Learn the model from past days, write the campaign file, and return both what was learned and the days used."""
+    """Learn the model from past days, write the campaign file, and return both what was learnt and the days used."""
     from troth.campaigns.past import fit_campaign, fitted_text, read_history
 
     with progress_bar() as progress:
@@ -129,13 +129,13 @@ def _fit_days(
 
 
 def _write_campaign(terms: Campaign, target: Path, text: str) -> None:
-    """Write the campaign file with the model that was learned, and commit to a new seed where one is drawn with."""
+    """Write the campaign file with the model that was learnt, and commit to a new seed where one is drawn with."""
     from troth.campaigns.commit import commit
     from troth.campaigns.records.ledger import write_whole
 
     write_whole(target, text.encode())
     if terms.draws:
-        commit(target, anew=True)
+        commit(target, new_file=True)
 
 
 def _command(campaign: Path, history: Path, provider: str | None, day: str | None) -> str:
@@ -221,9 +221,9 @@ def backtest(
     recommended = comparison[comparison.recommended]
     if plot is not None:
         recommended.plot(plot)
-    chosen = {"family": recommended.family, "recent": recommended.recent, "ahead": recommended.ahead}
-    how = "".join(f" --{option} {value}" for option, value in chosen.items() if value is not None)
-    advice = f"\nlearn that model with: troth fit {_command(campaign, history, provider, day)}{how}"
+    options = {"family": recommended.family, "recent": recommended.recent, "ahead": recommended.ahead}
+    options_text = "".join(f" --{option} {value}" for option, value in options.items() if value is not None)
+    advice = f"\nlearn that model with: troth fit {_command(campaign, history, provider, day)}{options_text}"
     text = f"{comparison}\n\nproviders under {recommended.name}:\n{recommended}"
     next_step = [advice] if comparison.advisable and recommended.name != AS_DECLARED else []
     show({**comparison.to_dict(), "left_out": list(recommended.left_out)}, as_json, text, *next_step)

@@ -29,10 +29,10 @@ def verify(
     with progress_bar() as progress:
         result = check(ledger, head=head, progress=progress)
     payments = sum(len(paid.payments) for paid in result.rounds)
-    alike = tolerance(result.ledger) == 0
+    same_versions = tolerance(result.ledger) == 0
     plain = {
         "valid": True,
-        "bit_for_bit": alike,
+        "bit_for_bit": same_versions,
         "head": result.ledger.head,
         "rounds": len(result.rounds),
         "payments": payments,
@@ -41,10 +41,10 @@ def verify(
     }
     committed = " and seeds" if result.campaign.commitment is not None else ""
     rounds = counted(len(result.rounds), "round")
-    digits = "bit for bit" if alike else "to nine digits (other versions or another processor computed them)"
+    digits = "bit for bit" if same_versions else "to nine digits (other versions or another processor computed them)"
     text = (
         f"{ledger}: valid. {rounds}, {payments:,} payments recomputed {digits}, {result.campaign.show(result.paid)} "
-        f"in total; chain of hashes{committed} checked"
+        f"in total; hash chain{committed} checked"
     )
     show(plain, as_json, text, f"head {result.ledger.head}")
 
@@ -154,11 +154,11 @@ def verify_receipt(
         raise DataError(f"{receipt}: this is not a receipt that a service signs: {error!r}") from None
     if payments is not None:
         try:
-            shown = _read(payments)
-            checked += check_paid_round(signed, shown)
-            if shown.get("line") is not None:
-                if compare_with_seen(shown["line"]["head"]):
-                    checked.done.append("the head is the one that was seen on this machine")
+            payments_file = _read(payments)
+            checked += check_paid_round(signed, payments_file)
+            if payments_file.get("line") is not None:
+                if compare_with_seen(payments_file["line"]["head"]):
+                    checked.passed.append("the head is the one that was seen on this machine")
                 else:
                     checked.believed.append("that others see this head: this machine has seen none of this length")
         except TrothError:
@@ -166,14 +166,14 @@ def verify_receipt(
         except _MALFORMED as error:
             raise DataError(f"{payments}: this is not what troth payments --json prints: {error!r}") from None
     valid = not checked.withheld
-    lines = [f"{'valid' if valid else 'incomplete'}: {about}", *(f"  {line}" for line in checked.done)]
+    lines = [f"{'valid' if valid else 'incomplete'}: {about}", *(f"  {line}" for line in checked.passed)]
     lines += (
         ["not checked, because the service withholds it:", *(f"  {line}" for line in checked.withheld)]
         if not valid
         else []
     )
     lines += ["you still have to trust:", *(f"  {line}" for line in checked.believed)] if checked.believed else []
-    plain = {"valid": valid, "checked": checked.done, "withheld": checked.withheld, "believed": checked.believed}
+    plain = {"valid": valid, "checked": checked.passed, "withheld": checked.withheld, "believed": checked.believed}
     show({**plain, "receipt": signed}, as_json, *map(printable, lines))
     if not valid:
         raise typer.Exit(3)
@@ -181,7 +181,7 @@ def verify_receipt(
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        plain = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
+        plain = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         plain = None
     if not isinstance(plain, dict):
@@ -189,5 +189,5 @@ def _read(path: Path) -> dict[str, Any]:
     return plain
 
 
-def _no_number(name: str) -> None:
+def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a number in JSON")

@@ -47,12 +47,12 @@ def print_result(result: Result) -> None:
     typer.echo("\n".join(table))
 
 
-def say_unfit(remedy: str, again: str, *, stopped: bool) -> None:
+def report_poor_fit(remedy: str, command: str, *, stopped: bool) -> None:
     """Print on standard error that the model does not fit, what to do, and the command that pays regardless."""
     problem = "error: the model does not fit these reports"
     if not stopped:
         problem = f"warning: the model does not fit these reports, and payment would stop with exit code {STOPPED}"
-    typer.echo(printable(f"{problem}: {remedy}; {again} pays regardless"), err=True)
+    typer.echo(printable(f"{problem}: {remedy}; {command} pays regardless"), err=True)
 
 
 def warn(message: str) -> None:

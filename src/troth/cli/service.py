@@ -62,10 +62,10 @@ def serve(
     _use_keys(keys)
     if publish_heads:
         os.environ[TARGETS] = json.dumps(publish_heads)
-    shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104 (compared, not bound)
-    address, limits = check_url(url or f"http://{shown}:{port}"), Limits(bytes=upload << 20)
+    shown_host = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104 (compared, not bound)
+    address, limits = check_url(url or f"http://{shown_host}:{port}"), Limits(bytes=upload << 20)
     settings = Settings(database, address, limits, require_sandbox=require_sandbox)
-    start(settings, host=host, port=port, workers=workers, proxies=proxies, say=typer.echo)
+    start(settings, host=host, port=port, workers=workers, proxies=proxies, echo=typer.echo)
 
 
 @service.callback()

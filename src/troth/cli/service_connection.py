@@ -33,16 +33,16 @@ def open_client(server: str | None) -> Client:
     from troth.client.credentials import connect, credentials_path
 
     if readable_by_others(credentials_path()):
-        warn(f"others can read {credentials_path()}, which has your tokens: chmod 600 {credentials_path()}")
+        warn(f"other users can read {credentials_path()}, which has your tokens: run chmod 600 {credentials_path()}")
     return connect(server)
 
 
 def find_campaign(server: str | None, campaign: str) -> tuple[Client, dict[str, Any]]:
     """Return a client, and a campaign by its identifier or name, whose head is compared when the command is done."""
     client = open_client(server)
-    chosen = client.find_campaign(campaign)
-    compare_head(client, chosen)
-    return client, chosen
+    campaign_view = client.find_campaign(campaign)
+    compare_head(client, campaign_view)
+    return client, campaign_view
 
 
 def compare_head(client: Client, campaign: dict[str, Any]) -> None:
@@ -69,7 +69,9 @@ def find_round(client: Client, campaign: dict[str, Any], number: int | None, sta
     """Return the number of a campaign's round: the one that is named, or else the latest in one of some states."""
     if number is not None:
         return number
-    numbers: list[int] = [each["number"] for each in client.list_rounds(campaign["id"]) if each["state"] in states]
+    numbers: list[int] = [
+        round_row["number"] for round_row in client.list_rounds(campaign["id"]) if round_row["state"] in states
+    ]
     if not numbers:
         raise DataError(f"{printable(campaign['name'])}: {none}")
     return numbers[-1]

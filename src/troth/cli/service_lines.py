@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from troth.cli.output import STOPPED, say_unfit, show
+from troth.cli.output import STOPPED, report_poor_fit, show
 from troth.core.errors import DataError
 from troth.core.formats import brief, counted, money, number, printable, share
 from troth.results.tables import table_lines
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def task_lines(pay: dict[str, Any]) -> list[str]:
     """Return a worker's sample of its own tasks."""
-    rows = [[each["task"], each["answer"], f"{each['share']:.0%}", each["reason"]] for each in pay["sample"]]
+    rows = [[task["task"], task["answer"], f"{task['share']:.0%}", task["reason"]] for task in pay["sample"]]
     return [pay["meaning"], *(f"  {line}" for line in table_lines(["task", "answer", "share", "why"], rows))]
 
 
@@ -31,24 +31,24 @@ def refuse_unpaid(campaign: str, closed: dict[str, Any], *, anyway: bool = False
     otherwise = "Reopen it with troth round reopen, or end it unpaid with troth round set-aside"
     if anyway or verdict is None or not verdict["stops"]:
         raise DataError(f"round {number} is closed and could not be paid: {closed['problem']}. {otherwise}")
-    again = f"troth round close {shlex.quote(campaign)} {number} --anyway"
+    command = f"troth round close {shlex.quote(campaign)} {number} --anyway"
     typer.echo(f"round {number} is closed, and nothing was paid. {otherwise}", err=True)
-    say_unfit(verdict["remedy"], again, stopped=True)
+    report_poor_fit(verdict["remedy"], command, stopped=True)
     raise typer.Exit(STOPPED)
 
 
-def would_be_paid(campaign: dict[str, Any], would: dict[str, Any]) -> list[str]:
+def would_be_paid(campaign: dict[str, Any], preview: dict[str, Any]) -> list[str]:
     """Return what closing a round of a campaign would pay, and the verdict on it."""
     currency, rows = campaign["currency"], "rows" if campaign["task"] is None else "tasks"
-    daily = any(each["day"] is not None for each in would["payments"])
+    daily = any(payment["day"] is not None for payment in preview["payments"])
     head = ["day"] * daily + ["provider", rows, "share of cap", f"payment {currency}".strip()]
-    lines = [[str(each["day"])] * daily + payment_cells(each) for each in would["payments"]]
-    providers = len({each["provider"] for each in would["payments"]})
+    lines = [[str(payment["day"])] * daily + payment_cells(payment) for payment in preview["payments"]]
+    providers = len({payment["provider"] for payment in preview["payments"]})
     return [
-        f"would pay {money(would['total'])} {currency}".rstrip() + f" to {counted(providers, 'provider')}",
+        f"would pay {money(preview['total'])} {currency}".rstrip() + f" to {counted(providers, 'provider')}",
         *(f"  {line}" for line in table_lines(head, lines, right=1 + daily)),
         "",
-        *verdict_lines(would["verdict"], providers),
+        *verdict_lines(preview["verdict"], providers),
     ]
 
 
@@ -65,29 +65,29 @@ def verdict_lines(verdict: dict[str, Any] | None, providers: int | None = None) 
     return [] if verdict is None else [*lines_of(verdict, providers), *verdict.get("notes", [])]
 
 
-def about_round(shown: dict[str, Any]) -> str:
+def about_round(round_view: dict[str, Any]) -> str:
     """Return the state of a round and what comes next."""
-    parts = [f"round {shown['number']}{day_text(shown)}: {shown['state']}"]
-    if "reports" in shown:
-        parts.append(counted(shown["reports"], "report"))
-    if shown["state"] == "open" and shown["deadline"] is not None:
-        parts.append(f"until {shown['deadline']}")
-    if shown.get("submission") is not None:
+    parts = [f"round {round_view['number']}{day_text(round_view)}: {round_view['state']}"]
+    if "reports" in round_view:
+        parts.append(counted(round_view["reports"], "report"))
+    if round_view["state"] == "open" and round_view["deadline"] is not None:
+        parts.append(f"until {round_view['deadline']}")
+    if round_view.get("submission") is not None:
         parts.append("you have reported")
-    if shown["state"] == "closed" and shown.get("problem", "") is None:
+    if round_view["state"] == "closed" and round_view.get("problem", "") is None:
         parts.append("paid once the next day is closed, or with troth round finish")
-    if shown.get("amount") is not None:
-        parts.append(f"{money(shown['amount'])} paid")
-    if shown.get("unchecked") is not None:
-        parts.append(f"the model is not checked ({printable(shown['unchecked'])})")
-    if shown.get("head") is not None:
-        parts.append(f"ledger {shown['head'][:16]}…")
+    if round_view.get("amount") is not None:
+        parts.append(f"{money(round_view['amount'])} paid")
+    if round_view.get("unchecked") is not None:
+        parts.append(f"the model is not checked ({printable(round_view['unchecked'])})")
+    if round_view.get("head") is not None:
+        parts.append(f"ledger {round_view['head'][:16]}…")
     return ", ".join(parts)
 
 
-def day_text(shown: dict[str, Any]) -> str:
+def day_text(view: dict[str, Any]) -> str:
     """Return the day of a round, if it has one."""
-    return "" if shown["day"] is None else f" of day {shown['day']}"
+    return "" if view["day"] is None else f" of day {view['day']}"
 
 
 def as_read(submission: dict[str, Any]) -> list[str]:
@@ -105,10 +105,10 @@ def as_read(submission: dict[str, Any]) -> list[str]:
     return lines
 
 
-def receipt_lines(chosen: dict[str, Any], receipt: dict[str, Any]) -> list[str]:
+def receipt_lines(campaign_view: dict[str, Any], receipt: dict[str, Any]) -> list[str]:
     """Return a receipt."""
     rows = [
-        ["campaign", f"{chosen['name']} ({chosen['id']})"],
+        ["campaign", f"{campaign_view['name']} ({campaign_view['id']})"],
         ["round", f"{receipt['round']}{day_text(receipt)}"],
         ["provider", receipt["provider"]],
         ["submission", receipt["id"]],

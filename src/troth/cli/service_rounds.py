@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from troth.cli.options import AsJson
-from troth.cli.output import STOPPED, say_unfit, warn
+from troth.cli.output import STOPPED, report_poor_fit, warn
 from troth.cli.service_connection import Server, TheCampaign, TheRound, find_campaign, find_round, open_client
 from troth.cli.service_lines import (
     about_round,
@@ -41,8 +41,8 @@ def open_round(
     as_json: AsJson = False,
 ) -> None:
     """Open the next round; the first one fixes providers and terms."""
-    client, chosen = find_campaign(server, campaign)
-    opened = client.open_round(chosen["id"], day=day, deadline=deadline)
+    client, campaign_view = find_campaign(server, campaign)
+    opened = client.open_round(campaign_view["id"], day=day, deadline=deadline)
     show_lines(opened, as_json, [about_round(opened)])
 
 
@@ -65,18 +65,18 @@ def close_round(
 ) -> None:
     """Close a round and pay what has become payable. If the model does not fit, exit with code 3 instead."""
     states = ("open", "closed") if anyway else ("open",) if beacon is None else ("closed",)
-    client, chosen = find_campaign(server, campaign)
-    number = find_round(client, chosen, number, states, f"no round is {states[0]}")
+    client, campaign_view = find_campaign(server, campaign)
+    number = find_round(client, campaign_view, number, states, f"no round is {states[0]}")
     if dry_run:
-        would = client.dry_run(chosen["id"], number, final=final)
-        show_lines(would, as_json, would_be_paid(chosen, would))
+        preview = client.dry_run(campaign_view["id"], number, final=final)
+        show_lines(preview, as_json, would_be_paid(campaign_view, preview))
         typer.echo("nothing was closed, paid or revealed: this was a dry run", err=True)
-        if would["verdict"] is not None and would["verdict"]["stops"]:
-            again = f"troth round close {shlex.quote(campaign)} {number} --anyway"
-            say_unfit(would["verdict"]["remedy"], again, stopped=False)
+        if preview["verdict"] is not None and preview["verdict"]["stops"]:
+            command = f"troth round close {shlex.quote(campaign)} {number} --anyway"
+            report_poor_fit(preview["verdict"]["remedy"], command, stopped=False)
             raise typer.Exit(0 if anyway else STOPPED)
         return
-    closed = client.close_round(chosen["id"], number, final=final, beacon=beacon, anyway=anyway)
+    closed = client.close_round(campaign_view["id"], number, final=final, beacon=beacon, anyway=anyway)
     show_lines(closed, as_json, [about_round(closed), *verdict_lines(closed["verdict"], closed["reports"])])
     refuse_unpaid(campaign, closed, anyway=anyway)
 
@@ -84,8 +84,8 @@ def close_round(
 @rounds.command("finish")
 def finish(campaign: TheCampaign, server: Server = None, as_json: AsJson = False) -> None:
     """End a daily campaign whose last round is closed: the last day is paid too."""
-    client, chosen = find_campaign(server, campaign)
-    ended = client.finish_campaign(chosen["id"])
+    client, campaign_view = find_campaign(server, campaign)
+    ended = client.finish_campaign(campaign_view["id"])
     last = client.list_rounds(ended["id"])[-1]
     show_lines(
         ended,
@@ -98,9 +98,9 @@ def finish(campaign: TheCampaign, server: Server = None, as_json: AsJson = False
 @rounds.command("publish")
 def publish(campaign: TheCampaign, number: TheRound = None, server: Server = None, as_json: AsJson = False) -> None:
     """Show providers their payments, and why."""
-    client, chosen = find_campaign(server, campaign)
-    number = find_round(client, chosen, number, ("paid",), "no paid round is waiting to be published")
-    published = client.publish_round(chosen["id"], number)
+    client, campaign_view = find_campaign(server, campaign)
+    number = find_round(client, campaign_view, number, ("paid",), "no paid round is waiting to be published")
+    published = client.publish_round(campaign_view["id"], number)
     show_lines(published, as_json, [about_round(published)])
 
 
@@ -113,39 +113,39 @@ def reopen(
     as_json: AsJson = False,
 ) -> None:
     """Reopen a round that was closed and could not be paid."""
-    client, chosen = find_campaign(server, campaign)
-    number = find_round(client, chosen, number, ("closed",), "no round is closed and unpaid")
-    reopened = client.reopen_round(chosen["id"], number, deadline=deadline)
+    client, campaign_view = find_campaign(server, campaign)
+    number = find_round(client, campaign_view, number, ("closed",), "no round is closed and unpaid")
+    reopened = client.reopen_round(campaign_view["id"], number, deadline=deadline)
     show_lines(reopened, as_json, [about_round(reopened)])
 
 
 @rounds.command("set-aside")
 def set_aside(campaign: TheCampaign, number: TheRound = None, server: Server = None, as_json: AsJson = False) -> None:
     """End a round that was closed and could not be paid: nobody is paid for it, and later days continue."""
-    client, chosen = find_campaign(server, campaign)
-    number = find_round(client, chosen, number, ("closed",), "no round is closed and unpaid")
-    ended = client.set_round_aside(chosen["id"], number)
+    client, campaign_view = find_campaign(server, campaign)
+    number = find_round(client, campaign_view, number, ("closed",), "no round is closed and unpaid")
+    ended = client.set_round_aside(campaign_view["id"], number)
     show_lines(ended, as_json, [about_round(ended)])
 
 
 @rounds.command("show")
 def show_rounds(campaign: TheCampaign, number: TheRound = None, server: Server = None, as_json: AsJson = False) -> None:
     """Show a campaign's rounds, or one of them."""
-    client, chosen = find_campaign(server, campaign)
+    client, campaign_view = find_campaign(server, campaign)
     if number is None:
-        every = client.list_rounds(chosen["id"])
-        show_lines(every, as_json, [about_round(each) for each in every] or ["no rounds yet"])
+        listed = client.list_rounds(campaign_view["id"])
+        show_lines(listed, as_json, [about_round(round_row) for round_row in listed] or ["no rounds yet"])
     else:
-        chosen_round = client.show_round(chosen["id"], number)
+        chosen_round = client.show_round(campaign_view["id"], number)
         show_lines(chosen_round, as_json, [about_round(chosen_round), *verdict_lines(chosen_round.get("verdict"))])
 
 
 def payments(campaign: TheCampaign, number: TheRound = None, server: Server = None, as_json: AsJson = False) -> None:
     """Show what a round pays: to everybody, or to you once it is published."""
-    chosen, paid = _payments(server, campaign, number)
-    rows = [payment_cells(each) for each in paid["payments"]]
-    what = "rows" if chosen["task"] is None else "tasks"
-    heads = ["provider", what, "score", "share of cap", f"payment {chosen['currency']}".strip()]
+    campaign_view, paid = _payments(server, campaign, number)
+    rows = [payment_cells(payment) for payment in paid["payments"]]
+    noun = "rows" if campaign_view["task"] is None else "tasks"
+    heads = ["provider", noun, "score", "share of cap", f"payment {campaign_view['currency']}".strip()]
     show_lines(paid, as_json, [f"round {paid['round']}{day_text(paid)}", *table_lines(heads, rows, right=1)])
 
 
@@ -159,19 +159,19 @@ def why(
     as_json: AsJson = False,
 ) -> None:
     """Explain payments with their own numbers."""
-    chosen, paid = _payments(server, campaign, number)
-    picked = [each for each in paid["payments"] if provider is None or each["provider"] == provider]
+    campaign_view, paid = _payments(server, campaign, number)
+    picked = [payment for payment in paid["payments"] if provider is None or payment["provider"] == provider]
     if provider is not None and not picked:
         raise DataError(f"nothing was paid to {provider!r} in round {paid['round']}")
-    what = "row" if chosen["task"] is None else "task"
+    noun = "row" if campaign_view["task"] is None else "task"
     lines = [f"round {paid['round']}{day_text(paid)}"] if picked else ["nothing was paid to you in this round"]
-    for each in picked:
-        rows = counted(each["rows"], what)
-        lines.append(f"{each['provider']}: {rows}, paid {each['payment']} {chosen['currency']}".rstrip())
-        steps = [[step["what"], step["value"], step["meaning"]] for step in each["steps"]]
+    for payment in picked:
+        rows = counted(payment["rows"], noun)
+        lines.append(f"{payment['provider']}: {rows}, paid {payment['payment']} {campaign_view['currency']}".rstrip())
+        steps = [[step["what"], step["value"], step["meaning"]] for step in payment["steps"]]
         lines += [f"  {line}" for line in table_lines(None, steps)]
-    if picked and chosen["task"] is not None and "provider" in chosen:
-        paid["tasks"] = open_client(server).show_tasks(chosen["id"], paid["round"])
+    if picked and campaign_view["task"] is not None and "provider" in campaign_view:
+        paid["tasks"] = open_client(server).show_tasks(campaign_view["id"], paid["round"])
         lines += task_lines(paid["tasks"])
     show_lines({**paid, "payments": picked}, as_json, lines)
 
@@ -190,18 +190,18 @@ def export(
     from troth.client import RefusedError
     from troth.client.heads import check_lines, signed_head
 
-    client, chosen = find_campaign(server, campaign)
-    head = signed_head(client, chosen)
+    client, campaign_view = find_campaign(server, campaign)
+    head = signed_head(client, campaign_view)
     downloads = {"campaign.toml": client.campaign_file, "ledger.jsonl": client.ledger_file}
-    if chosen["task"] is not None:
+    if campaign_view["task"] is not None:
         downloads["ledger.tasks.parquet"] = client.shares_file
-    if "provider" not in chosen:
+    if "provider" not in campaign_view:
         downloads |= {"payments.csv": client.payments_file, "report.html": client.page_file}
     directory.mkdir(parents=True, exist_ok=True)
     written = {}
     for name, download in downloads.items():
         try:
-            content = download(chosen["id"])
+            content = download(campaign_view["id"])
         except RefusedError as error:
             if error.status != 409:
                 raise
@@ -230,38 +230,38 @@ def payouts(
     from troth.client import RefusedError
     from troth.client.http import parse_json
 
-    client, chosen = find_campaign(server, campaign)
+    client, campaign_view = find_campaign(server, campaign)
     try:
-        client.export_payouts(chosen["id"])
+        client.export_payouts(campaign_view["id"])
     except RefusedError as error:
         if error.status != 409:
             raise
-    batches = {each["batch"] for each in client.list_payouts(chosen["id"])["payouts"]} - {None}
+    batches = {payout["batch"] for payout in client.list_payouts(campaign_view["id"])["payouts"]} - {None}
     directory.mkdir(parents=True, exist_ok=True)
-    stem, exported = f"payouts-{chosen['id']}-", dict[str, str]()
+    stem, exported = f"payouts-{campaign_view['id']}-", dict[str, str]()
     for path in directory.glob(f"{stem}*.json"):
         exported |= {line["id"]: path.name for line in parse_json(path.read_bytes())["payments"]}
     written = []
     for batch in sorted(batches):
-        name, content = f"{stem}{batch:04d}", client.show_payouts(chosen["id"], batch)
+        name, content = f"{stem}{batch:04d}", client.show_payouts(campaign_view["id"], batch)
         for line in content["payments"]:
             if line["id"] in exported and exported[line["id"]] != f"{name}.json":
-                twice = f"payment {line['id']} of batch {batch} is already in {directory / exported[line['id']]}"
-                raise DataError(f"{twice}: {_SET_BACK.format(batch)}")
+                problem = f"payment {line['id']} of batch {batch} is already in {directory / exported[line['id']]}"
+                raise DataError(f"{problem}: {_SET_BACK.format(batch)}")
         for ending in ("json", "csv"):
             path = directory / f"{name}.{ending}"
             if not path.exists():
-                csv = client.payouts_file(chosen["id"], batch) if ending == "csv" else b""
+                csv = client.payouts_file(campaign_view["id"], batch) if ending == "csv" else b""
                 replace_private(path, csv or (write_json(content) + "\n").encode())
                 written.append(str(path))
-            elif {each["id"] for each in content["payments"]} - exported.keys():
+            elif {payment["id"] for payment in content["payments"]} - exported.keys():
                 other = f"{path} has payments that differ from batch {batch} of the service"
                 raise DataError(f"{other}: {_SET_BACK.format(batch)}")
     show_lines({"written": written}, as_json, [f"wrote {path}" for path in written] or ["nothing new to pay out"])
 
 
 def _payments(server: str | None, campaign: str, number: int | None) -> tuple[dict[str, Any], dict[str, Any]]:
-    client, chosen = find_campaign(server, campaign)
-    waiting = "published" if "provider" in chosen else "paid"
-    number = find_round(client, chosen, number, ("paid", "published"), f"no round is {waiting} yet")
-    return chosen, {**client.list_payments(chosen["id"], number), "terms": chosen["terms"]}
+    client, campaign_view = find_campaign(server, campaign)
+    waiting = "published" if "provider" in campaign_view else "paid"
+    number = find_round(client, campaign_view, number, ("paid", "published"), f"no round is {waiting} yet")
+    return campaign_view, {**client.list_payments(campaign_view["id"], number), "terms": campaign_view["terms"]}

@@ -60,14 +60,14 @@ class Client(Transport):
         """Return the campaign with an identifier, or the only one with a name."""
         campaigns: list[dict[str, Any]] = self.list_campaigns()
         matches = (
-            [each for each in campaigns if each["id"] == text]
-            or [each for each in campaigns if each["name"] == text]
-            or [each for each in campaigns if each["name"].casefold() == text.casefold()]
+            [campaign for campaign in campaigns if campaign["id"] == text]
+            or [campaign for campaign in campaigns if campaign["name"] == text]
+            or [campaign for campaign in campaigns if campaign["name"].casefold() == text.casefold()]
         )
         if len(matches) == 1:
             return matches[0]
         if matches:
-            identifiers = " or ".join(each["id"] for each in matches)
+            identifiers = " or ".join(campaign["id"] for campaign in matches)
             raise DataError(f"{len(matches)} campaigns are called {text!r}: choose by identifier, {identifiers}")
         names = ", ".join(repr(each["name"]) for each in campaigns[:12])
         raise DataError(f"there is no campaign {text!r}; " + (f"yours are {names}" if names else "you have none yet"))

@@ -52,9 +52,9 @@ def forget(server: str) -> None:
 
 def current(server: str | None = None) -> str:
     """Return the service named here or in the environment, or else the one of the last sign-in."""
-    named = server or os.environ.get("TROTH_SERVER")
-    if named:
-        return address(named, insecure=True)
+    url = server or os.environ.get("TROTH_SERVER")
+    if url:
+        return address(url, insecure=True)
     last: str | None = load()["current"]
     if last is None:
         raise DataError("sign in first: troth login https://…")
@@ -63,13 +63,13 @@ def current(server: str | None = None) -> str:
 
 def connect(server: str | None = None) -> Client:
     """Return a client with the token of the environment, or the stored one."""
-    chosen = current(server)
-    account = load()["servers"].get(chosen, {})
+    url = current(server)
+    account = load()["servers"].get(url, {})
     token = os.environ.get("TROTH_TOKEN") or account.get("token")
     if not token:
-        raise DataError(f"sign in first: troth login {chosen}")
+        raise DataError(f"sign in first: troth login {url}")
     insecure = bool(account.get("insecure")) or os.environ.get("TROTH_INSECURE") == "1"
-    return Client(chosen, token, insecure=insecure)
+    return Client(url, token, insecure=insecure)
 
 
 def write_private(path: Path, plain: dict[str, Any]) -> Path:

@@ -52,15 +52,15 @@ def check_lines(head: Mapping[str, Any] | None, ledger: Ledger) -> None:
 
 def compare_with_seen(head: Mapping[str, Any]) -> bool:
     """Return whether a signed head is the one that was seen on this machine; raise if both cannot be of one ledger."""
-    seen = [each for each in _seen_heads().values() if each["campaign"] == head["campaign"]]
-    for each in seen:
-        if (each["key"], each["epoch"]) != (head["key"], head["epoch"]):
+    records = [record for record in _seen_heads().values() if record["campaign"] == head["campaign"]]
+    for record in records:
+        if (record["key"], record["epoch"]) != (head["key"], head["epoch"]):
             raise StatementError("the head has another key or epoch than the one seen on this machine")
-        if each["lines"] == head["lines"] and each["root"] != head["root"]:
+        if record["lines"] == head["lines"] and record["root"] != head["root"]:
             raise StatementError(
                 "the ledger's head differs from the one that this machine saw: the service shows two versions"
             )
-    return any(each["lines"] == head["lines"] for each in seen)
+    return any(record["lines"] == head["lines"] for record in records)
 
 
 def _seen_heads() -> dict[str, Any]:
@@ -80,14 +80,14 @@ def watch_head(client: Client, campaign: Mapping[str, Any]) -> str | None:
     """
     seen_heads = _seen_heads()
     key = f"{client.server} {campaign['id']} {'provider' if 'provider' in campaign else 'analyst'}"
-    seen = seen_heads.get(key)
-    head = signed_head(client, campaign, since=0 if seen is None else seen["lines"])
+    earlier = seen_heads.get(key)
+    head = signed_head(client, campaign, since=0 if earlier is None else earlier["lines"])
     if head is None:
-        return None if seen is None else "the service no longer shows a head, but you have seen one"
+        return None if earlier is None else "the service no longer shows a head, but you have seen one"
     try:
         if head["campaign"] != campaign["id"]:
             raise StatementError("the head belongs to another campaign")
-        check_head(seen, head)
+        check_head(earlier, head)
     except StatementError as error:
         return str(error)
     seen_heads[key] = {name: value for name, value in head.items() if name != "proof"}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-_WAITS = (0.2, 1.0, 3.0)  # seconds before each new attempt
+_RETRY_DELAYS = (0.2, 1.0, 3.0)  # seconds before each new attempt
 _BLOCK = 1 << 16
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
@@ -57,13 +57,13 @@ class Body(NamedTuple):
         if isinstance(self.content, bytes):
             yield self.content
             return
-        done, total = 0, self.size
+        sent, total = 0, self.size
         with self.content.open("rb") as file:
-            while block := file.read(min(_BLOCK, total - done)):
+            while block := file.read(min(_BLOCK, total - sent)):
                 yield block
-                done += len(block)
+                sent += len(block)
                 if self.progress is not None:
-                    self.progress(done, total)
+                    self.progress(sent, total)
 
 
 class Transport:
@@ -71,7 +71,7 @@ class Transport:
 
     def __init__(self, server: str, token: str | None = None, *, insecure: bool = False, seconds: float = 60.0) -> None:
         self.server, self.token, self.seconds = address(server, insecure=insecure), token, seconds
-        self.waits = _WAITS
+        self.retry_delays = _RETRY_DELAYS
 
     def send(
         self, method: str, path: str, body: Body | None = None, *, key: str | None = None, again: bool = False
@@ -85,11 +85,11 @@ class Transport:
         headers |= {} if key is None else {"Idempotency-Key": key}
         if body is not None:
             headers |= {"Content-Type": body.media_type, "Content-Length": str(body.size)}
-        waits = list(self.waits) if again else []
+        waits = list(self.retry_delays) if again else []
         lost = False
         while True:
             try:
-                status, content = self._once(method, path, headers, body)
+                status, content = self._attempt(method, path, headers, body)
             except ssl.SSLCertVerificationError as error:
                 raise UnreachableError(
                     f"{self.server}: its certificate is not trusted: {error.verify_message}"
@@ -108,7 +108,7 @@ class Transport:
                     return _accepted(self.server, status, content)
             time.sleep(waits.pop(0))
 
-    def _once(self, method: str, path: str, headers: dict[str, str], body: Body | None) -> tuple[int, bytes]:
+    def _attempt(self, method: str, path: str, headers: dict[str, str], body: Body | None) -> tuple[int, bytes]:
         connection = self._connect()
         try:
             connection.connect()

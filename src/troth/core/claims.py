@@ -63,8 +63,8 @@ class Claim:
         if self.verdict != "proved" or not (limit := limit_of(models, self.rests_on, draws=draws)):
             return self
         decoys = ", from which peers are drawn" if self.rests_on == "draws" else ""
-        measured = dict.fromkeys(declared(one).limit_measured for one in one_each(models))
-        beyond = "; ".join([_BEYOND, *(f"see also {where}" for where in measured if where)])
+        measured = dict.fromkeys(declared(model).limit_measured for model in one_each(models))
+        beyond = "; ".join([_BEYOND, *(f"see also {page}" for page in measured if page)])
         text = f"proved in the limit of {limit}{decoys}: {self.text}; {beyond}"
         return replace(self, verdict="undecided", text=text, limit=limit)
 
@@ -86,7 +86,7 @@ def limit_of(models: Models, premise: Premise = "model", *, draws: bool) -> str:
     >>> limit_of(candidates, draws=True), limit_of(candidates, draws=False)
     ('many rows', '')
     """
-    each = [declared(one) for one in one_each(models)] if premise != "nothing" else []
-    evidence = [one.evidence_limit for one in each if premise == "model"]
-    limits = dict.fromkeys([*evidence, *(one.draws_limit for one in each if draws)])
+    declarations = [declared(model) for model in one_each(models)] if premise != "nothing" else []
+    evidence = [declaration.evidence_limit for declaration in declarations if premise == "model"]
+    limits = dict.fromkeys([*evidence, *(declaration.draws_limit for declaration in declarations if draws)])
     return ", and of ".join(words for words in limits if words)

@@ -144,7 +144,7 @@ class ComparedDesign(NamedTuple):
         """
         length = np.sqrt(np.maximum(np.diagonal(products, axis1=-2, axis2=-1), 0.0))
         sizes = length[..., :, None] * length[..., None, :]
-        return cls(*(each.reshape(*each.shape[:-2], -1) for each in (products, sizes)))
+        return cls(*(array.reshape(*array.shape[:-2], -1) for array in (products, sizes)))
 
     @classmethod
     def of_rows_alone(cls, statistics: Array) -> Self:
@@ -516,10 +516,12 @@ def check_is_model(models: Any) -> None:
     troth.core.errors.ParameterError: Bernoulli is a class, not a model: give its parameters, Bernoulli(alpha=…, beta=…)
     """
     if isinstance(models, type):
-        needed = [name for name, each in signature(models).parameters.items() if each.default is each.empty]
-        given = ", ".join(f"{name}=…" for name in needed)
+        needed = [
+            name for name, parameter in signature(models).parameters.items() if parameter.default is parameter.empty
+        ]
+        arguments = ", ".join(f"{name}=…" for name in needed)
         raise ParameterError(
-            f"{models.__name__} is a class, not a model: give its parameters, {models.__name__}({given})"
+            f"{models.__name__} is a class, not a model: give its parameters, {models.__name__}({arguments})"
         )
     if isinstance(models, str):
         raise ParameterError(f"{models!r} is a name, not a model: give an object, such as one of troth.models")
@@ -552,8 +554,8 @@ def _difference(model: Model, reference: Model) -> str | None:
         return None
     if not (isinstance(model, Combinable) and isinstance(reference, Combinable)):
         return f"kind ({type(model).__name__} and {type(reference).__name__})"
-    ours, theirs = model.space, reference.space
-    for key in [*ours, *theirs]:
-        if ours.get(key) != theirs.get(key):
-            return f"{key} ({ours.get(key)} and {theirs.get(key)})"
+    space, reference_space = model.space, reference.space
+    for key in [*space, *reference_space]:
+        if space.get(key) != reference_space.get(key):
+            return f"{key} ({space.get(key)} and {reference_space.get(key)})"
     return None

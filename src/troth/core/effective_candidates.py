@@ -45,10 +45,10 @@ class EffectiveCandidates:
             )
         if self.coarse:
             count = int((self.by_report < NEAR_ONE).sum())
-            who = "a report leaves" if count == 1 else f"{count} reports leave"
+            subject = "a report leaves" if count == 1 else f"{count} reports leave"
             return (
-                f"{who} about one alone: the candidates are too coarse for this many rows. Take more, near what past "
-                "or public data say"
+                f"{subject} about one alone: the candidates are too coarse for this many rows. Take more, near what "
+                "past or public data say"
             )
         if self.near_one:
             return (

@@ -135,10 +135,10 @@ class UnpayableRoundError(ReportError):
 
     def _problem(self, names: Sequence[str]) -> str:
         joint = " and " if self.together else ", or without "
-        more = "".join(f"{joint}that of {name}" for name in names[1:])
+        others = "".join(f"{joint}that of {name}" for name in names[1:])
         return (
-            f"the round can be paid without this report{more}, but not with all of them ({self.cause}); check with the "
-            "provider, and leave out what is wrong"
+            f"the round can be paid without this report{others}, but not with all of them ({self.cause}); check with "
+            "the provider, and leave out what is wrong"
         )
 
 

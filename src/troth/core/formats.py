@@ -12,12 +12,12 @@ from typing import Any
 
 def _signed(value: Any, spec: str, *, sign: bool = False) -> str:
     """Return a number with a true minus, or a plus where it is asked for; what is rounded to 0 has neither."""
-    shown = f"{value:{'+' if sign else ''}{spec}}"
-    return shown.replace("-", "−") if any(digit in shown for digit in "123456789") else shown.lstrip("+-")
+    text = f"{value:{'+' if sign else ''}{spec}}"
+    return text.replace("-", "−") if any(digit in text for digit in "123456789") else text.lstrip("+-")
 
 
 def number(value: Any, digits: int = 4, *, sign: bool = False) -> str:
-    """Return a number with thousands apart and a fixed number of digits, with a plus where it is asked for.
+    """Return a number with thousands separators and a fixed number of digits, with a plus sign if requested.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def probability(value: float, digits: int = 3, level: float = 0.01) -> str:
 
 
 def money(amount: Any) -> str:
-    """Return an amount, a decimal string, with thousands apart.
+    """Return an amount, a decimal string, with thousands separators.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def money(amount: Any) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """Return a number of things.
+    """Return a count with its noun, in the plural unless the count is 1.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def few_digits(value: float, digits: int = 4, *, sign: bool = False) -> str:
 
 
 def share(value: float, digits: int = 2, *, sign: bool = False) -> str:
-    """Return a share as percent, with a plus where it is asked for.
+    """Return a share in percent, with a plus sign if requested.
 
     Examples
     --------

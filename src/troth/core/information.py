@@ -182,13 +182,13 @@ def sum_subsets(statistics: Array, members: Mask) -> Array:
     """
     leading = np.broadcast_shapes(statistics.shape[:-2], members.shape[:-2])
     t = np.broadcast_to(statistics, (*leading, *statistics.shape[-2:]))
-    who = np.broadcast_to(members, (*leading, *members.shape[-2:]))
-    total = np.empty((*who.shape[:-1], t.shape[-1]))
+    indexes = np.broadcast_to(members, (*leading, *members.shape[-2:]))
+    total = np.empty((*indexes.shape[:-1], t.shape[-1]))
     excluded = np.isneginf(t)
     finite = np.where(excluded, 0.0, t)
     size = max(1, _BLOCK_OF_ROWS // max(1, t.size))
-    for start in range(0, who.shape[-2], size):
-        part = who[..., start : start + size, :, None]
+    for start in range(0, indexes.shape[-2], size):
+        part = indexes[..., start : start + size, :, None]
         sums = _exact_sums(np.where(part, finite[..., None, :, :], 0.0), None)[1][..., 0, :]
         ruled_out = (part & excluded[..., None, :, :]).any(axis=-2) if excluded.any() else False
         total[..., start : start + size, :] = np.where(ruled_out, -np.inf, sums)
@@ -305,9 +305,9 @@ def mutual_information(
 
 
 def _exact_information(model: HasExpectedEvidence, own: Any, peers: Any) -> float | None:
-    one, two = model.plan(own), model.plan(peers)
+    own_plan, peer_plan = model.plan(own), model.plan(peers)
     values = []
-    for design in (one + two, np.zeros_like(one), one, two):
+    for design in (own_plan + peer_plan, np.zeros_like(own_plan), own_plan, peer_plan):
         expected = model.expected_log_evidence(design)
         if expected is None:
             return None
@@ -329,10 +329,10 @@ def _draw_pairs(model: SamplesData, rng: Generator, own: Any, peers: Any, draws:
     for start in range(0, draws, block):
         parameters = model.draw_parameters(rng, (min(block, draws - start),))
         if designs is not None and isinstance(model, SamplesStatistics):
-            one, two = (model.draw_statistics(rng, parameters, design) for design in designs)
+            own_draws, peer_draws = (model.draw_statistics(rng, parameters, design) for design in designs)
         else:
-            one, two = (model.statistics(model.draw_data(rng, parameters, rows)) for rows in (own, peers))
-        yield one, two
+            own_draws, peer_draws = (model.statistics(model.draw_data(rng, parameters, rows)) for rows in (own, peers))
+        yield own_draws, peer_draws
 
 
 def check_generator(rng: object) -> Generator:
@@ -389,23 +389,23 @@ def _exact_block(t: Array, labels: Indexes | None, axis: int) -> tuple[Array, Ar
     return (np.zeros_like(t), np.zeros_like(t.take([0], axis=axis))) if sums is None else sums
 
 
-def _cuts(rest: Array, axis: int) -> Iterator[Array]:
+def _cuts(remaining: Array, axis: int) -> Iterator[Array]:
     """Cut numbers into parts, the leading bits first, whose sums along an axis are exact in any order.
 
     Each pass cuts few enough bits off every number that a sum of all the cuts fits a double. So what remains to be
     rounded is the addition of a few parts.
     """
-    while rest.size:
-        peak = np.maximum(rest.max(axis=axis, keepdims=True), -rest.min(axis=axis, keepdims=True))
+    while remaining.size:
+        peak = np.maximum(remaining.max(axis=axis, keepdims=True), -remaining.min(axis=axis, keepdims=True))
         if not peak.any():
             break
-        exponent = np.frexp(peak)[1] + rest.shape[axis].bit_length() + 1
+        exponent = np.frexp(peak)[1] + remaining.shape[axis].bit_length() + 1
         if exponent.max() > 1023:
             raise DataError("statistics are too large: sums overflow; rescale the values")
         sigma = np.ldexp(1.0, exponent)
-        cut = rest + sigma
+        cut = remaining + sigma
         cut -= sigma
-        rest = rest - cut
+        remaining = remaining - cut
         yield cut
 
 

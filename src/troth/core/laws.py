@@ -130,13 +130,17 @@ def check_model(
     run("summaries add over concatenated rows", summarised and several, lambda: _concatenation(model, datasets))
     run("summaries ignore the order of rows", summarised, lambda: _order(model, datasets, rng))
     run("rows are counted", isinstance(model, CountsRows), lambda: _rows(model, datasets))
-    run("a batch equals a loop", True, lambda: _batch(model, statistics, rng))
+    run("a batch gives the same as a loop", True, lambda: _batch(model, statistics, rng))
     run("log PMI is symmetric", several, lambda: _symmetric(model, statistics))
     run("log PMI is zero for an empty dataset", True, lambda: _empty(model, statistics))
     run(_ADDITIVE, simulated or (direct and len(datasets) > 2), lambda: _additive(simulation, statistics))
-    run("the closed log PMI is the second difference", direct and several, lambda: _direct(model, statistics))
-    known = isinstance(model, HasPosterior) and len(datasets) > 2
-    run("the posterior prices what others add to known data", known, lambda: _posterior(model, datasets, statistics))
+    run("the closed-form log PMI is the second difference", direct and several, lambda: _direct(model, statistics))
+    updates_posterior = isinstance(model, HasPosterior) and len(datasets) > 2
+    run(
+        "log PMI given known data follows from their posterior",
+        updates_posterior,
+        lambda: _posterior(model, datasets, statistics),
+    )
     run(_MEAN_PMI, simulated, lambda: _ratio(simulation))
     run("mutual information is not negative", simulated, lambda: _information(simulation))
     draws_statistics = simulated and isinstance(model, SamplesStatistics)
@@ -153,14 +157,14 @@ def check_model(
 def _finite(model: Model, statistics: Array) -> Failures:
     for i, evidence in enumerate(np.atleast_1d(model.log_evidence(statistics))):
         if not np.isfinite(evidence):
-            yield f"dataset {i}, with statistics {_short(statistics[i])}, has log evidence {evidence}"
+            yield f"dataset {i}, with statistics {_text(statistics[i])}, has log evidence {evidence}"
 
 
 def _from_summary(model: Any, datasets: Sequence[Any]) -> Failures:
     for i, data in enumerate(datasets):
         expected, derived = model.statistics(data), model.from_summary(model.summary(data))
         if not _close(expected, derived):
-            yield f"dataset {i} has statistics {_short(expected)} but its summary gives {_short(derived)}"
+            yield f"dataset {i} has statistics {_text(expected)} but its summary gives {_text(derived)}"
 
 
 def _concatenation(model: Any, datasets: Sequence[Any]) -> Failures:
@@ -168,7 +172,7 @@ def _concatenation(model: Any, datasets: Sequence[Any]) -> Failures:
         pooled = model.summary(_map(lambda *parts: np.concatenate(parts), datasets[i], datasets[i + 1]))
         added = model.summary(datasets[i]) + model.summary(datasets[i + 1])
         if not _close(pooled, added):
-            yield f"datasets {i} and {i + 1} have summaries that add to {_short(added)}, but together {_short(pooled)}"
+            yield f"datasets {i} and {i + 1} have summaries that add to {_text(added)}, but together {_text(pooled)}"
 
 
 def _order(model: Any, datasets: Sequence[Any], rng: Generator) -> Failures:
@@ -177,7 +181,7 @@ def _order(model: Any, datasets: Sequence[Any], rng: Generator) -> Failures:
         shuffled = _map(lambda part, order=order: np.asarray(part)[order], data)
         before, after = model.summary(data), model.summary(shuffled)
         if not _close(before, after):
-            yield f"dataset {i} has summary {_short(before)}, and {_short(after)} in the order {order.tolist()}"
+            yield f"dataset {i} has summary {_text(before)}, and {_text(after)} in the order {order.tolist()}"
 
 
 def _rows(model: Any, datasets: Sequence[Any]) -> Failures:
@@ -203,7 +207,7 @@ def _batch(model: Model, statistics: Array, rng: Generator) -> Failures:
         for i in range(3):
             single_statistics = model.statistics(_map(lambda part, i=i: part[i], data))
             if not _close(together[i], single_statistics):
-                yield f"a dataset has statistics {_short(together[i])} in a batch but {_short(single_statistics)} alone"
+                yield f"a dataset has statistics {_text(together[i])} in a batch but {_text(single_statistics)} alone"
 
 
 def _symmetric(model: Model, statistics: Array) -> Failures:
@@ -273,8 +277,8 @@ def _pooled(simulation: Simulation) -> Failures:
     own, peers = simulation.sizes[-1]
     parts = (peers // 3, peers - peers // 3)
     a, b, c = simulation.draw((own, *parts))
-    where = f"with {own} rows and the added statistics of {parts[0]} and {parts[1]}"
-    yield from _density_ratio(simulation, where, a, b + c)
+    sizes = f"with {own} rows and the added statistics of {parts[0]} and {parts[1]}"
+    yield from _density_ratio(simulation, sizes, a, b + c)
 
 
 def _density_ratio(simulation: Simulation, where: str, a: Array, b: Array) -> Failures:
@@ -290,7 +294,7 @@ def _density_ratio(simulation: Simulation, where: str, a: Array, b: Array) -> Fa
     matched, independent = log_pmi(simulation.model, a, b), log_pmi(simulation.model, a, rolled)
     if np.isnan(matched).any() or np.isnan(independent).any():
         worst = int(np.argmax(np.isnan(matched) | np.isnan(independent)))
-        yield f"log PMI is not a number for statistics {_short(a[worst])} and {_short(b[worst])}"
+        yield f"log PMI is not a number for statistics {_text(a[worst])} and {_text(b[worst])}"
         return
     bounds = {c: (expit(independent + np.log(c)) / c, expit(-matched - np.log(c))) for c in (0.25, 1.0, 4.0)}
     for (c, bounded), weight in product(bounds.items(), weights(a, b, rolled, simulation.informative)):
@@ -302,7 +306,7 @@ def _density_ratio(simulation: Simulation, where: str, a: Array, b: Array) -> Fa
                 f"{where}, {len(a)} draws have a mean PMI of {mean:.4g}; PMI/(1 + {c:g}·PMI) of independent pairs "
                 f"averages {left.mean():.4f}, but matched pairs say {right.mean():.4f} ± {margin:.4f}; log_evidence "
                 "lacks a term or has a wrong sign, or statistics do not add over providers; first pair: "
-                f"{_short(a[0])} and {_short(b[0])}"
+                f"{_text(a[0])} and {_text(b[0])}"
             )
             return
 
@@ -335,7 +339,7 @@ def _design(model: Any, statistics: Array, rng: Generator) -> Failures:
     if fresh.shape != statistics.shape:
         yield f"statistics of shape {statistics.shape} were redrawn with shape {fresh.shape}"
     elif not _close(model.design(fresh), design):
-        yield f"the design {_short(design[0])} became {_short(model.design(fresh)[0])}"
+        yield f"the design {_text(design[0])} became {_text(model.design(fresh)[0])}"
     elif (single := np.shape(model.draw_statistics(rng, parameters[0], design[0]))) != statistics.shape[1:]:
         yield f"one statistic of shape {statistics.shape[1:]} was redrawn with shape {single}"
 
@@ -381,7 +385,7 @@ def _close(a: Any, b: Any, rounding: float = 0.0) -> bool:
     return bool(np.allclose(a, b, rtol=_TOLERANCE, atol=_TOLERANCE + rounding))
 
 
-def _short(statistics: Any) -> str:
+def _text(statistics: Any) -> str:
     return np.array2string(np.asarray(statistics), precision=6, threshold=8, separator=", ")
 
 

@@ -60,8 +60,8 @@ class History:
             )
         for name, labels in (("day", self.days), ("provider", self.providers)):
             if len(set(labels)) < len(labels):
-                twice = next(label for i, label in enumerate(labels) if label in labels[:i])
-                raise DataError(f"{name} {twice!r} occurs twice in the history")
+                repeated = next(label for i, label in enumerate(labels) if label in labels[:i])
+                raise DataError(f"{name} {repeated!r} occurs twice in the history")
         if not np.isfinite(summaries).all():
             day, provider, _ = np.argwhere(~np.isfinite(summaries))[0]
             raise DataError(f"day {self.days[day]!r}, provider {self.providers[provider]!r}: a sum is not finite")
@@ -85,8 +85,8 @@ class History:
         present = np.zeros(summaries.shape[:2], dtype=bool)
         for day, name, summary in entries:
             if summary.shape != (reduction.width,):
-                where = f"day {day!r}, provider {name!r}"
-                raise DataError(f"{where}: a summary must have {reduction.width} numbers, not shape {summary.shape}")
+                location = f"day {day!r}, provider {name!r}"
+                raise DataError(f"{location}: a summary must have {reduction.width} numbers, not shape {summary.shape}")
             refuse_impossible(reduction, summary, day, name)
             summaries[day_of[day], place_of[name]] += summary
             present[day_of[day], place_of[name]] = True
@@ -198,20 +198,23 @@ def from_rows(provider: Any, day: Any, values: Any, reduction: Reduction | None 
     """
     table = np.asarray(values, dtype=np.float64)
     table = table[:, None] if table.ndim == 1 else table
-    providers, who = np.unique(np.asarray(provider).astype(str), return_inverse=True)
-    days, when = np.unique(np.asarray(day), return_inverse=True)
-    if not len(table) == len(who) == len(when):
-        raise DataError(f"{len(who)} providers, {len(when)} days and {len(table)} values: one of each per row")
+    providers, provider_of_row = np.unique(np.asarray(provider).astype(str), return_inverse=True)
+    days, day_of_row = np.unique(np.asarray(day), return_inverse=True)
+    if not len(table) == len(provider_of_row) == len(day_of_row):
+        raise DataError(
+            f"{len(provider_of_row)} providers, {len(day_of_row)} days and {len(table)} values: "
+            "give one of each per row"
+        )
     if reduction is None:
         codes = table.shape[1] == 1 and bool(((table >= 0) & (table < 32) & (table == np.floor(table))).all())
         centre = tuple(float(x) for x in table.mean(axis=0))
         reduction = Counts(max(2, int(table.max()) + 1)) if codes else Moments(centre, squares=True)
     summaries = np.zeros((len(days), len(providers), reduction.width))
-    cell = when * len(providers) + who
+    cell = day_of_row * len(providers) + provider_of_row
     order = np.argsort(cell, kind="stable")
     edges = np.flatnonzero(np.diff(cell[order], prepend=-1))
     for part in np.split(order, edges[1:]):
-        summaries[when[part[0]], who[part[0]]] = reduction.of_rows(table[part])
+        summaries[day_of_row[part[0]], provider_of_row[part[0]]] = reduction.of_rows(table[part])
     return from_summaries(reduction, summaries, providers.tolist(), days.tolist())
 
 
@@ -225,11 +228,11 @@ def _in_order(days: set[Any]) -> list[Any]:
             f"days of different kinds ({', '.join(kinds)}) cannot be sorted; use one kind for all"
         ) from None
     text = [day for day in ordered if isinstance(day, str)]
-    for one, two in pairwise(text):
-        if _numbers(one) > _numbers(two) and _between(one) == _between(two):
+    for first, second in pairwise(text):
+        if _numbers(first) > _numbers(second) and _between(first) == _between(second):
             raise DataError(
-                f"days are sorted as text, so {one!r} comes before {two!r}; write dates with two digits for month and "
-                "day (2026-05-01), or whole numbers"
+                f"days are sorted as text, so {first!r} comes before {second!r}; write dates with two digits for month "
+                "and day (2026-05-01), or whole numbers"
             )
     return ordered
 
@@ -245,15 +248,15 @@ def _between(text: str) -> str:
 
 def refuse_impossible(reduction: Reduction, summary: Array, day: Any, name: str) -> None:
     """Refuse sums that no rows have, or that are too large to compute with."""
-    where = f"day {day!r}, provider {name!r}"
+    location = f"day {day!r}, provider {name!r}"
     if not np.isfinite(summary).all():
-        raise DataError(f"{where}: a sum is not finite")
+        raise DataError(f"{location}: a sum is not finite")
     if (np.abs(summary) > LARGEST_SUM).any() or reduction.rows(summary) > MOST_ROWS:
-        raise DataError(f"{where}: {summary.max():g} is too large; rescale the values")
+        raise DataError(f"{location}: {summary.max():g} is too large; rescale the values")
     try:
         reduction.check(summary)
     except DataError as error:
-        raise DataError(f"{where}: {error}") from None
+        raise DataError(f"{location}: {error}") from None
 
 
 def statistics_of(model: HasReduction, summaries: Array, given: Reduction) -> Array:
@@ -265,11 +268,11 @@ def statistics_of(model: HasReduction, summaries: Array, given: Reduction) -> Ar
     return np.asarray(model.from_summary(given.convert(summaries, model.reduction)), dtype=np.float64)
 
 
-def _places(what: str, labels: tuple[Any, ...], chosen: Sequence[Any] | None) -> list[int]:
+def _places(noun: str, labels: tuple[Any, ...], chosen: Sequence[Any] | None) -> list[int]:
     if chosen is None:
         return list(range(len(labels)))
-    wanted = set(chosen)
-    unknown = sorted(wanted - set(labels), key=repr)
+    selected = set(chosen)
+    unknown = sorted(selected - set(labels), key=repr)
     if unknown:
-        raise DataError(f"{what} {unknown[0]!r} is not in the history")
-    return [i for i, label in enumerate(labels) if label in wanted]
+        raise DataError(f"{noun} {unknown[0]!r} is not in the history")
+    return [i for i, label in enumerate(labels) if label in selected]

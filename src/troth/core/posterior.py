@@ -62,16 +62,20 @@ def posterior(models: Model | Sequence[Model], statistics: Array) -> Model | lis
     >>> troth.posterior(model, model.statistics([1, 1, 1, 0]))
     Bernoulli(alpha=4.0, beta=2.0)
     """
-    known = as_floats(statistics, "statistic")
-    if known.ndim != 1:
-        raise DataError(f"public data have one vector of statistics, not an array of shape {known.shape}")
+    public = as_floats(statistics, "statistic")
+    if public.ndim != 1:
+        raise DataError(f"public data have one vector of statistics, not an array of shape {public.shape}")
     evidence = shared_evidence(models)
-    if np.isneginf(evidence.log_evidence(known)):
+    if np.isneginf(evidence.log_evidence(public)):
         raise DataError("the public data cannot occur under any state of the model")
-    return _given(models, known) if isinstance(models, Model) else [_given(model, known) for model in models]
+    return (
+        _posterior_of(models, public)
+        if isinstance(models, Model)
+        else [_posterior_of(model, public) for model in models]
+    )
 
 
-def _given(model: Model, known: Array) -> Model:
+def _posterior_of(model: Model, known: Array) -> Model:
     return model.posterior(known) if isinstance(model, HasPosterior) else conditioned_on(model, known)
 
 

@@ -30,7 +30,7 @@ class Section:
 
     Examples
     --------
-    >>> Section("mechanism", {"draws": 0}).whole("draws", least=1)
+    >>> Section("mechanism", {"draws": 0}).integer("draws", least=1)
     Traceback (most recent call last):
     troth.core.settings.CampaignError: [mechanism] draws: must be a whole number of at least 1, not 0
     """
@@ -38,8 +38,8 @@ class Section:
     def __init__(self, name: str, plain: Any, *, file: str = "") -> None:
         self.name, self.file = name, file
         if not isinstance(plain, dict):
-            raise self.wrong(f"must be a table of settings, not {plain!r}")
-        self.left: dict[str, Any] = dict(plain)
+            raise self.error(f"must be a table of settings, not {plain!r}")
+        self.remaining: dict[str, Any] = dict(plain)
 
     @property
     def place(self) -> str:
@@ -47,65 +47,65 @@ class Section:
         table = f"[{self.name}]" if self.name else "top level:"
         return f"{self.file}: {table}" if self.file else table
 
-    def wrong(self, message: str) -> CampaignError:
+    def error(self, message: str) -> CampaignError:
         """Return an error about the table."""
         return CampaignError(f"{self.place}: {message}", section=self.name)
 
-    def fail(self, key: str, message: str) -> CampaignError:
+    def error_at(self, key: str, message: str) -> CampaignError:
         """Return an error at a key."""
         return CampaignError(f"{self.place} {key}: {message}", section=self.name, key=key)
 
     def take(self, key: str, default: Any = None) -> Any:
         """Take a value of any type."""
-        return self.left.pop(key, default)
+        return self.remaining.pop(key, default)
 
-    def text(self, key: str, default: str | None = None, *, among: Sequence[str] = (), needed: bool = False) -> Any:
+    def text(self, key: str, default: str | None = None, *, among: Sequence[str] = (), required: bool = False) -> Any:
         """Take a non-empty text, or one of several."""
-        if key not in self.left:
-            if needed:
+        if key not in self.remaining:
+            if required:
                 hint = f"one of {', '.join(among)}" if among else "text in quotes"
-                raise self.fail(key, f"is missing; give {hint}")
+                raise self.error_at(key, f"is missing; give {hint}")
             return default
-        value = self.left.pop(key)
+        value = self.remaining.pop(key)
         if not isinstance(value, str) or not value.strip():
-            raise self.fail(key, f"must be text in quotes, not {value!r}")
-        known = closest(value, among) if among else value
-        if known is None:
-            raise self.fail(key, f"{value!r} is not known; choose one of {', '.join(among)}")
-        return known
+            raise self.error_at(key, f"must be text in quotes, not {value!r}")
+        choice = closest(value, among) if among else value
+        if choice is None:
+            raise self.error_at(key, f"{value!r} is not known; choose one of {', '.join(among)}")
+        return choice
 
-    def whole(self, key: str, default: int | None = None, *, least: int = 0, most: int = 2**53) -> Any:
+    def integer(self, key: str, default: int | None = None, *, least: int = 0, most: int = 2**53) -> Any:
         """Take a whole number."""
-        if key not in self.left:
+        if key not in self.remaining:
             return default
-        value = self.left.pop(key)
+        value = self.remaining.pop(key)
         if problem := whole_problem(value, least, most):
-            raise self.fail(key, problem)
+            raise self.error_at(key, problem)
         return value
 
     def flag(self, key: str, default: bool = False) -> bool:
         """Take true or false."""
-        value = self.left.pop(key, default)
+        value = self.remaining.pop(key, default)
         if not isinstance(value, bool):
-            raise self.fail(key, f"must be true or false, not {value!r}")
+            raise self.error_at(key, f"must be true or false, not {value!r}")
         return value
 
     def digest(self, key: str, command: str) -> Any:
         """Take a digest that a command has written."""
-        value = self.left.pop(key, None)
+        value = self.remaining.pop(key, None)
         if value is not None and not (isinstance(value, str) and re.fullmatch("sha256:[0-9a-f]{64}", value)):
             remedy = f"must be sha256: and 64 hexadecimal digits, as `troth {command}` writes it, not {value!r}"
-            raise self.fail(key, remedy)
+            raise self.error_at(key, remedy)
         return value
 
     def texts(self, key: str) -> tuple[str, ...]:
         """Take a text or a list of texts."""
-        value = self.left.pop(key, [])
+        value = self.remaining.pop(key, [])
         value = [value] if isinstance(value, str) else value
         if not (isinstance(value, list | tuple) and all(isinstance(entry, str) and entry.strip() for entry in value)):
-            raise self.fail(key, f"must be text or a list of texts, not {value!r}")
+            raise self.error_at(key, f"must be text or a list of texts, not {value!r}")
         if len(set(value)) < len(value):
-            raise self.fail(key, f"names {Counter(value).most_common(1)[0][0]!r} twice")
+            raise self.error_at(key, f"names {Counter(value).most_common(1)[0][0]!r} twice")
         return tuple(value)
 
     def table(self, key: str) -> Section:
@@ -116,12 +116,12 @@ class Section:
         """Return the table under a key of this one."""
         return Section(f"{self.name}.{key}" if self.name else key, plain, file=self.file)
 
-    def done(self, known: Sequence[str] = ()) -> None:
+    def refuse_unknown(self, known: Sequence[str] = ()) -> None:
         """Raise at the first key that was not taken."""
-        for key in self.left:
+        for key in self.remaining:
             near = get_close_matches(key, known, 1)
             hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(known)}" if known else ""
-            raise self.fail(key, f"there is no such setting{hint}")
+            raise self.error_at(key, f"there is no such setting{hint}")
 
 
 def whole_problem(value: Any, least: int, most: int) -> str:
@@ -129,8 +129,8 @@ def whole_problem(value: Any, least: int, most: int) -> str:
     if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
         return ""
     at_most = "" if most >= 2**53 else f" and at most {most:,}"
-    shown = value if not isinstance(value, int) or abs(value) < 10**20 else "a number that is too large"
-    return f"must be a whole number of at least {least}{at_most}, not {shown!r}"
+    text = value if not isinstance(value, int) or abs(value) < 10**20 else "a number that is too large"
+    return f"must be a whole number of at least {least}{at_most}, not {text!r}"
 
 
 def parse_number(text: str) -> int | float:
@@ -147,7 +147,7 @@ def closest(name: str, known: Sequence[str]) -> str | None:
     def plain(text: str) -> str:
         return "".join(c for c in text.lower() if c.isalnum())
 
-    return next((each for each in known if plain(each) == plain(name)), None)
+    return next((candidate for candidate in known if plain(candidate) == plain(name)), None)
 
 
 def numbers(value: Any) -> Any:

@@ -91,9 +91,9 @@ class Support:
             return array
         first = tuple(int(i) for i in np.argwhere(~self.contains(array))[0])
         *dataset, row = first if columns is None else first[:-1]
-        where = f"row {row}" if columns is None else f"row {row}, column {first[-1]}"
-        where += f" of dataset {tuple(dataset)}" if dataset else ""
-        raise DataError(f"{where}: {what} {array[first]} is not {self}")
+        location = f"row {row}" if columns is None else f"row {row}, column {first[-1]}"
+        location += f" of dataset {tuple(dataset)}" if dataset else ""
+        raise DataError(f"{location}: {what} {array[first]} is not {self}")
 
 
 def as_floats(values: Any, what: str = "value") -> Array:
@@ -114,6 +114,6 @@ def as_floats(values: Any, what: str = "value") -> Array:
                 raise TypeError
             np.asarray(value, dtype=np.float64)
         except (TypeError, ValueError, OverflowError):
-            shown = repr(value) if len(repr(value)) < 40 else repr(value)[:36] + "…"
-            raise DataError(f"row {row}: {what} {shown} is not a number") from None
+            text = repr(value) if len(repr(value)) < 40 else repr(value)[:36] + "…"
+            raise DataError(f"row {row}: {what} {text} is not a number") from None
     raise DataError("the rows have different lengths, so they do not form a table of numbers")

@@ -62,7 +62,7 @@ def _summarise(request: Request, fragment: Fragment) -> Part | TrothError:
         with threadpool_limits(1):
             return fragment.summarise(request)
     except TrothError as error:
-        return error  # as data: it reaches the buyer without a Java traceback
+        return error  # as data: it reaches the analyst without a Java traceback
 
 
 def spark_session() -> Any:

@@ -101,10 +101,10 @@ class Fragment:
     def batches(self, request: Request, *, text: bool = False) -> Iterator[Any]:
         """Read the fragment batch by batch; with ``text`` nothing is converted."""
         constants = dict(self.constants)
-        wanted = [name for name in request.named if name not in constants]
+        columns = [name for name in request.named if name not in constants]
         with self.errors_named():
             try:
-                for batch in (_read_text if text else _READERS[self.format])(self, request, wanted):
+                for batch in (_read_text if text else _READERS[self.format])(self, request, columns):
                     complete = self._with_constants(batch)
                     if request.look is not None:
                         request.look(complete)
@@ -331,10 +331,10 @@ def _read_arrow(fragment: Fragment, request: Request, wanted: list[str]) -> Iter
         is_file = hasattr(opened, "get_batch")
         batches = (opened.get_batch(i) for i in range(opened.num_record_batches)) if is_file else iter(opened)
         for batch in batches:
-            chosen, step = batch.select(wanted), batch_rows(request)
-            chosen.validate(full=True)  # lengths are as the file states them
-            for start in range(0, chosen.num_rows, step):
-                yield chosen.slice(start, step)
+            columns, step = batch.select(wanted), batch_rows(request)
+            columns.validate(full=True)  # lengths are as the file states them
+            for start in range(0, columns.num_rows, step):
+                yield columns.slice(start, step)
 
 
 def _open_arrow(source: Any) -> Any:

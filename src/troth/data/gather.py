@@ -124,17 +124,17 @@ def requested_rows(data: Any, request: Request, *, format: str | None = None) ->
     if is_paths(data):
         fragments, _ = plan(data, request, format)
         try:
-            each = [list(fragment.batches(request)) for fragment in fragments]
+            by_fragment = [list(fragment.batches(request)) for fragment in fragments]
         except TextAmongNumbersError:  # so that whoever reads the values can say which are not numbers
-            each = [list(fragment.batches(request, text=True)) for fragment in fragments]
-        if not any(batch.num_rows for batches in each for batch in batches):
+            by_fragment = [list(fragment.batches(request, text=True)) for fragment in fragments]
+        if not any(batch.num_rows for batches in by_fragment for batch in batches):
             raise DataError(f"{file_name(find_files(data)[0][1])}: the file has no rows")
-        table = _joined([pa.Table.from_batches(batches) for batches in each if batches], request)
+        table = _joined([pa.Table.from_batches(batches) for batches in by_fragment if batches], request)
         return Located(
             table.select(list(request.named)),
             [
                 (file_name(fragment.path), fragment.first_row, sum(batch.num_rows for batch in batches))
-                for fragment, batches in zip(fragments, each, strict=True)
+                for fragment, batches in zip(fragments, by_fragment, strict=True)
             ],
         )
     if is_pushed_down(data):
@@ -151,7 +151,7 @@ def _joined(tables: list[Any], request: Request) -> Any:
     try:
         return pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException as error:
-        raise DataError(f"the files store a column in different types; store it in one: {error}") from None
+        raise DataError(f"the files store a column with different types; use one type: {error}") from None
 
 
 def _with_text(table: Any, request: Request) -> Any:

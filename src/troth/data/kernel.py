@@ -54,14 +54,14 @@ class Totals:
             self.array = grown
         return place
 
-    def add(self, where: Codes, summaries: Array) -> None:
+    def add(self, places: Codes, summaries: Array) -> None:
         """Add summaries to places, few at a time: large arrays that are made anew cost more than the sums."""
-        if len(where) and where[-1] - where[0] == len(where) - 1 and (np.diff(where) == 1).all():
-            self.array[where[0] : where[0] + len(where)] += summaries
+        if len(places) and places[-1] - places[0] == len(places) - 1 and (np.diff(places) == 1).all():
+            self.array[places[0] : places[0] + len(places)] += summaries
             return
         step = max(1, _AT_ONCE // self.array.shape[-1])
-        for first in range(0, len(where), step):
-            self.array[where[first : first + step]] += summaries[first : first + step]
+        for first in range(0, len(places), step):
+            self.array[places[first : first + step]] += summaries[first : first + step]
 
 
 class Adder:
@@ -113,8 +113,8 @@ class Adder:
                     self._owners = [names[k // len(days)] for k in (range(size) if keys is None else keys)], codes
                     self._report_spoiled_sums(columns, int(present[np.argmax(too_large.any(axis=1))]))
                     return
-                where = self._places(names, days, present if keys is None else keys[present])
-                self._totals.add(where, summaries)
+                places = self._places(names, days, present if keys is None else keys[present])
+                self._totals.add(places, summaries)
         if self._sampler is not None:
             present = np.flatnonzero(np.bincount(codes, minlength=size))
             report_of_code = np.zeros(size, dtype=np.intp)
@@ -161,8 +161,12 @@ class Adder:
             absent |= pc.is_null(array, nan_is_null=floating).to_numpy(zero_copy_only=False)
             if is_text(array.type):
                 values, codes = self._encode(array, name, ", not labels")
-                known = self.request.codes(name)
-                blank = [v for v, text in enumerate(self._labels(values)) if text.lower() in NO_VALUE - known.keys()]
+                codes_of_labels = self.request.codes(name)
+                blank = [
+                    v
+                    for v, text in enumerate(self._labels(values))
+                    if text.lower() in NO_VALUE - codes_of_labels.keys()
+                ]
                 absent |= np.isin(codes, blank)
         return absent
 
@@ -176,8 +180,8 @@ class Adder:
         keys = codes * len(days) + (day_codes if len(days) > 1 else 0)
         for key, count in zip(*(part.tolist() for part in np.unique(keys, return_counts=True)), strict=True):
             code, day = divmod(key, len(days))
-            whose = "" if code < 0 else names[code], days[day]
-            self.dropped[whose] = self.dropped.get(whose, 0) + count
+            owner = "" if code < 0 else names[code], days[day]
+            self.dropped[owner] = self.dropped.get(owner, 0) + count
 
     def read(self, batch: Any) -> tuple[Any, Codes, list[NDArray[Any]]]:
         """Return the rows with a value, their numbers from 0, and the columns that the model reads.
@@ -303,8 +307,8 @@ class Adder:
             labels = self.request.reduction.labels is not None and not self.request.columns[1:]
             remedy = "name the labels, in the order of the model's codes, as [model] categories"
             if self.request.own:
-                wanted = self.request.values_in_words(name)
-                remedy = f"send {wanted}, or ask the analyst to name the labels as [model] categories"
+                expected = self.request.values_in_words(name)
+                remedy = f"send {expected}, or ask the analyst to name the labels as [model] categories"
             self._report("not a number" + f"; {remedy}" * labels, name, wrong, array)
         elif self.text or self.request.missing == "drop":
             return numbers_of_text(array)
@@ -339,10 +343,10 @@ class Adder:
                 np.where(self._owners[1] == worst, np.abs(values.astype(np.float64)), -1.0) for values in columns
             ]
             k = int(np.argmax([values.max() for values in largest]))
-            what = f"too large to add up: a sum would exceed {LARGEST_SUM:g}; rescale them"
-            self._report(what, labels[k], largest[k] == largest[k].max(), columns[k])
+            problem = f"too large to add up: a sum would exceed {LARGEST_SUM:g}; rescale them"
+            self._report(problem, labels[k], largest[k] == largest[k].max(), columns[k])
 
-    def _report(self, what: str, column: str, mask: NDArray[np.bool_], values: Any = None) -> None:
+    def _report(self, problem: str, column: str, mask: NDArray[np.bool_], values: Any = None) -> None:
         """Report the marked rows, if there are any, one problem per provider."""
         names, owners = self._owners
         rows = np.flatnonzero(mask)
@@ -353,7 +357,7 @@ class Adder:
             value = value.as_py() if isinstance(value, pa.Scalar) else value.item() if hasattr(value, "item") else value
             provider = None if names is None or owner < 0 else names[owner].strip()
             row = int(self._row_numbers[first]) + 1
-            self.problems.append(Problem(what, provider, column, len(of_owner), self.place, row, value))
+            self.problems.append(Problem(problem, provider, column, len(of_owner), self.place, row, value))
 
 
 def _within(x: NDArray[Any], support: Support) -> bool:
@@ -395,5 +399,5 @@ class _Numbers(Sequence[str]):
         return str(self.numbers[place])
 
 
-def _same(one: Any, two: Any) -> bool:
-    return type(one) is type(two) and bool(one == two if isinstance(one, range) else one.equals(two))
+def _same(first: Any, second: Any) -> bool:
+    return type(first) is type(second) and bool(first == second if isinstance(first, range) else first.equals(second))

@@ -52,5 +52,5 @@ def _origin(data: Any) -> tuple[str, str | None]:
         with path.open("rb") as file:
             digests.append(file_digest(file, "sha256").hexdigest())
     digest = digests[0] if len(digests) == 1 else sha256("\n".join(digests).encode()).hexdigest()
-    more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
-    return ", ".join(map(file_name, paths[:3])) + more, f"sha256:{digest}"
+    and_more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
+    return ", ".join(map(file_name, paths[:3])) + and_more, f"sha256:{digest}"

@@ -225,7 +225,7 @@ def _faults(table: Any, request: Request, finite: bool) -> list[tuple[str, str, 
     for name in request.columns:
         if name is not None:
             faults.append((MISSING, name, table[name].isnull()))
-            faults += [(what, name, condition) for what, condition in _faults_of_values(table, request, name, finite)]
+            faults += [(fault, name, condition) for fault, condition in _faults_of_values(table, request, name, finite)]
     return faults
 
 
@@ -263,7 +263,7 @@ def _outside(x: Any, support: Any, floating: bool) -> Any:
 def _problems(table: Any, request: Request, rows: list[dict[str, Any]], faults: list[Any]) -> list[Problem]:
     problems = []
     names = _text(table, str(request.provider))
-    for k, (what, column, condition) in enumerate(faults):
+    for k, (fault, column, condition) in enumerate(faults):
         for row in rows:
             count = int(row[f"fault_{k}"] or 0)
             if not count:
@@ -274,5 +274,5 @@ def _problems(table: Any, request: Request, rows: list[dict[str, Any]], faults: 
             example = examples[0] if examples else {}
             provider = name if name is not None and str(name).strip() else None
             place = f"{_PLACE} ({example or ''})"
-            problems.append(Problem(what, provider, column, count, place, None, example.get(column)))
+            problems.append(Problem(fault, provider, column, count, place, None, example.get(column)))
     return problems

@@ -56,7 +56,7 @@ def read_reports(
     if engine not in ENGINES:
         raise ParameterError(f"there is no engine {engine!r}; there are {', '.join(ENGINES)}")
     statistics: list[Path] = []
-    named: dict[str, str] = {}
+    spellings: dict[str, str] = {}
     if is_paths(data):
         fragments, statistics = plan(data, request, format, skip)
         if provider is not None:
@@ -64,7 +64,7 @@ def read_reports(
         if request.provider is None:
             if provider is None:
                 _refuse_shared_names(fragments)
-            named = {fragment.provider: fragment.path for fragment in fragments}
+            spellings = {fragment.provider: fragment.path for fragment in fragments}
         run = ENGINES[engine] if request.look is None else in_order
         parts = _with_progress(run(fragments, request), len(fragments), progress)
     elif is_pushed_down(data):
@@ -83,7 +83,7 @@ def read_reports(
         )
     reports = _merge(parts, request)
     reporting = {report.provider for report in reports}
-    for name, path in named.items():
+    for name, path in spellings.items():
         if canonical_name(name) not in reporting:
             raise DataError(f"{Path(path).name}: has no rows; send some, or remove the file")
     return reports, statistics

@@ -159,12 +159,12 @@ class Request:
 
     def refuse_missing(self, available: Iterable[str], place: str) -> None:
         """Raise if a column is missing, and name those that are there."""
-        have = list(available)
+        header = list(available)
         for name in self.named:
-            if name not in have:
-                raise DataError(f"{place}: there is no column {name!r}; there are {listed(have) or 'none at all'}")
-            if have.count(name) > 1:
-                raise DataError(f"{place}: there are {have.count(name)} columns named {name!r}; keep one")
+            if name not in header:
+                raise DataError(f"{place}: there is no column {name!r}; there are {listed(header) or 'none at all'}")
+            if header.count(name) > 1:
+                raise DataError(f"{place}: there are {header.count(name)} columns named {name!r}; keep one")
 
     def refuse_nobody(self, provider: str | None) -> None:
         """Raise if neither a column nor a name says whose the rows of a table are."""
@@ -182,8 +182,8 @@ def level_names(columns: Sequence[str | None], levels: Mapping[str, Sequence[str
     """
     names: list[str | None] = []
     for column in columns:
-        known = levels.get(column or "")
-        names += [column] if known is None else [f"{column} = {level}" for level in known[1:]]
+        labels = levels.get(column or "")
+        names += [column] if labels is None else [f"{column} = {level}" for level in labels[1:]]
     return tuple(names)
 
 
@@ -191,7 +191,7 @@ def level_names(columns: Sequence[str | None], levels: Mapping[str, Sequence[str
 class Problem:
     """Values that cannot be used: what is wrong, whose they are, how many, and one of them."""
 
-    what: str
+    fault: str
     provider: str | None
     column: str
     count: int
@@ -200,12 +200,12 @@ class Problem:
     value: Any = None
 
     def __str__(self) -> str:
-        who = f"provider {self.provider!r}, " if self.provider is not None else ""
+        provider = f"provider {self.provider!r}, " if self.provider is not None else ""
         times = f"{self.count:,} values" if self.count > 1 else "1 value"
         row = f"row {self.row:,}" if self.row is not None else "a row"
-        where = f"{row} of {self.place}" if self.place else row
+        location = f"{row} of {self.place}" if self.place else row
         example = "" if self.value is None else f": {shown(self.value)}"
-        return f"{who}column {self.column!r}: {times} {self.what} (first: {where}{example})"
+        return f"{provider}column {self.column!r}: {times} {self.fault} (first: {location}{example})"
 
 
 def shown(value: Any) -> str:
@@ -237,7 +237,7 @@ def refuse(problems: Sequence[Problem]) -> None:
         return
     merged: dict[tuple[Any, ...], Problem] = {}
     for problem in problems:
-        kind = problem.what, problem.provider, problem.column
+        kind = problem.fault, problem.provider, problem.column
         earlier = merged.get(kind)
         merged[kind] = problem if earlier is None else replace(earlier, count=earlier.count + problem.count)
     lines = [str(problem) for problem in list(merged.values())[:_SHOWN]]

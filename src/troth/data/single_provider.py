@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def read_own(
+def read_own_report(
     file: str | Path,
     request: Request,
     provider: str | None = None,
@@ -33,9 +33,9 @@ def read_own(
     By default the provider is the one whom the column of providers names, or else the file's own name. Where the one
     day of all rows is known, the column of days may be missing.
     """
-    place, kind, have = _own_file(file, format)
-    request = replace(request, own=True, provider=request.provider if request.provider in have else None)
-    if day is not None and request.day not in have:
+    place, kind, header = _own_file(file, format)
+    request = replace(request, own=True, provider=request.provider if request.provider in header else None)
+    if day is not None and request.day not in header:
         request = replace(request, day=None)
     reports, _ = read_reports(str(file), request, format=kind, provider=provider)
     names = sorted({report.provider for report in reports})
@@ -64,8 +64,8 @@ def read_own_tasks(
 
     The request's column of days is that of tasks, and ``rows`` the most rows for one task.
     """
-    place, kind, have = _own_file(file, format)
-    request = replace(request, own=True, provider=request.provider if request.provider in have else None)
+    place, kind, header = _own_file(file, format)
+    request = replace(request, own=True, provider=request.provider if request.provider in header else None)
     table = read_rows(requested_rows(str(file), request, format=kind), request)
     if request.provider is not None:
         _refuse_others(table, request.provider, provider)
@@ -92,9 +92,9 @@ def _refuse_odd_names(table: TaskRows, spelled: list[str], codes: NDArray[np.int
         task = task_name(spelled[code])
         if len(task) > LONGEST_NAME or not task.isprintable():
             file, row = table.place(int(np.argmax(codes == code)))
-            why = "has unprintable characters" if len(task) <= LONGEST_NAME else f"is {len(task):,} characters long"
+            problem = "has unprintable characters" if len(task) <= LONGEST_NAME else f"is {len(task):,} characters long"
             raise DataError(
-                f"{file}: row {row:,}: the name of task {shown(task)} {why}; use at most {LONGEST_NAME} printable "
+                f"{file}: row {row:,}: the name of task {shown(task)} {problem}; use at most {LONGEST_NAME} printable "
                 "characters"
             )
 

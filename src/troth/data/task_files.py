@@ -64,10 +64,10 @@ def read_table(content: bytes) -> Any:
     # by this thread alone: one that still holds Python's bytes at the end of the process would abort it
     table = pq.read_table(pa.BufferReader(content), use_threads=False, pre_buffer=False)
     number = (table.schema.metadata or {}).get(_KEY, b"1").decode()
-    known = {str(each): prefix for each, prefix in _PREFIXES.items()}
-    if number not in known:
-        raise DataError(f"it has format {number!r}, but this version reads {' and '.join(known)}")
-    old = known[number]
+    prefixes = {str(path): prefix for path, prefix in _PREFIXES.items()}
+    if number not in prefixes:
+        raise DataError(f"it has format {number!r}, but this version reads {' and '.join(prefixes)}")
+    old = prefixes[number]
     names = [
         f"{_PREFIXES[FORMAT]}{name.removeprefix(old)}" if name.startswith(old) else name for name in table.column_names
     ]
@@ -114,7 +114,7 @@ def join_tasks(own: Mapping[str, OwnTasks]) -> TaskReports:
     providers = sorted(own)
     tasks = sorted({task for name in providers for task in own[name].names})
     place = {name: number for number, name in enumerate(tasks)}
-    task = np.array([place[each] for name in providers for each in own[name].names], dtype=np.intp)
+    task = np.array([place[task_name] for name in providers for task_name in own[name].names], dtype=np.intp)
     provider = np.repeat(np.arange(len(providers)), [len(own[name].names) for name in providers])
     order = np.lexsort((provider, task))
     summaries = np.concatenate([own[name].summaries for name in providers])[order]
@@ -123,5 +123,5 @@ def join_tasks(own: Mapping[str, OwnTasks]) -> TaskReports:
 
 def split_tasks(reports: TaskReports) -> Iterator[tuple[str, OwnTasks]]:
     """Yield everybody's own reports, as they were sent."""
-    for name, mine in reports.by_provider():
-        yield name, OwnTasks(tuple(reports.tasks[task] for task in reports.task[mine]), reports.summaries[mine])
+    for name, own in reports.by_provider():
+        yield name, OwnTasks(tuple(reports.tasks[task] for task in reports.task[own]), reports.summaries[own])

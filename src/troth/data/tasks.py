@@ -71,8 +71,8 @@ def read_tasks(data: Any, request: Request, rows: int | None = 1) -> TaskReports
     task, provider = np.divmod(pairs, len(providers))
 
     def spell(report: int) -> str:
-        who = f"provider {shown(providers[provider[report]])}, " if request.provider is not None else ""
-        return f"{who}task {shown(tasks[task[report]])}"
+        worker = f"provider {shown(providers[provider[report]])}, " if request.provider is not None else ""
+        return f"{worker}task {shown(tasks[task[report]])}"
 
     summaries = table.add_up(reports.ravel(), rows, spell)
     return TaskReports(tuple(tasks), tuple(providers), task, provider, summaries, table.dropped)
@@ -147,8 +147,8 @@ class TaskRows:
         own = self.request.own
         rows = [f"rows {', '.join(numbers)}" + f" of {file}" * (not own) for file, numbers in by_file.items()]
         listed = f"column {self.request.day!r}, {'; '.join(rows)}"
-        others = "1 other report has" if len(many) == 2 else f"{len(many) - 1:,} other reports have"
-        more = f" {others} too many rows as well." if len(many) > 1 else ""
+        other_reports = "1 other report has" if len(many) == 2 else f"{len(many) - 1:,} other reports have"
+        and_more = f" {other_reports} too many rows as well." if len(many) > 1 else ""
         needed = counts.max()
         terms = f'[limits] rows = {needed} (in Python terms={{"limits": {{"rows": {needed}}}}})'
         remedy = f", or, if several rows are one report, allow them with {terms}"
@@ -158,7 +158,7 @@ class TaskRows:
         if most > 1:
             allowed = f"[limits] rows allows {most:,} for each task"
             problem = f"has {counts[first]:,} rows ({listed}, …), and {allowed}; remove the others"
-        raise DataError(f"{spell(first)} {problem}{remedy}.{more}")
+        raise DataError(f"{spell(first)} {problem}{remedy}.{and_more}")
 
 
 def read_rows(located: Located, request: Request) -> TaskRows:

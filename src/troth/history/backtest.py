@@ -122,7 +122,9 @@ def backtest(
         own = history.added_by(payer.reduction)
         replay = Replay(own, fitted, used, part, (seed, fold), groups)
         truth[part.paid] = replay.honest()
-        later = np.concatenate([each.paid for each in splits[fold : len(splits) if split == "rolling" else fold + 1]])
+        later = np.concatenate(
+            [fold_split.paid for fold_split in splits[fold : len(splits) if split == "rolling" else fold + 1]]
+        )
         scores[fold, later] = log_marginal(fitted, own, later)
         fresh[part.paid] = scores[fold, part.paid]
         for k, lie in enumerate(tried):
@@ -169,12 +171,16 @@ def _refuse_without_peers(history: History, splits: Sequence[Split], groups: Seq
     """Refuse a history that tests nothing: without a peer every report is paid the same."""
     labels = list(range(len(history.providers)) if groups is None else groups)
     paid = np.concatenate([part.paid for part in splits])
-    present = [{label for label, there in zip(labels, day, strict=True) if there} for day in history.present[paid]]
-    if all(len(each) < 2 for each in present):
-        apart = "" if groups is None else " of different groups"
+    present = [
+        {label for label, reports_present in zip(labels, day, strict=True) if reports_present}
+        for day in history.present[paid]
+    ]
+    if all(len(labels) < 2 for labels in present):
+        of_groups = "" if groups is None else " of different groups"
         raise DataError(
             f"nobody has a peer on any of the {len(paid)} days that would be replayed, so nothing can be tested: "
-            f"without peers every report is paid the same; give days on which at least two providers{apart} reported"
+            "without peers every report is paid the same; give days on which at least two providers"
+            f"{of_groups} reported"
         )
 
 
@@ -199,7 +205,7 @@ def _stretch(
 
 def _measure(model: Any) -> str | None:
     """Return what log scores leave out, or None if a model does not say or providers' models differ in it."""
-    measures = {score_measure(each) for each in one_each(model)}
+    measures = {score_measure(member) for member in one_each(model)}
     return measures.pop() if len(measures) == 1 else None
 
 
@@ -207,22 +213,22 @@ def _chosen_lies(lies: Any, history: History, model: Any) -> tuple[list[Any], tu
     """Return the lies to replay, and which known ones are left out: those about rows, where there are none."""
     reduction = history.reduction
     if lies is None:
-        known, others = lies_for_reduction(reduction), lies_left_out(model, reduction)
+        offered, excluded = lies_for_reduction(reduction), lies_left_out(model, reduction)
         if history.tables is None:
-            return [*known], tuple(lie.name for lie in others)
-        by_rows = [lie for lie in others if isinstance(lie, RowLie)]
-        return [*known, *by_rows], tuple(lie.name for lie in others if lie not in by_rows)
-    chosen: list[Any] = [lies] if isinstance(lies, Strategy) else list(lies)
-    for lie in chosen:
+            return [*offered], tuple(lie.name for lie in excluded)
+        by_rows = [lie for lie in excluded if isinstance(lie, RowLie)]
+        return [*offered, *by_rows], tuple(lie.name for lie in excluded if lie not in by_rows)
+    listed_lies: list[Any] = [lies] if isinstance(lies, Strategy) else list(lies)
+    for lie in listed_lies:
         if isinstance(lie, RowLie) and history.tables is not None and lie.suits_model(model):
             continue
         if not isinstance(lie, SummaryLie):
             raise ParameterError(f"{lie!r} needs rows, which past days do not have: try it in an audit instead")
         if not lie.suits_reduction(reduction):
             raise ParameterError(f"{lie.name!r} does not work on summaries of {type(reduction).__name__}")
-    if not chosen:
+    if not listed_lies:
         raise ParameterError("there are no lies to replay")
-    return chosen, ()
+    return listed_lies, ()
 
 
 def _models(candidate: Candidate, past: History, providers: int) -> Any:
@@ -237,9 +243,9 @@ def _models(candidate: Candidate, past: History, providers: int) -> Any:
     if isinstance(fitted, Mapping):
         fitted = [fitted[provider] for provider in past.providers]
     models = one_each(fitted, providers)
-    for each in models:
-        if not isinstance(each, HasReduction):
+    for model in models:
+        if not isinstance(model, HasReduction):
             raise MissingCapabilityError(
-                f"{type(each).__name__} declares no reduction, so past summaries cannot be mapped to its statistics"
+                f"{type(model).__name__} declares no reduction, so past summaries cannot be mapped to its statistics"
             )
     return fitted if isinstance(fitted, Model) else models

@@ -47,15 +47,15 @@ class ModelComparison:
             worst = max((f.gain for f in replayed.gaining()), default=0.0)
             score = float("-inf") if replayed.measure is None else replayed.log_score
             best_lie = max(replayed.worst().gain, 0.0)
-            return (-worst, not self.outdone(name), round(replayed.incentive - best_lie, 3), score)
+            return (-worst, not self.is_outperformed(name), round(replayed.incentive - best_lie, 3), score)
 
         return max(self.backtests, key=order)
 
-    def outdone(self, name: str) -> bool:
+    def is_outperformed(self, name: str) -> bool:
         """Whether another model predicts held-out days significantly better, one without gaining lies if any."""
         own = self.backtests[name]
-        every = list(self.backtests.values())
-        sound = [replayed for replayed in every if not replayed.gaining()] or every
+        backtests = list(self.backtests.values())
+        sound = [replayed for replayed in backtests if not replayed.gaining()] or backtests
         comparable = [other for other in sound if other.measure == own.measure and own.measure is not None]
         return any(over_days(other.scores - own.scores, own.false_alarm).low > 0 for other in comparable)
 
@@ -73,9 +73,9 @@ class ModelComparison:
         gaining = replayed.gaining()
         if gaining:
             worst = max(gaining, key=lambda f: f.gain)
-            who = "all providers" if worst.provider is None else worst.provider
+            provider = "all providers" if worst.provider is None else worst.provider
             return (
-                f"Lies gain under every model. The least bad is {name}, under which {worst.lie} ({who}) gains "
+                f"Lies gain under every model. The least bad is {name}, under which {worst.lie} ({provider}) gains "
                 f"{share(worst.gain, 1, sign=True)} of the cap: do not pay with it before it is improved. "
                 f"{replayed.power}"
             )
@@ -118,9 +118,9 @@ class ModelComparison:
         ]
         if len({b.measure for b in backtests}) > 1:
             lines.append("log scores of models that leave out different terms are not comparable with each other")
-        lines += [f"{name} could not be tested: {why}" for name, why in self.failed.items()]
-        chosen = self.backtests[self.recommended]
-        ageing = [*filter(None, [chosen.shelf_life]), *map(str, chosen.trends)]
+        lines += [f"{name} could not be tested: {reason}" for name, reason in self.failed.items()]
+        recommended = self.backtests[self.recommended]
+        ageing = [*filter(None, [recommended.shelf_life]), *map(str, recommended.trends)]
         return "\n".join([*lines, self.verdict, *ageing, HONEST_PAST, INDEPENDENT_PAST])
 
     def __getitem__(self, name: str) -> Backtest:

@@ -123,11 +123,10 @@ class Trend:
     error: float
 
     def __str__(self) -> str:
-        what = "gains more" if self.last > 0 else "costs less"
+        trend = "gains more" if self.last > 0 else "costs less"
         first, last = (share(gain, 1, sign=True) for gain in (self.first, self.last))
-        return (
-            f"{self.lie} {what} as time goes on: {first} of the cap in the first third of the days, {last} in the last."
-        )
+        gains = f"{first} of the cap in the first third of the days, {last} in the last"
+        return f"{self.lie} {trend} as time goes on: {gains}."
 
 
 def trends_of(lies: Sequence[str], daily: Array, false_alarm: float) -> tuple[Trend, ...]:

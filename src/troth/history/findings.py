@@ -152,8 +152,8 @@ class Backtest:
     @property
     def underpowered(self) -> bool:
         """Whether days are few, or a gain of 2% of the cap for all providers, or 10% for one, could go unnoticed."""
-        seen = self.detectable <= _UNSEEN and self.detectable_alone <= _UNSEEN_ALONE
-        return self.days < _FEW_DAYS or not seen
+        noticeable = self.detectable <= _UNSEEN and self.detectable_alone <= _UNSEEN_ALONE
+        return self.days < _FEW_DAYS or not noticeable
 
     @property
     def power(self) -> str:
@@ -177,21 +177,21 @@ class Backtest:
         gaining = self.gaining()
         if not gaining:
             return f"No lie gains significantly under {self.name}{self.coverage}{self._most()}. {self.caution}"
-        named = sorted(gaining, key=lambda f: (f.provider is not None, -f.gain))
+        gains = sorted(gaining, key=lambda f: (f.provider is not None, -f.gain))
         listing = "; ".join(
             f"{f.lie} ({'all providers' if f.provider is None else f.provider}) {100 * f.gain:+.1f}% of the cap"
-            for f in named[:_NAMED]
+            for f in gains[:_NAMED]
         )
-        more = f"; and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-        return f"Under {self.name} lies gain: {listing}{more}. {self.power}"
+        and_more = f"; and {len(gains) - _NAMED} more" if len(gains) > _NAMED else ""
+        return f"Under {self.name} lies gain: {listing}{and_more}. {self.power}"
 
     def _most(self) -> str:
         """Return what the best lie did, where none gains significantly."""
-        known = ~np.isnan(self.gains).all(axis=0)
-        if not known.any():
+        replayed = ~np.isnan(self.gains).all(axis=0)
+        if not replayed.any():
             return ""
         days = (~np.isnan(self.gains)).sum(axis=0)
-        means = np.where(known, np.nansum(self.gains, axis=0) / np.maximum(days, 1), -1.0)
+        means = np.where(replayed, np.nansum(self.gains, axis=0) / np.maximum(days, 1), -1.0)
         provider, lie = np.unravel_index(int(means.argmax()), means.shape)
         most = float(means[provider, lie])
         if most > 0:
@@ -201,10 +201,10 @@ class Backtest:
             )
         idle = [f.lie for f in self.overall if f.verdict == "unchanged"]
         if most < 0:
-            return ", and every one would have cost every provider"
+            return ", and every lie would have cost every provider"
         if idle:
             return f": {', '.join(idle)} would have changed nothing, and no other gained"
-        return ", and none would have gained for any provider"
+        return ", and no provider would have gained by any"
 
     @property
     def shelf_life(self) -> str:
@@ -227,10 +227,14 @@ class Backtest:
             worst = self.worst(f.lie)
             interval = f"[{_percent(f.low)}, {_percent(f.high)}]"
             mark = f" {VERDICT_IN_WORDS[worst.verdict]}" if worst.verdict == "gains" else ""
-            who = worst.provider if np.ptp([each.gain for each in self.findings if each.lie == f.lie]) > 0 else "all"
+            provider = (
+                worst.provider
+                if np.ptp([finding.gain for finding in self.findings if finding.lie == f.lie]) > 0
+                else "all"
+            )
             lines.append(
                 f"{f.lie:<34} {_percent(f.gain):>7} {interval:>17} {100 * f.detectable:>9.2f}  "
-                f"{VERDICT_IN_WORDS[f.verdict]:<16} {who} {_percent(worst.gain)}{mark}"
+                f"{VERDICT_IN_WORDS[f.verdict]:<16} {provider} {_percent(worst.gain)}{mark}"
             )
         lines += ["", *self._drift_table(), *filter(None, [self.shelf_life]), *map(str, self.trends)]
         return "\n".join([*lines, *self.omissions, self.verdict, HONEST_PAST, INDEPENDENT_PAST])
@@ -238,8 +242,8 @@ class Backtest:
     @property
     def coverage(self) -> str:
         """How many of the known lies were replayed, in brackets; empty if none was left out."""
-        known = len(self.lies) + len(self.left_out)
-        return f" ({len(self.lies)} of {known} known lies could be replayed)" if self.left_out else ""
+        offered = len(self.lies) + len(self.left_out)
+        return f" ({len(self.lies)} of {offered} known lies could be replayed)" if self.left_out else ""
 
     @property
     def omissions(self) -> list[str]:
@@ -256,12 +260,11 @@ class Backtest:
         scored = self.measure is not None
         columns = f"{'log score':>10} {'first fit':>10}  " if scored else ""
         lines = [f"{'stretch':<28} {'fitted on':>9} {'honest':>7} {columns}the lie that gained most"]
-        for each in self.stretches:
-            span = f"{each.first} to {each.last}"
-            scores = f"{number(each.log_score, 2):>10} {number(each.oldest_score, 2):>10}  " if scored else ""
-            lines.append(
-                f"{span:<28} {each.fitted_days:>9} {100 * each.truth:>7.1f} {scores}{each.lie} {_percent(each.gain)}"
-            )
+        for stretch in self.stretches:
+            span = f"{stretch.first} to {stretch.last}"
+            scores = f"{number(stretch.log_score, 2):>10} {number(stretch.oldest_score, 2):>10}  " if scored else ""
+            lie = f"{stretch.lie} {_percent(stretch.gain)}"
+            lines.append(f"{span:<28} {stretch.fitted_days:>9} {100 * stretch.truth:>7.1f} {scores}{lie}")
         return lines
 
     def to_dict(self) -> dict[str, Any]:
@@ -286,9 +289,9 @@ class Backtest:
             "detectable_alone": _finite(self.detectable_alone),
             "underpowered": self.underpowered,
             "shelf_life": self.shelf_life,
-            "stretches": [_plain(each) for each in self.stretches],
-            "ages": [_plain(each) for each in self.ages],
-            "trends": [_plain(each) for each in self.trends],
+            "stretches": [_plain(stretch) for stretch in self.stretches],
+            "ages": [_plain(age) for age in self.ages],
+            "trends": [_plain(trend) for trend in self.trends],
             "assumes": [HONEST_PAST, INDEPENDENT_PAST],
             "overall": [_plain(f) for f in self.overall],
             "findings": [_plain(f) for f in self.findings],

@@ -108,13 +108,13 @@ def joint_level(columns: Array, false_alarm: float) -> float:
     >>> bool(0.04 < joint_level(np.tile(one, 30), 0.05) < 0.06)  # thirty copies are one comparison
     True
     """
-    away = columns - np.nanmean(np.where(np.isnan(columns).all(axis=0), 0.0, columns), axis=0)
-    away = np.nan_to_num(away)
-    size = np.sqrt((away**2).sum(axis=0))
+    centred = columns - np.nanmean(np.where(np.isnan(columns).all(axis=0), 0.0, columns), axis=0)
+    centred = np.nan_to_num(centred)
+    size = np.sqrt((centred**2).sum(axis=0))
     used = size > 1e-15 * max(float(size.max(initial=0.0)), 1e-300)
     bonferroni = false_alarm / max(int(columns.shape[1]), 1)
     if not used.any():
         return bonferroni
     weights = np.random.default_rng(len(columns)).standard_normal((_DRAWS, len(columns)))
-    largest = (weights @ (away[:, used] / size[used])).max(axis=1)
+    largest = (weights @ (centred[:, used] / size[used])).max(axis=1)
     return max(bonferroni, float(ndtr(-np.quantile(largest, 1 - false_alarm))))

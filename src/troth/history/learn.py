@@ -44,17 +44,17 @@ def fit(history: History, family: str | type[Family] | None = None, **options: A
     >>> print(fit(troth.History.from_reports(days, Counts(2)), types=2))
     2 day types of 2 providers...
     """
-    chosen = named_family(family) if isinstance(family, str) else family or default_family(history.reduction)
-    if chosen is None:
+    family_class = named_family(family) if isinstance(family, str) else family or default_family(history.reduction)
+    if family_class is None:
         raise ParameterError("no bundled family fits provider effects to such a history; choose a family with --family")
-    known = chosen.fit_options(history.reduction)
-    parameters = [field.name for field in dataclasses.fields(chosen) if field.init]
-    given = {name: value for name, value in options.items() if value is not None}
-    accepted = {*known, *parameters}
-    for name in given:
+    fit_options = family_class.fit_options(history.reduction)
+    parameters = [field.name for field in dataclasses.fields(family_class) if field.init]
+    passed = {name: value for name, value in options.items() if value is not None}
+    accepted = {*fit_options, *parameters}
+    for name in passed:
         if name not in accepted and name not in _HARMLESS:
-            raise ParameterError(f"{name} is not an option for fitting {chosen.__name__} to these days")
-    return chosen.fit(history, **{name: value for name, value in given.items() if name in accepted})
+            raise ParameterError(f"{name} is not an option for fitting {family_class.__name__} to these days")
+    return family_class.fit(history, **{name: value for name, value in passed.items() if name in accepted})
 
 
 def default_family(reduction: Reduction) -> type[Family] | None:
@@ -105,12 +105,12 @@ def candidates_for(reduction: Reduction, recent: int | None = None, **options: A
     candidates: dict[str, Learner] = {}
     for name, family in FAMILIES.items():
         if family.suits_reduction(reduction):
-            known = family.fit_options(reduction)
-            given = {key: value for key, value in options.items() if key in known and key != "ahead"}
-            candidates[family.provider_effects or f"textbook {name}"] = Learner(family, given)
+            fit_options = family.fit_options(reduction)
+            passed = {key: value for key, value in options.items() if key in fit_options and key != "ahead"}
+            candidates[family.provider_effects or f"textbook {name}"] = Learner(family, passed)
             if recent is not None and family.provider_effects:
-                candidates[f"{family.provider_effects}, last {recent} days"] = Learner(family, given, recent)
-            if "ahead" in known:
-                drifting = given | {"ahead": options.get("ahead") or AHEAD}
+                candidates[f"{family.provider_effects}, last {recent} days"] = Learner(family, passed, recent)
+            if "ahead" in fit_options:
+                drifting = passed | {"ahead": options.get("ahead") or AHEAD}
                 candidates[f"drifting {family.provider_effects}"] = Learner(family, drifting)
     return candidates

@@ -32,13 +32,13 @@ def log_marginal(model: Any, history: History, days: Indexes | None = None) -> A
     """
     summaries = history.summaries if days is None else history.summaries[days]
     models = one_each(model, summaries.shape[1])
-    if any(score_measure(each) is None for each in models):
+    if any(score_measure(model) is None for model in models):
         return np.full(len(summaries), np.nan)
     present = history.reduction.rows(summaries) > 0
     total = np.where(present[..., None], daily_statistics(model, summaries, history.reduction), 0.0).sum(axis=1)
     evidence = models[0].log_evidence(total) - models[0].log_evidence(np.zeros(total.shape[-1]))
-    for provider, each in enumerate(models):
-        base = each.base_measure(summaries[:, provider], history.reduction)
+    for provider, model_of_provider in enumerate(models):
+        base = model_of_provider.base_measure(summaries[:, provider], history.reduction)
         evidence = evidence + np.where(present[:, provider], base, 0.0)
     return np.asarray(evidence)
 
@@ -47,7 +47,9 @@ def daily_statistics(model: Any, summaries: Array, reduction: Reduction) -> Arra
     """Return the statistics of summaries ``(day, provider, entry)``, of one model or of one per provider."""
     if isinstance(model, Model):
         return statistics_of(model, summaries, reduction)  # type: ignore[arg-type]
-    return np.stack([statistics_of(each, summaries[:, i], reduction) for i, each in enumerate(model)], axis=1)
+    return np.stack(
+        [statistics_of(provider_model, summaries[:, i], reduction) for i, provider_model in enumerate(model)], axis=1
+    )
 
 
 def score_measure(model: Any) -> str | None:

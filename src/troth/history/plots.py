@@ -21,8 +21,8 @@ def plot_fit(learned: Fitted, history: History, path: Any = None) -> Any:
     axes = figure.subplots(2, 2).ravel()
     learned.draw(axes[:3], history)
     _draw_calibration(axes[3], learned.predicted_means(history), history)
-    for each in axes:
-        each.spines[["top", "right"]].set_visible(False)
+    for panel in axes:
+        panel.spines[["top", "right"]].set_visible(False)
     return saved(figure, path)
 
 

@@ -103,7 +103,7 @@ class Replay:
         own = summaries[:, provider]
         reported = reduction.rows(own) > 0
         past = own[self.split.fitted][reported[self.split.fitted]]
-        everyone = summaries[self.split.fitted].reshape(-1, summaries.shape[-1])
+        pooled = summaries[self.split.fitted].reshape(-1, summaries.shape[-1])
         if not len(past):
             return None
         latest = np.maximum.accumulate(np.where(reported, np.arange(len(own)), -1))
@@ -119,7 +119,7 @@ class Replay:
             np.random.default_rng([*self.seed, provider, number]),
             stale,
             past,
-            everyone[reduction.rows(everyone) > 0],
+            pooled[reduction.rows(pooled) > 0],
             partial(self._rehearse, provider),
         )
 

@@ -79,7 +79,7 @@ class _Shrinkage:
         intervals = [over_days(column, 0.05) for column in self.daily_deviations.T]
         self.measured = np.array([interval.days > 2 for interval in intervals])
         self.chance = np.array(
-            [i.error**2 if known else np.inf for i, known in zip(intervals, self.measured, strict=True)]
+            [i.error**2 if measured else np.inf for i, measured in zip(intervals, self.measured, strict=True)]
         )
         self.deviation = np.array([interval.mean for interval in intervals])
 
@@ -106,19 +106,19 @@ class _Shrinkage:
         own, overall = over_days(self.gains[:, provider], 0.05), over_days(self.mean, 0.05)
         if self.measured.sum() < 3 or not self.measured[provider] or not np.isfinite(overall.error):
             return own.detectable(level, negligible)
-        others = self.measured.sum() - 1
+        peers = self.measured.sum() - 1
         covariance = (own.error**2 - overall.error**2 - self.chance[provider]) / 2
 
         def missing(gain: float) -> float:
             """Return by how much the estimate falls short of the detectable gain, if the others gain nothing."""
-            deviation = np.where(self.measured, -gain / (others + 1), 0.0)
-            deviation[provider] = gain * others / (others + 1)
+            deviation = np.where(self.measured, -gain / (peers + 1), 0.0)
+            deviation[provider] = gain * peers / (peers + 1)
             chance = np.where(self.measured, self.chance, 0.0)
             weights, between = self._weights(np.sqrt(deviation**2 + chance))  # deviations have the size of chance too
             w = weights[provider]
             variance = overall.error**2 + w**2 * self.chance[provider] + 2 * w * covariance + (1 - w) ** 2 * between
             needed = own._replace(error=float(np.sqrt(max(variance, 0.0)))).detectable(level, negligible)
-            return float(needed - (gain / (others + 1) + w * deviation[provider]))
+            return float(needed - (gain / (peers + 1) + w * deviation[provider]))
 
         low, high = 0.0, 1.0
         if missing(high) > 0:

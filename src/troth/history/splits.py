@@ -66,11 +66,11 @@ def split_days(days: int, split: str, folds: int | None, gap: int, first: int | 
             f"{days} days are too few for {folds} stretch{'es' * (folds > 1)} of at least 3 days{after}: that "
             f"takes {needed} days" + (", so ask for fewer stretches, or give a longer history" if folds > least else "")
         )
-    every = np.arange(days)
+    order = np.arange(days)
     splits = []
-    for paid in np.array_split(every[start:], folds):
-        before, later = every < paid[0] - gap, every > paid[-1] + gap
-        fitted = every[before if rolling else before | later]
+    for paid in np.array_split(order[start:], folds):
+        before, later = order < paid[0] - gap, order > paid[-1] + gap
+        fitted = order[before if rolling else before | later]
         if not len(fitted):
             raise DataError(f"a gap of {gap} days leaves no days to fit")
         splits.append(Split(paid, fitted))

@@ -10,7 +10,7 @@ import numpy as np
 
 from troth.core.claims import Claim
 from troth.mechanisms.breakdown import Breakdown, Figures, Step
-from troth.mechanisms.disclosure import Span, around
+from troth.mechanisms.disclosure import Span, rounded_from
 from troth.mechanisms.round import Round, empty_round
 from troth.mechanisms.rule import Rule, delegates
 
@@ -85,8 +85,10 @@ class Bonded(Rule):
         if not self.rule.constant_empty_share:
             return np.full(this_round.statistics.shape[:-1], Fraction(1), dtype=object)
         empty = self.rule.evaluate_empty(this_round)
-        distinct, which = np.unique(empty, return_inverse=True)
-        return np.array([_deposit_share(float(each)) for each in distinct], dtype=object)[which].reshape(empty.shape)
+        distinct, inverse = np.unique(empty, return_inverse=True)
+        return np.array([_deposit_share(float(share)) for share in distinct], dtype=object)[inverse].reshape(
+            empty.shape
+        )
 
     def to_settings(self) -> dict[str, Any] | None:
         inner = self.rule.to_settings()
@@ -125,7 +127,7 @@ class Bonded(Rule):
         if before is None or _EMPTY not in figures.terms:
             return None
         fixed = self.rule.fixed_empty_share
-        empty = around(figures.terms[_EMPTY]) if fixed is None else Span(fixed, fixed)
+        empty = rounded_from(figures.terms[_EMPTY]) if fixed is None else Span(fixed, fixed)
         ends = ((share, np.asarray(held_back)) for share, held_back in zip(before, reversed(empty), strict=True))
         return Span(*(float((share - held_back) / self._room(held_back)) for share, held_back in ends))
 

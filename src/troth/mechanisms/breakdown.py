@@ -140,8 +140,8 @@ class Line:
         How many others stand in the line; None if it has all that could stand there, each with its probability.
     above, tied
         How many of the others, or how probable ones, fit better and equally well.
-    who, others
-        Who has the place, and who the others are, such as "the real peers" and "decoys".
+    real, drawn
+        What has the place, and what else stands in the line, such as "the real peers" and "decoys".
     title, label, value
         The place in a sentence, and as a line of a table, such as "decoys that fit better" and "12 of 999".
     """
@@ -149,8 +149,8 @@ class Line:
     count: int | None
     above: float
     tied: float
-    who: str = ""
-    others: str = ""
+    real: str = ""
+    drawn: str = ""
     title: str = ""
     label: str = ""
     value: str = ""

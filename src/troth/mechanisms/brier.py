@@ -92,9 +92,9 @@ class Brier(Rule):
             peers = [(model, self._peer_counts(model, members, this_round)) for model, members in pooled.items()]
             with _naming_other_rules():
                 return next(iter(pooled)).forecast(this_round.own, peers, unordered)
-        apart = {model: members for model, members in classes.items() if isinstance(model, PredictsPeersSeparately)}
-        if len(apart) < len(classes):
-            unknown = next(model for model in classes if model not in apart)
+        separate = {model: members for model, members in classes.items() if isinstance(model, PredictsPeersSeparately)}
+        if len(separate) < len(classes):
+            unknown = next(model for model in classes if model not in separate)
             raise MissingCapabilityError(
                 f"{_NEEDED}, which {type(unknown).__name__} does not offer; use SyntheticPeers or MultiDay"
             )
@@ -102,10 +102,10 @@ class Brier(Rule):
         with _naming_other_rules():
             terms = [
                 model.forecast_terms(this_round.statistics[..., members, :], rows[..., members], unordered)
-                for model, members in apart.items()
+                for model, members in separate.items()
             ]
-        everyone = np.concatenate(terms, axis=-2)[..., np.argsort(np.concatenate(list(apart.values()))), :]
-        return next(iter(apart)).forecast_apart(this_round.own, leave_one_out(everyone, this_round.groups))
+        joined = np.concatenate(terms, axis=-2)[..., np.argsort(np.concatenate(list(separate.values()))), :]
+        return next(iter(separate)).forecast_apart(this_round.own, leave_one_out(joined, this_round.groups))
 
     @staticmethod
     def _peer_counts(model: PredictsPooledPeers, members: list[int], this_round: Round) -> Array:

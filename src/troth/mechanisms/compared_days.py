@@ -59,12 +59,12 @@ class UnequalSizesError(TrothError, ValueError):
 
     def _message(self, name: str, days: Sequence[object], remedy: str) -> str:
         (before, after), first, last = self.rows, days[self.compared[0]], days[self.compared[-1]]
-        features, when = ("", f"{after:g}") if before != after else (" and features", "with other features")
+        features, change = ("", f"{after:g}") if before != after else (" and features", "with other features")
         many = len(self.compared) > 2
         span = f"every day from {first} to {last}" if many else f"day {first} and on day {last}"
         size = f"{before:g} rows" + (f" on day {days[self.day]}" if many else "")
         return (
-            f"nobody has the same rows{features} on {span}, such as provider {name}: {size}, but {when} on day "
+            f"nobody has the same rows{features} on {span}, such as provider {name}: {size}, but {change} on day "
             f"{days[self.day + 1]}; unequal sizes make faking pay, so keep them equal for at least one provider, or "
             f"{remedy} if providers cannot predict them"
         )

@@ -89,8 +89,10 @@ class Lines:
             design = design.reshape(-1, *design.shape[-2:])
             kinds = None
             if not has_independent_rows(model):
-                kinds, which = distinct_designs(design.reshape(-1, design.shape[-1]))
-                design = (which[:, None] == np.arange(len(kinds))).astype(np.float64).reshape(*design.shape[:2], -1)
+                kinds, design_of_row = distinct_designs(design.reshape(-1, design.shape[-1]))
+                design = (
+                    (design_of_row[:, None] == np.arange(len(kinds))).astype(np.float64).reshape(*design.shape[:2], -1)
+                )
             designs.append(self.sum_peers(this_round.among_all(design, members)))
             self.parts.append(Part(model, slice(start, start + design.shape[-1]), kinds))
             start += design.shape[-1]
@@ -164,9 +166,9 @@ class Lines:
 
         With panels, and where peers are drawn one by one, a block has one design, in any number of rounds.
         """
-        designs, which = distinct_designs(self.designs)
+        designs, design_of_line = distinct_designs(self.designs)
         of_round = np.repeat(np.arange(self.rounds), self.per_round)
-        pairs, row = np.unique(which * self.rounds + of_round, return_inverse=True)
+        pairs, row = np.unique(design_of_line * self.rounds + of_round, return_inverse=True)
         design_of_row, round_of_row = np.divmod(pairs, self.rounds)
         order = np.argsort(row.ravel(), kind="stable")
         ends = np.searchsorted(row.ravel()[order], np.arange(len(pairs) + 1))

@@ -94,7 +94,7 @@ class RuleDescription:
     """What the theorem assumes besides the model."""
 
     symmetric: bool = False
-    """Whether permuting providers permutes payments, to the bit."""
+    """Whether permuting providers permutes payments bit for bit."""
 
     strict: bool = False
     """Whether a report that predicts other peers' data than the truth does earns strictly less."""
@@ -126,9 +126,9 @@ class RuleDescription:
     def __post_init__(self) -> None:
         for name, option in self.options().items():
             if problem := option.problem(getattr(self, name)):
-                raise self.wrong(name, problem)
+                raise self.option_error(name, problem)
 
-    def wrong(self, option: str, problem: str) -> ParameterError:
+    def option_error(self, option: str, problem: str) -> ParameterError:
         """Return an error about an option: alone, or together with the others."""
         return ParameterError(f"{type(self).__name__}: {option} {problem}", parameter=option, problem=problem)
 
@@ -162,7 +162,7 @@ class RuleDescription:
         except ParameterError as error:
             if error.parameter not in options or not error.problem:
                 raise
-            raise section.fail(options[error.parameter].key, error.problem) from None
+            raise section.error_at(options[error.parameter].key, error.problem) from None
 
     def refuses(self, model: Model) -> tuple[str, str] | None:
         """Return the option by which it cannot pay data of a model, and what to choose instead; None if it can."""
@@ -185,8 +185,8 @@ class RuleDescription:
         if figures.score is None:
             return (Step("Nothing is scored", meaning="The share was fixed without a score."),)
         terms = tuple((self.term_labels.get(key, key), value) for key, value in figures.terms.items())
-        known = all(key in figures.terms for key in self.summed_terms)
-        calculation = " + ".join(number(figures.terms[key]) for key in self.summed_terms) if known else ""
+        complete = all(key in figures.terms for key in self.summed_terms)
+        calculation = " + ".join(number(figures.terms[key]) for key in self.summed_terms) if complete else ""
         score = Step(
             "The score", self.score_formula, terms, "score", number(figures.score), calculation, self.score_meaning
         )
@@ -227,12 +227,12 @@ class RuleDescription:
         if not self.individually_rational:
             text = f"{self.name} does not promise shares between 0 and 1"
             return [Claim(name, "undecided", text, "") for name in ("individually rational", "budget feasible")]
-        why = "shares lie in [0, 1], or the round stops"
+        basis = "shares lie in [0, 1], or the round stops"
         promises = {
             "individually rational": "no payment is negative, for any reports",
             "budget feasible": "the sum of payments never exceeds the budget",
         }
-        return [Claim(name, "proved", text, why, rests_on="nothing") for name, text in promises.items()]
+        return [Claim(name, "proved", text, basis, rests_on="nothing") for name, text in promises.items()]
 
     def symmetry(self, model: Models) -> Claim:
         """Claim that payments do not depend on who comes first."""
@@ -240,7 +240,7 @@ class RuleDescription:
             return Claim("symmetric", "undecided", f"nothing is known about {self.name}", "")
         different = not isinstance(model, Model) and len(set(model)) > 1
         whom = "providers of the same model and weight" if different else "providers of equal weight"
-        text = f"permuting {whom}, with their groups, permutes payments, to the bit"
+        text = f"permuting {whom}, with their groups, permutes payments bit for bit"
         return Claim("symmetric", "proved", text, "E13; sums over peers are exact", 0.0, rests_on="nothing")
 
     def price_scale(self, exactly_truthful: bool) -> PriceScale | None:

@@ -45,9 +45,9 @@ class Span(NamedTuple):
         return Span(*(min(max(end, low), high) for end in self))
 
 
-def around(shown: float) -> Span:
+def rounded_from(value: float) -> Span:
     """Return what a number can be that is shown rounded."""
-    return Span(shown - HALF, shown + HALF)
+    return Span(value - HALF, value + HALF)
 
 
 def disclosed(rule: RuleDescription, figures: F) -> F:
@@ -74,4 +74,4 @@ def share_on_scale(figures: Figures) -> Span | None:
     score, low, high = figures.score, figures.low, figures.high
     if score is None or low is None or high is None or not isfinite(high - low) or high <= low:
         return None
-    return Span(*((end - low) / (high - low) for end in around(score))).within(0.0, 1.0)
+    return Span(*((end - low) / (high - low) for end in rounded_from(score))).within(0.0, 1.0)

@@ -184,10 +184,10 @@ def _inverse_pmi(log_pmi: Array) -> Array:
     return np.exp(np.clip(-np.asarray(log_pmi, dtype=np.float64), -800.0, 6.6134))
 
 
-def score_formula(others: str) -> str:
+def score_formula(compared: str) -> str:
     """Return the score against mismatched peers, in LaTeX."""
     mismatched, matched = (
-        rf"f'\left(\frac{{1}}{{\text{{PMI}}(\text{{own}}, \text{{{who}}})}}\right)" for who in (others, "peers")
+        rf"f'\left(\frac{{1}}{{\text{{PMI}}(\text{{own}}, \text{{{peers}}})}}\right)" for peers in (compared, "peers")
     )
     return rf"\allowbreak {mismatched} \allowbreak - f^*\left({matched}\right)"
 
@@ -217,11 +217,11 @@ class DivergenceOption(Choice):
         if power is None:
             return ALL[name]
         if name != "power":
-            raise section.fail("power", 'goes with divergence = "power" only')
+            raise section.error_at("power", 'can be set only with divergence = "power"')
         try:
             return Power(float(numbers(power)))
         except (TrothError, TypeError, ValueError) as error:
-            raise section.fail("power", str(error)) from None
+            raise section.error_at("power", str(error)) from None
 
     def write(self, value: Divergence) -> dict[str, Any] | None:
         if isinstance(value, Power):

@@ -58,9 +58,9 @@ def draw_peers(this_round: Round, draws: int, answers: int | None = None) -> Ite
         size = min(block, draws - start)
         theta = next(iter(classes)).draw_parameters(this_round.rng, (size, *leading, 1))
         peers = np.zeros((size, *shape))
-        for model, design, which in pooled:
+        for model, design, design_of_peer in pooled:
             by_design = draw_part(model, answers)(this_round.rng, theta, design)
-            peers += np.take_along_axis(by_design, which[None, ..., None], axis=-2)
+            peers += np.take_along_axis(by_design, design_of_peer[None, ..., None], axis=-2)
         yield peers + separate.draw(this_round.rng, theta, answers) if apart else peers
 
 
@@ -90,11 +90,11 @@ def distinct_designs(designs: Array) -> tuple[Array, Indexes]:
 
     So draws do not depend on the order of providers, and providers who face the same design share the same draws.
     """
-    which = design_ranks(designs)
-    sample = np.full((*which.shape[:-1], int(which.max(initial=-1)) + 1), -1)
-    np.put_along_axis(sample, which, np.broadcast_to(np.arange(designs.shape[-2]), which.shape), axis=-1)
+    ranks = design_ranks(designs)
+    sample = np.full((*ranks.shape[:-1], int(ranks.max(initial=-1)) + 1), -1)
+    np.put_along_axis(sample, ranks, np.broadcast_to(np.arange(designs.shape[-2]), ranks.shape), axis=-1)
     sample = np.where(sample < 0, sample[..., :1], sample)  # where a round has fewer designs, the first stands for all
-    return np.take_along_axis(designs, sample[..., None], axis=-2) + 0.0, which  # −0 and 0 are one design
+    return np.take_along_axis(designs, sample[..., None], axis=-2) + 0.0, ranks  # −0 and 0 are one design
 
 
 def design_ranks(designs: Array) -> Indexes:
@@ -110,7 +110,7 @@ def design_ranks(designs: Array) -> Indexes:
         if ((ranks[..., 1:] == ranks[..., :1]) & (column[..., 1:] == column[..., :1])).all():
             continue
         order = np.lexsort((column, ranks))
-        values, before = (np.take_along_axis(each, order, axis=-1) for each in (column, ranks))
+        values, before = (np.take_along_axis(values, order, axis=-1) for values in (column, ranks))
         differs = np.zeros(order.shape, dtype=bool)
         differs[..., 1:] = (values[..., 1:] != values[..., :-1]) | (before[..., 1:] != before[..., :-1])
         np.put_along_axis(ranks, order, np.cumsum(differs, axis=-1), axis=-1)
@@ -122,8 +122,8 @@ def design_ranks(designs: Array) -> Indexes:
 def _equal_where_tied(designs: Array, order: Indexes, differs: Mask) -> bool:
     """Return whether neighbours in order that do not differ so far are equal in all columns."""
     tied = np.nonzero(~differs[..., 1:])
-    one, two = (designs[(*tied[:-1], order[..., 1:][tied] if step else order[..., :-1][tied])] for step in (0, 1))
-    return bool((one == two).all())
+    before, after = (designs[(*tied[:-1], order[..., 1:][tied] if step else order[..., :-1][tied])] for step in (0, 1))
+    return bool((before == after).all())
 
 
 def draw_part(model: SamplesStatistics, answers: int | None) -> Callable[[Generator, Array, Array], Array]:

@@ -75,9 +75,9 @@ class ExhaustiveLines(Lines):
 
     def _all(self) -> Iterator[tuple[Indexes, Array, Array]]:
         """Yield lines that face one design, all that its peers could report, and with what probability."""
-        designs, which = distinct_designs(self.designs)
-        order = np.argsort(which, kind="stable")
-        ends = np.searchsorted(which[order], np.arange(len(designs) + 1))
+        designs, design_of_row = distinct_designs(self.designs)
+        order = np.argsort(design_of_row, kind="stable")
+        ends = np.searchsorted(design_of_row[order], np.arange(len(designs) + 1))
         for number, design in enumerate(designs):
             yield order[ends[number] : ends[number + 1]], *self._outcomes(design)
 

@@ -142,13 +142,13 @@ def rank_share(above: Any, tied: Any, decoys: int, rivals: int) -> Array:
     array([1.        , 0.55555556, 0.2       ])
     """
     pairs = above.astype(np.int64) * (decoys + 1) + tied.astype(np.int64)
-    distinct, which = np.unique(pairs, return_inverse=True)
+    distinct, inverse = np.unique(pairs, return_inverse=True)
     shares = []
     for pair in distinct.tolist():
         first, ties = divmod(pair, decoys + 1)
         ways = comb(decoys - first + 1, rivals + 1) - comb(decoys - first - ties, rivals + 1)
         shares.append(ways / ((ties + 1) * comb(decoys, rivals)))
-    return np.array(shares)[which.ravel()].reshape(above.shape)
+    return np.array(shares)[inverse.ravel()].reshape(above.shape)
 
 
 def limit_share(better: Array, worse: Array, rivals: int) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 
 from troth.core.errors import DataError
 from troth.mechanisms.breakdown import Figures, Line, Step
-from troth.mechanisms.disclosure import HALF, Span, around
+from troth.mechanisms.disclosure import HALF, Span, rounded_from
 from troth.mechanisms.line import limit_share, mean_place_share, rank_share
 
 if TYPE_CHECKING:
@@ -74,8 +74,8 @@ def _line_step(rule: LineUp, figures: Figures) -> Step | None:
         )
         better = f"{above:.1%}"
         title = f"What fits better than the real peers' reports has a probability of {better}"
-        others, label = "all that peers could report", "probability of a better fit"
-        return Step("The line", meaning=text, line=Line(None, above, tied, _WHO, others, title, label, better))
+        drawn_peers, label = "all that peers could report", "probability of a better fit"
+        return Step("The line", meaning=text, line=Line(None, above, tied, _WHO, drawn_peers, title, label, better))
     decoys = int(figures.terms["decoys"])
     if rule.panels > 1:
         drawn = f"We drew {decoys:,} imaginary groups for each panel of your peers"
@@ -85,8 +85,8 @@ def _line_step(rule: LineUp, figures: Figures) -> Step | None:
         drawn = f"We drew {decoys:,} imaginary groups of peers"
         of_days = f"Your peers' reports on {decoys:,} later days stand for {decoys:,} other groups of peers"
         real = "The real ones"
-    others = of_days if "later_days" in figures.terms else drawn
-    text = f"{others}. {real} fit your data better than {decoys - above - tied:,.0f} of them"
+    drawn_peers = of_days if "later_days" in figures.terms else drawn
+    text = f"{drawn_peers}. {real} fit your data better than {decoys - above - tied:,.0f} of them"
     text += f", and as well as {tied:,.0f}." if round(tied) else "."
     better = f"{above:,.0f} of {decoys:,}"
     title, label = f"The real peers come after {better} decoys", "decoys that fit better"
@@ -108,16 +108,16 @@ def share_at_place(rule: LineUp, terms: Mapping[str, float]) -> Span:
     share = _share_of_panels if rule.panels > 1 else _share_among_all if count == inf else _share_at
     span = share(rule, above, tied, count)
     if rule.strict:
-        span = span.mix(rule.strict, around(terms["strict_score"]))
+        span = span.mix(rule.strict, rounded_from(terms["strict_score"]))
     return span.within(0.0, 1.0)
 
 
 def _check_place(rule: LineUp, above: float, tied: float, count: float) -> None:
     """Refuse a place that no line of this rule has."""
-    whole = rule.panels > 1 or count == inf or all(number.is_integer() for number in (above, tied))
-    known = count == rule.decoys or (rule.source == "days" and rule.rivals <= count <= rule.decoys)
+    integral = rule.panels > 1 or count == inf or all(number.is_integer() for number in (above, tied))
+    drawn_as_declared = count == rule.decoys or (rule.source == "days" and rule.rivals <= count <= rule.decoys)
     room = (1.0 if count == inf else count) + 2 * HALF
-    if not (known and whole and min(above, tied) >= 0 and above + tied <= room):
+    if not (drawn_as_declared and integral and min(above, tied) >= 0 and above + tied <= room):
         raise DataError(f"{rule.name} has no place behind {above:g} of {count:g} decoys, with {tied:g} that tie")
 
 
@@ -128,7 +128,7 @@ def _share_at(rule: LineUp, above: float, tied: float, count: float) -> Span:
 
 
 def _share_among_all(rule: LineUp, above: float, tied: float, _: float) -> Span:
-    better = around(above).within(0.0, 1.0)
+    better = rounded_from(above).within(0.0, 1.0)
     worse = Span(1 - above - tied - 2 * HALF, 1 - above - tied + 2 * HALF).within(0.0, 1.0)
     if rule.ties == "lot":
         return Span(worse.least**rule.rivals, (1 - better.least) ** rule.rivals)

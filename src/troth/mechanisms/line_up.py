@@ -182,7 +182,7 @@ class LineUp(Rule):
     source: Literal["model", "days"] = option(_SOURCE)
     exchangeable: bool = option(EXCHANGEABLE)
 
-    purpose = "one round, any model; reads only the order of log PMI, pays little for an empty report"
+    purpose = "one round, any model; uses only the order of log PMI, pays little for an empty report"
     constant_empty_share = True
     symmetric = True
     free_lies = (
@@ -208,9 +208,11 @@ class LineUp(Rule):
         if isinstance(self.decoys, str):
             object.__setattr__(self, "decoys", inf)
         if self.decoys < self.rivals:
-            raise self.wrong("decoys", f"must be at least rivals, {self.rivals}, not {self.decoys}")
+            raise self.option_error("decoys", f"must be at least rivals ({self.rivals}), not {self.decoys}")
         if self.decoys == inf and self.source == "days":
-            raise self.wrong("decoys", 'must be a number if later days are decoys; choose source "model" for "all"')
+            raise self.option_error(
+                "decoys", 'must be a number if later days are decoys; choose source "model" for "all"'
+            )
 
     def refuses(self, model: Model) -> tuple[str, str] | None:
         """Refuse a line of all possible peers if these are infinitely many."""
@@ -329,17 +331,17 @@ class LineUp(Rule):
 
     @property
     def task_meaning(self) -> str:  # type: ignore[override]
-        others = "another one" if self.rivals == 1 else f"{self.rivals} others"
+        rivals = "another one" if self.rivals == 1 else f"{self.rivals} others"
         strict = " A part of it is a score under which every wrong answer costs something." if self.strict else ""
         return (
             "Your answer ranks all that your peers could have answered. A share is how often their real answers come "
-            f"before {others}, picked at random.{strict}"
+            f"before {rivals}, picked at random.{strict}"
         )
 
     def contradicted(self, this_round: Round, /) -> Any:
         """Return nobody if there are panels: a panel whose members contradict each other counts as a tie."""
-        everybody = super().contradicted(this_round)
-        return everybody if self.panels == 1 else np.zeros_like(everybody)
+        contradicted = super().contradicted(this_round)
+        return contradicted if self.panels == 1 else np.zeros_like(contradicted)
 
     def evaluate_empty(self, this_round: Round, /) -> Array:
         """1/(r + 1), with the strict part; by lot, what an empty report is paid in expectation."""
@@ -449,11 +451,11 @@ class LineUp(Rule):
 
     def more_claims(self) -> list[Claim]:
         """Claim what holds for every attitude to risk, and for uninformed reports, without any model."""
-        return [*self._any_risk(), self._uninformed()]
+        return [*self._risk_claims(), self._uninformed()]
 
-    def _any_risk(self) -> list[Claim]:
+    def _risk_claims(self) -> list[Claim]:
         """Claim it for a round's payment or, if days share decoys, for a day's, because a lie may then hedge."""
-        name, by_itself = "truthful for every attitude to risk", self._any_risk_of_one_line()
+        name, by_itself = "truthful for every attitude to risk", self._risk_claim_of_one_line()
         if self.source == "model" or by_itself.verdict != "proved":
             return [by_itself]
         text = (
@@ -462,7 +464,7 @@ class LineUp(Rule):
         )
         return [Claim(name, "undecided", text, ""), replace(by_itself, name=f"{name}, each day by itself")]
 
-    def _any_risk_of_one_line(self) -> Claim:
+    def _risk_claim_of_one_line(self) -> Claim:
         name, basis = "truthful for every attitude to risk", "rearrangement inequality for each event “place ≤ m”"
         best = "under the truth the place of the real peers is stochastically best"
         if self.ties == "average":
@@ -474,10 +476,10 @@ class LineUp(Rule):
                 text += '; ties="lot" prevents it'
             return Claim(name, "undecided", text, basis)
         if self.strict or self.panels > 1:
-            what = f"the strict part, {self.strict:g} of a share," if self.strict else "the mean over panels"
-            return Claim(name, "undecided", f"{best} in every line; {what} is truthful in expectation", basis)
-        more = "more money to less" if self.source == "model" else "more money on a day to less"
-        return Claim(name, "proved", f"{best}, so truth is best for all who prefer {more}", basis, 0.0)
+            part = f"the strict part, {self.strict:g} of a share," if self.strict else "the mean over panels"
+            return Claim(name, "undecided", f"{best} in every line; {part} is truthful in expectation", basis)
+        preference = "more money to less" if self.source == "model" else "more money on a day to less"
+        return Claim(name, "proved", f"{best}, so truth is best for all who prefer {preference}", basis, 0.0)
 
     def _uninformed(self) -> Claim:
         amount = "exactly"

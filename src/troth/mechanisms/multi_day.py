@@ -49,7 +49,7 @@ class LastDayOption(Option):
             return "equal"
         rule = read_rule(section.inner(self.key, {"rule": last} if isinstance(last, str) else last))
         if self.problem(rule):
-            raise section.fail(self.key, 'must be "equal", or a rule for a single day')
+            raise section.error_at(self.key, 'must be "equal", or a rule for a single day')
         return rule
 
     def write(self, value: Literal["equal"] | Rule) -> dict[str, Any] | None:

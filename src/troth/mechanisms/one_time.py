@@ -58,10 +58,10 @@ class NamedRange:
 
 
 @lru_cache(maxsize=64)
-def _computed(named: NamedRange, model: Any, rows: tuple[int, ...], values: Bounds | None) -> ScoreRange:
-    if named.kind == "clipped":
-        return clipped_range(model, rows, values, low=named.low)
-    return RANGES[named.kind](model, rows, values)
+def _computed(name: NamedRange, model: Any, rows: tuple[int, ...], values: Bounds | None) -> ScoreRange:
+    if name.kind == "clipped":
+        return clipped_range(model, rows, values, low=name.low)
+    return RANGES[name.kind](model, rows, values)
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class RangeOption(Choice):
         if isinstance(kind, dict | list):
             return _declared(section, self.key, kind)
         if kind not in RANGES:
-            raise section.fail(self.key, f"must be one of {', '.join(RANGES)} or a pair [low, high], not {kind!r}")
+            raise section.error_at(self.key, f"must be one of {', '.join(RANGES)} or a pair [low, high], not {kind!r}")
         return NamedRange(kind, float(low))
 
     def write(self, value: ScoreRange | NamedRange) -> dict[str, Any] | None:
@@ -93,17 +93,17 @@ class RangeOption(Choice):
 def _declared(section: Section, key: str, plain: dict[str, Any] | list[Any]) -> ScoreRange:
     """Read a range that is written out: a pair, or a table with low, high, source and an epsilon, which is computed."""
     if isinstance(plain, list) and len(plain) != 2:
-        raise section.fail(key, f"must be a pair [low, high], not {plain!r}")
+        raise section.error_at(key, f"must be a pair [low, high], not {plain!r}")
     table = plain if isinstance(plain, dict) else dict(zip(("low", "high"), plain, strict=True))
     unknown = sorted(set(table) - {"low", "high", "epsilon", "source"})
     if unknown:
-        raise section.fail(key, f"has no {unknown[0]!r}; it has low, high, epsilon and source")
+        raise section.error_at(key, f"has no {unknown[0]!r}; it has low, high, epsilon and source")
     if not isinstance(table.get("source", ""), str):
-        raise section.fail(key, f"source must be text, not {table['source']!r}")
+        raise section.error_at(key, f"source must be text, not {table['source']!r}")
     try:
         return ScoreRange(**{name: value if name == "source" else numbers(value) for name, value in table.items()})
     except (TrothError, TypeError, ValueError) as error:
-        raise section.fail(key, str(error)) from None
+        raise section.error_at(key, str(error)) from None
 
 
 _RANGE = RangeOption(
@@ -190,7 +190,7 @@ class OneTime(Rule):
         above = scale.high - exact.high
         room = above if scale.clips else min(exact.low - scale.low, above)
         if room < -_ROUNDING:
-            text = f"the range is {-room:.3g} nats too short for these rows; a score outside it stops the round"
+            text = f"the range is {-room:.3g} nats too narrow for these rows; a score outside it stops the round"
             return Claim("truthful", "undecided", text, "E5 and E9")
         if scale.clips:
             text = f"no lie gains more than ε = {scale.epsilon:.3g} nats, {scale.epsilon_share:.3g} of the cap"

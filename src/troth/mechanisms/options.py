@@ -62,7 +62,7 @@ class Option:
         """Take the value out of a table, or raise what is wrong with it."""
         value = section.take(self.key, self.default)
         if problem := self.problem(value):
-            raise section.fail(self.key, problem)
+            raise section.error_at(self.key, problem)
         return value
 
     def write(self, value: Any) -> dict[str, Any] | None:
@@ -147,8 +147,8 @@ class Choice(Option):
     kind = "choice"
 
     def problem(self, value: Any) -> str:
-        known = " or ".join(f'"{word}"' for word in self.choices)
-        return "" if isinstance(value, str) and value in self.choices else f"must be {known}, not {value!r}"
+        choices = " or ".join(f'"{word}"' for word in self.choices)
+        return "" if isinstance(value, str) and value in self.choices else f"must be {choices}, not {value!r}"
 
     def read(self, section: Section) -> Any:
         """Take a word, spelled as in the list but for case, spaces, dashes and underscores."""

@@ -68,22 +68,24 @@ def _deal(t: Array, groups: Sequence[Any], order: Indexes, counts: Indexes, perm
     ordered = np.take_along_axis(t, order[..., None], axis=1)
     ranks = np.argsort(order, axis=1)
     members: dict[int, list[list[int]]] = {}
-    for each in places_of(groups).values():
-        members.setdefault(len(each), []).append(each)
-    for size, alike in members.items():
-        who = np.array(alike)
+    for places in places_of(groups).values():
+        members.setdefault(len(places), []).append(places)
+    for size, groups_of_size in members.items():
+        accounts = np.array(groups_of_size)
         deal = permutations[n - size]
-        own = np.sort(ranks[:, who], axis=-1)
-        edges = np.concatenate([np.full((rounds, len(who), 1), -1), own, np.full((rounds, len(who), 1), n)], axis=-1)
-        for panel in range(min(int(counts[who[0, 0]]), n - size)):
-            sums = np.zeros((rounds, len(who), t.shape[-1]))
+        own = np.sort(ranks[:, accounts], axis=-1)
+        edges = np.concatenate(
+            [np.full((rounds, len(accounts), 1), -1), own, np.full((rounds, len(accounts), 1), n)], axis=-1
+        )
+        for panel in range(min(int(counts[accounts[0, 0]]), n - size)):
+            sums = np.zeros((rounds, len(accounts), t.shape[-1]))
             for moved in range(size + 1):
-                mine = np.zeros(n, dtype=bool)
-                mine[moved : moved + n - size] = deal % counts[who[0, 0]] == panel
-                before = np.concatenate([np.zeros_like(t[:, :1]), np.cumsum(ordered * mine[:, None], axis=1)], axis=1)
+                dealt = np.zeros(n, dtype=bool)
+                dealt[moved : moved + n - size] = deal % counts[accounts[0, 0]] == panel
+                before = np.concatenate([np.zeros_like(t[:, :1]), np.cumsum(ordered * dealt[:, None], axis=1)], axis=1)
                 first, last = edges[..., moved, None] + 1, edges[..., moved + 1, None]
                 sums += np.take_along_axis(before, last, axis=1) - np.take_along_axis(before, first, axis=1)
-            total[:, starts[who] + panel] = sums[:, :, None]
+            total[:, starts[accounts] + panel] = sums[:, :, None]
     return total
 
 
@@ -115,11 +117,11 @@ def _all_splits(groups: Sequence[Any], panels: int) -> Panels:
             if part == 0:
                 continue
             for panel in combinations(peers, size):
-                who = np.zeros(len(groups), dtype=bool)
-                who[list(panel)] = True
+                mask = np.zeros(len(groups), dtype=bool)
+                mask[list(panel)] = True
                 owners.append(provider)
                 weights.append(part / comb(len(peers), size))
-                members.append(who)
+                members.append(mask)
     return Panels(np.array(owners), np.array(weights), partial(sum_subsets, members=np.stack(members)))
 
 

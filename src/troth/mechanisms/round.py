@@ -40,7 +40,7 @@ class Round:
     test
         Statistics of a test set, ``(..., statistic)``, for baselines that need one.
     lenient
-        Give a score outside its range the share NaN instead of stopping the round: for audits of lies that a buyer
+        Give a score outside its range the share NaN instead of stopping the round: for audits of lies that an analyst
         would refuse.
     cache
         Log PMI with decoys, shared by rounds that differ only in own reports and draw with the same seed.
@@ -127,9 +127,9 @@ class Round:
         """Return entries of some providers, ``(..., member, entry)``, among those of all; the others have zeros."""
         if len(members) == self.providers:
             return entries
-        everyone = np.zeros((*entries.shape[:-2], self.providers, entries.shape[-1]))
-        everyone[..., members, :] = entries
-        return everyone
+        scattered = np.zeros((*entries.shape[:-2], self.providers, entries.shape[-1]))
+        scattered[..., members, :] = entries
+        return scattered
 
     def count_rows(self) -> Array:
         """Rows behind every report, as given or as counted by the models."""

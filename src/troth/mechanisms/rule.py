@@ -120,7 +120,9 @@ class Rule(RuleDescription):
 
     def _evaluate(self, this_round: Round, /) -> Breakdown:
         if self.needs_seed and this_round.rng is None:
-            raise MissingCapabilityError(f"{self.name} draws: pass rng=, such as numpy.random.default_rng(secret)")
+            raise MissingCapabilityError(
+                f"{self.name} draws random numbers: pass rng=, such as numpy.random.default_rng(secret)"
+            )
         result = dataclasses.replace(self.breakdown(this_round), labels=self.term_labels)
         contradicted = self.contradicted(this_round)
         if contradicted.any():
@@ -209,5 +211,5 @@ def _checked_weights(providers: int, weights: Shares | None) -> Array:
         raise ParameterError(f"weights must be {providers} numbers, one per provider, not of shape {shares.shape}")
     total = fsum(shares)  # exact, so that it does not depend on the order of providers
     if not ((shares >= 0).all() and total <= 1 + 1e-9):
-        raise ParameterError(f"weights must be at least 0 and sum to 1 at most, not to {total:.9g}")
+        raise ParameterError(f"weights must be at least 0 and sum to at most 1, not {total:.9g}")
     return shares / max(1.0, total)

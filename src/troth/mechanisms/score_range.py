@@ -195,39 +195,39 @@ def situations(
     models = one_each(model, len(limits))
     labels = range(len(limits)) if groups is None else list(groups)
     as_peers = limits if peer_rows is None else _whole(peer_rows)
-    for what, given in (("group labels", labels), ("numbers of peers' rows", as_peers)):
-        if len(given) != len(limits):
-            raise DataError(f"{len(given)} {what} for {len(limits)} row limits: give one each")
-    crowd = Counter(zip(models, as_peers, strict=True))
+    for noun, listed in (("group labels", labels), ("numbers of peers' rows", as_peers)):
+        if len(listed) != len(limits):
+            raise DataError(f"{len(listed)} {noun} for {len(limits)} row limits: give one each")
+    everybody = Counter(zip(models, as_peers, strict=True))
     members: dict[Any, Counter[tuple[Model, int]]] = {}
-    for label, one, count in zip(labels, models, as_peers, strict=True):
-        members.setdefault(label, Counter())[one, count] += 1
+    for label, member, count in zip(labels, models, as_peers, strict=True):
+        members.setdefault(label, Counter())[member, count] += 1
     cases: dict[Any, tuple[Model, int, Counter[tuple[Model, int]]]] = {}
     for label, own, limit in zip(labels, models, limits, strict=True):
         cases.setdefault((own, limit, frozenset(members[label].items())), (own, limit, members[label]))
-    return [(own, limit, _peers(crowd, group, panels)) for own, limit, group in cases.values()]
+    return [(own, limit, _peers(everybody, group, panels)) for own, limit, group in cases.values()]
 
 
 def _whole(rows: Sequence[int]) -> list[int]:
-    whole = [int(n) for n in rows]
-    if any(n < 0 or n != given for n, given in zip(whole, rows, strict=True)):
+    limits = [int(n) for n in rows]
+    if any(n < 0 or n != written for n, written in zip(limits, rows, strict=True)):
         raise DataError(f"row limits must be whole numbers of at least 0, not {list(rows)!r}")
-    return whole
+    return limits
 
 
 def _peers(
-    crowd: Counter[tuple[Model, int]], group: Counter[tuple[Model, int]], panels: int = 1
+    everybody: Counter[tuple[Model, int]], group: Counter[tuple[Model, int]], panels: int = 1
 ) -> list[tuple[Model, int]]:
     """Return the models and rows of all but a group, or of the largest panel of them."""
     pooled: dict[Model, int] = {}
-    apart: list[tuple[Model, int]] = []
-    others = crowd - group
-    seats = -(-others.total() // panels)
-    for (other, rows), times in sorted(others.items(), key=lambda item: -item[0][1]) if panels > 1 else others.items():
-        left = min(times, seats)
-        seats -= left
+    separate: list[tuple[Model, int]] = []
+    peers = everybody - group
+    seats = -(-peers.total() // panels)
+    for (other, rows), times in sorted(peers.items(), key=lambda item: -item[0][1]) if panels > 1 else peers.items():
+        free = min(times, seats)
+        seats -= free
         if has_independent_rows(other):
-            pooled[other] = pooled.get(other, 0) + left * rows
+            pooled[other] = pooled.get(other, 0) + free * rows
         else:
-            apart += [(other, rows)] * left
-    return [*pooled.items(), *apart]
+            separate += [(other, rows)] * free
+    return [*pooled.items(), *separate]

@@ -38,12 +38,12 @@ def read_rule(section: Section, tasks_of: Model | None = None) -> Rule:
     SyntheticPeers(draws=16, divergence=Logistic(...))
     """
     name: str = section.text("rule", DEFAULT_RULE, among=tuple(RULES))
-    chosen = RULES[name]
-    if chosen.not_offered:
-        raise section.fail("rule", f"{name} {chosen.not_offered}; use {' or '.join(offered_rules())}")
+    rule_class = RULES[name]
+    if rule_class.not_offered:
+        raise section.error_at("rule", f"{name} {rule_class.not_offered}; use {' or '.join(offered_rules())}")
     if tasks_of is not None:
-        section.left.update({**chosen.task_defaults(tasks_of), **section.left})
+        section.remaining.update({**rule_class.task_defaults(tasks_of), **section.remaining})
     bonded = BONDED.read(section)
-    rule = chosen.from_settings(section)
-    section.done(("rule", "commitment", *settings_of(name)))
+    rule = rule_class.from_settings(section)
+    section.refuse_unknown(("rule", "commitment", *settings_of(name)))
     return Bonded(rule) if bonded else rule

@@ -45,6 +45,6 @@ def priors_of(tasks: Tasks, labels: Labels) -> tuple[Array, Indexes]:
     count = int(tasks.task.max(initial=-1)) + 1
     if tasks.known is None:
         return labels.prior[None], np.zeros(count, dtype=np.intp)
-    distinct, which = np.unique(tasks.known, axis=0, return_inverse=True)
+    distinct, inverse = np.unique(tasks.known, axis=0, return_inverse=True)
     joint = labels.prior * np.exp(distinct - distinct.max(axis=1, keepdims=True))
-    return joint / joint.sum(axis=1, keepdims=True), which.ravel()
+    return joint / joint.sum(axis=1, keepdims=True), inverse.ravel()

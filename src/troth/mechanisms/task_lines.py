@@ -60,11 +60,11 @@ def share_by_enumeration(tasks: Tasks, labels: Labels, rivals: int, strict: floa
         )
     prior, z = priors_of(tasks, labels)
     for lines in _lines(tasks, labels):
-        first, which = _distinct(code[lines.report], z[tasks.task[lines.report]], lines.peers)
+        first, inverse = _distinct(code[lines.report], z[tasks.task[lines.report]], lines.peers)
         reports = lines.report[first]
         line = own[code[reports]], prior[z[tasks.task[reports]]], lines.peers[first]
         share, value = _scored(*line, labels.tables, rivals, strict)
-        for sums, entries in ((total, share[which]), (log_pmi, value[which]), (weights, 1.0)):
+        for sums, entries in ((total, share[inverse]), (log_pmi, value[inverse]), (weights, 1.0)):
             sums += np.bincount(lines.report, lines.weight * entries, len(tasks))
     share = np.where(weights > 0, np.clip(total, 0.0, 1.0), empty)
     return TaskShares(share, log_pmi, count_peers(tasks), np.full(len(tasks), empty))
@@ -109,22 +109,22 @@ def _lines(tasks: Tasks, labels: Labels) -> Iterator[_Lines]:
             own = np.concatenate([np.ones((len(firsts), 1), dtype=bool), np.diff(members, axis=1) != 0], axis=1)
             where, place = np.nonzero(own)
             line = members[where, place]
-            others = np.arange(number)[None, :]
+            offsets = np.arange(number)[None, :]
             if number - 1 > limit:
-                others = (place[:, None] + np.arange(1, faced + 1) * number // (faced + 1)) % number
-            reports_on_task = cells[where[:, None], others]
+                offsets = (place[:, None] + np.arange(1, faced + 1) * number // (faced + 1)) % number
+            reports_on_task = cells[where[:, None], offsets]
             are_peers = group[report[reports_on_task]] != group[line][:, None]
             counts = are_peers.sum(axis=1)
             for count in np.unique(counts[counts > 0]).tolist():
-                chosen = np.flatnonzero(counts == count)
-                peers = reports_on_task[chosen][are_peers[chosen]].reshape(-1, count)
+                tasks_of_size = np.flatnonzero(counts == count)
+                peers = reports_on_task[tasks_of_size][are_peers[tasks_of_size]].reshape(-1, count)
                 panels = np.array_split(np.arange(count), -(-count // most))
                 if len(panels) > 1 and len(report) > len(tasks):
                     raise DataError(_TOO_MANY)
                 for panel in panels:
                     codes = np.sort(code[peers[:, panel]], axis=1)
-                    weights = np.full(len(chosen), 1 / len(panels))
-                    parts.setdefault(len(panel), []).append(_Lines(line[chosen], codes, weights))
+                    weights = np.full(len(tasks_of_size), 1 / len(panels))
+                    parts.setdefault(len(panel), []).append(_Lines(line[tasks_of_size], codes, weights))
         for group_of in parts.values():
             yield _Lines(*(np.concatenate(arrays) for arrays in zip(*group_of, strict=True)))
 
@@ -139,8 +139,8 @@ def _distinct(own: Indexes, known: Indexes, peers: Indexes) -> tuple[Indexes, In
         if kinds >= 1 << 62:
             return np.arange(len(own)), np.arange(len(own))
         key = key * size + column
-    _, first, which = np.unique(key, return_index=True, return_inverse=True)
-    return first, which.ravel()
+    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+    return first, inverse.ravel()
 
 
 def _scored(own: Array, prior: Array, peers: Indexes, tables: Array, rivals: int, strict: float) -> tuple[Array, Array]:
@@ -160,14 +160,14 @@ def _score(own: Array, prior: Array, peers: Indexes, tables: Array, rivals: int,
     joint = prior * own
     evidence = joint.sum(axis=1, keepdims=True)
     possible = evidence > 0
-    given = np.where(possible, joint / np.where(possible, evidence, 1.0), prior)
+    posterior = np.where(possible, joint / np.where(possible, evidence, 1.0), prior)
     middle = (peers.shape[1] + 1) // 2
     half, real_half = _answers(peers[:, :middle], tables)
     other_half, real_other = _answers(peers[:, middle:], tables)
     # Σ_θ p(θ)·p(one half of the answers | θ)·p(the other half | θ), a product of two small matrices for each line
     chance, pmi = (
         ((weights[:, :, None] * half).transpose(0, 2, 1) @ other_half).reshape(len(own), -1)
-        for weights in (prior, given)
+        for weights in (prior, posterior)
     )
     np.divide(pmi, chance, out=pmi, where=chance > 0)
     lines, real = np.arange(len(own)), real_half * other_half.shape[2] + real_other

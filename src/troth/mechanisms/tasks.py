@@ -104,11 +104,11 @@ class Tasks:
             if self.known is not None:
                 known = self.known[self.task[reports[:, 0]]]
                 keys.append(np.unique(known, axis=0, return_inverse=True)[1].reshape(-1, 1))
-            _, which = np.unique(np.concatenate(keys, axis=1), axis=0, return_inverse=True)
-            for number in range(int(which.max()) + 1):
-                alike = which.ravel() == number
-                z = None if self.known is None else self.known[self.task[reports[alike][0, 0]]]
-                yield reports[alike], first[alike][0], z
+            _, inverse = np.unique(np.concatenate(keys, axis=1), axis=0, return_inverse=True)
+            for number in range(int(inverse.max()) + 1):
+                in_stack = inverse.ravel() == number
+                z = None if self.known is None else self.known[self.task[reports[in_stack][0, 0]]]
+                yield reports[in_stack], first[in_stack][0], z
 
 
 @dataclass(frozen=True)
@@ -137,19 +137,21 @@ def share_by_stacks(rule: Rule, tasks: Tasks, rng: Generator | None) -> TaskShar
         model: Any = models[0] if len(set(map(id, models))) == 1 else models
         if known is not None:
             model = posterior(model, known)
-        alike = partial(round_of, model, groups.tolist())
+        round_of_model = partial(round_of, model, groups.tolist())
         try:
-            this_round = alike(reports)
+            this_round = round_of_model(reports)
             result = rule.evaluate(this_round)
         except ReportError as error:
-            raise _on_its_task(error, rule, alike, reports) from None
+            raise _with_report_number(error, rule, round_of_model, reports) from None
         share[reports] = result.share
         log_pmi[reports] = this_round.log_pmi() if result.log_pmi is None else result.log_pmi
         empty[reports] = rule.evaluate_empty(this_round)
     return TaskShares(share, log_pmi, count_peers(tasks), empty)
 
 
-def _on_its_task(error: ReportError, rule: Rule, round_of: Callable[[Indexes], Round], reports: Indexes) -> ReportError:
+def _with_report_number(
+    error: ReportError, rule: Rule, round_of: Callable[[Indexes], Round], reports: Indexes
+) -> ReportError:
     """Return the error with the number of the report: the rule knows its provider, not which of the tasks."""
     for task in reports:
         try:
@@ -163,5 +165,5 @@ def count_peers(tasks: Tasks) -> NDArray[np.int64]:
     """Return how many providers of other groups worked on the same task, for each report."""
     on_task = np.bincount(tasks.task)[tasks.task]
     pairs = tasks.task.astype(np.int64) * (int(tasks.group.max(initial=0)) + 1) + tasks.group[tasks.provider]
-    _, which, counts = np.unique(pairs, return_inverse=True, return_counts=True)
-    return np.asarray(on_task - counts[which.ravel()], dtype=np.int64)
+    _, inverse, counts = np.unique(pairs, return_inverse=True, return_counts=True)
+    return np.asarray(on_task - counts[inverse.ravel()], dtype=np.int64)

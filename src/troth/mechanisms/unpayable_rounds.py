@@ -97,10 +97,10 @@ def name_reports(error: Exception, this_round: Round, evaluate: Callable[[Round]
 
     if unpaid(range(this_round.providers)):
         return error
-    named = _reports_to_leave_out(unpaid, _distance_from_others(this_round.statistics))
-    if not named or (isinstance(error, ScoreOutOfRangeError) and error.provider in named):
+    culprits = _reports_to_leave_out(unpaid, _distance_from_others(this_round.statistics))
+    if not culprits or (isinstance(error, ScoreOutOfRangeError) and error.provider in culprits):
         return error
-    return UnpayableRoundError(named, str(error), together=unpaid(named[:1]))
+    return UnpayableRoundError(culprits, str(error), together=unpaid(culprits[:1]))
 
 
 def _reports_to_leave_out(unpaid: Callable[[Sequence[int]], bool], distance: Array) -> list[int]:
@@ -122,8 +122,8 @@ def _reports_to_leave_out(unpaid: Callable[[Sequence[int]], bool], distance: Arr
         low, high = (middle, high) if unpaid(order[:middle]) else (low, middle)
     together = order[:high]
     for j in together[:_ALL]:
-        rest = [k for k in together if k != j]
-        together = together if unpaid(rest) else rest
+        remaining = [k for k in together if k != j]
+        together = together if unpaid(remaining) else remaining
     return sorted(together)
 
 

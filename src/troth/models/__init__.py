@@ -53,7 +53,7 @@ def register(family: type[F]) -> type[F]:
     for, each hyper-parameter, an example of it, and what numbers rows become.
     """
     check_entry(FAMILIES, family, Family)
-    name, parameters = family.__name__, {each.name: each for each in declared_parameters(family)}
+    name, parameters = family.__name__, {parameter.name: parameter for parameter in declared_parameters(family)}
     if not family.description:
         raise ParameterError(f"{name}: add a description, a few words on what data it is for")
     for field in dataclasses.fields(family):
@@ -62,9 +62,9 @@ def register(family: type[F]) -> type[F]:
                 f"{name}: declare {field.name} with field(metadata=parameter(meaning, kind, example))",
                 parameter=field.name,
             )
-    for each in family.parameters():
-        if each.required and each.example is None:
-            raise ParameterError(f"{name}: give an example of {each.name}", parameter=each.name)
+    for parameter in family.parameters():
+        if parameter.required and parameter.example is None:
+            raise ParameterError(f"{name}: give an example of {parameter.name}", parameter=parameter.name)
     if family.summary is Family.summary and family.statistics is Family.statistics:
         raise ParameterError(f"{name}: say what numbers rows become, as summary or statistics")
     family.__doc__ = documented(family)
@@ -117,10 +117,10 @@ def named_family(name: str) -> type[Family]:
     >>> named_family("linear-regression").__name__
     'LinearRegression'
     """
-    known = closest(name, tuple(FAMILIES))
-    if known is None:
-        raise _no_family(name)
-    return FAMILIES[known]
+    family = closest(name, tuple(FAMILIES))
+    if family is None:
+        raise _unknown_family(name)
+    return FAMILIES[family]
 
 
 def similar_family(name: str) -> str:
@@ -131,10 +131,10 @@ def similar_family(name: str) -> str:
     >>> similar_family("varyingbernouli")
     'VaryingBernoulli'
     """
-    return max(FAMILIES, key=lambda each: SequenceMatcher(None, each.lower(), name.lower()).ratio())
+    return max(FAMILIES, key=lambda candidate: SequenceMatcher(None, candidate.lower(), name.lower()).ratio())
 
 
-def _no_family(name: object) -> ParameterError:
+def _unknown_family(name: object) -> ParameterError:
     return ParameterError(f"there is no family {name!r}; there are {', '.join(FAMILIES)}")
 
 
@@ -148,7 +148,7 @@ def from_dict(plain: Mapping[str, Any]) -> Family:
     """
     name = plain.get("family")
     if name not in FAMILIES:
-        raise _no_family(name)
+        raise _unknown_family(name)
     try:
         return FAMILIES[name].from_dict(plain)
     except TypeError as error:

@@ -64,7 +64,7 @@ class Bernoulli(BetaPrior, DirichletCounts):
         """Swap (zeros, ones) to (ones, zeros)."""
         return np.asarray(summary, dtype=np.float64)[..., ::-1]
 
-    def _given(self, statistics: Array) -> dict[str, Array]:
+    def _posterior_parameters(self, statistics: Array) -> dict[str, Array]:
         """Beta(α + ones, β + zeros)."""
         return {"alpha": self.alpha + statistics[..., 0], "beta": self.beta + statistics[..., 1]}
 
@@ -85,10 +85,12 @@ class Bernoulli(BetaPrior, DirichletCounts):
         log_orders = gammaln(rows + 1) - gammaln(counts + 1).sum(axis=-1)
         log_chance = self.log_evidence(own + counts) - self.log_evidence(own) + (log_orders if unordered else 0.0)
         cases = np.stack([*np.moveaxis(own, -1, 0), rows], axis=-1).reshape(-1, 3)
-        distinct, which = np.unique(cases, axis=0, return_inverse=True)
-        collisions = [self._collision_probability(one, zero, size, unordered) for one, zero, size in distinct.tolist()]
+        distinct, inverse = np.unique(cases, axis=0, return_inverse=True)
+        collisions = [
+            self._collision_probability(ones, zeros, size, unordered) for ones, zeros, size in distinct.tolist()
+        ]
         log_outcomes = np.log(rows + 1) if unordered else rows * np.log(2)
-        return Forecast(np.exp(log_chance), np.array(collisions)[which.ravel()].reshape(rows.shape), log_outcomes)
+        return Forecast(np.exp(log_chance), np.array(collisions)[inverse.ravel()].reshape(rows.shape), log_outcomes)
 
     def _collision_probability(self, ones: float, zeros: float, rows: float, unordered: bool) -> float:
         """Σ p² over all that peers with ``rows`` rows could report, given own ones and zeros.

@@ -116,15 +116,17 @@ class Candidates(CandidateStates):
         if self.draw is None:
             raise MissingCapabilityError("these candidates cannot draw data: give draw=")
         if self.pairs and np.ndim(rows) == 0:
-            raise MissingCapabilityError("these candidates answer features: draw with them, not with a number of rows")
+            raise MissingCapabilityError(
+                "these candidates explain features: give the features instead of a number of rows"
+            )
         answers = self.draw(rng, int(np.asarray(parameters).ravel()[0]), rows)
         return (rows, answers) if self.pairs else answers
 
     def draw_with_features(self, rng: Generator, parameters: Array, features: Any, /) -> Array:
         """Draw statistics of fresh data with these features for each candidate."""
-        chosen = np.asarray(parameters)[..., 0]
-        fresh = [self.statistics(self.draw_data(rng, np.array([k]), features)) for k in chosen.ravel()]
-        return np.reshape(fresh, (*chosen.shape, len(self.prior)))
+        candidate = np.asarray(parameters)[..., 0]
+        fresh = [self.statistics(self.draw_data(rng, np.array([k]), features)) for k in candidate.ravel()]
+        return np.reshape(fresh, (*candidate.shape, len(self.prior)))
 
     def with_features(self, features: Any, /) -> FeaturesAtHand:
         """Return the model of a provider with these features, or this number of rows, whose decoys can be drawn.
@@ -160,22 +162,22 @@ class Candidates(CandidateStates):
         Data are pairs (z, y) of features and labels among the classes, which all estimators must share. Probabilities
         of 0, as forests give them, are refused: one row would rule an estimator out for good.
         """
-        if (different := len({id(each) for each in estimators})) < 2:
+        if (different := len({id(estimator) for estimator in estimators})) < 2:
             raise ParameterError(
                 f"give at least two different estimators, not {different}: data are paid for telling them apart"
             )
-        for k, each in enumerate(estimators):
-            if not hasattr(each, "classes_"):
-                raise ParameterError(f"estimator {k} ({type(each).__name__}) has no classes_: train it first")
-            if not hasattr(each, "predict_log_proba"):
+        for k, estimator in enumerate(estimators):
+            if not hasattr(estimator, "classes_"):
+                raise ParameterError(f"estimator {k} ({type(estimator).__name__}) has no classes_: train it first")
+            if not hasattr(estimator, "predict_log_proba"):
                 raise ParameterError(
-                    f"estimator {k} ({type(each).__name__}) has no predict_log_proba: calibrate it, in scikit-learn "
-                    "with CalibratedClassifierCV"
+                    f"estimator {k} ({type(estimator).__name__}) has no predict_log_proba: calibrate it, in "
+                    "scikit-learn with CalibratedClassifierCV"
                 )
-        widths = [getattr(each, "n_features_in_", None) for each in estimators]
+        widths = [getattr(estimator, "n_features_in_", None) for estimator in estimators]
         if len(set(widths)) > 1:
             raise ParameterError(f"the estimators were trained on different numbers of features: {widths}")
-        classes = [list(each.classes_) for each in estimators]
+        classes = [list(estimator.classes_) for estimator in estimators]
         if any(each != classes[0] for each in classes):
             raise ParameterError("give estimators that were trained on the same classes")
         code = {label: k for k, label in enumerate(classes[0])}
@@ -254,15 +256,15 @@ class Candidates(CandidateStates):
         >>> model.posterior_probabilities(model.statistics([1] * 9 + [0])).argmax()
         np.int64(17)
         """
-        named = draws_by_name(draws, group, most)
-        count = len(next(iter(named.values())))
-        candidates = [{name: values[k] for name, values in named.items()} for k in range(count)]
+        variables = draws_by_name(draws, group, most)
+        count = len(next(iter(variables.values())))
+        candidates = [{name: values[k] for name, values in variables.items()} for k in range(count)]
         draw_of_candidate = None if draw is None else lambda rng, k, features: draw(rng, candidates[k], features)
 
         def of_data(data: Any) -> Array:
             if log_likelihood is None:
-                refuse_other_draws(data, named, group, most)
+                refuse_other_draws(data, variables, group, most)
                 return summed_log_likelihoods(data, most)
-            return np.array([log_likelihood(each, data) for each in candidates])
+            return np.array([log_likelihood(candidate, data) for candidate in candidates])
 
         return cls([1 / count] * count, of_data, draw_of_candidate, pairs)

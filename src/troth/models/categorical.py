@@ -121,7 +121,7 @@ class Categorical(Conjugate, DirichletCounts):
         """Counts of each code."""
         return Counts(len(self.alpha))
 
-    def _given(self, statistics: Array) -> dict[str, Array]:
+    def _posterior_parameters(self, statistics: Array) -> dict[str, Array]:
         """Dirichlet(α + counts)."""
         return {"alpha": self._pseudo_counts + statistics}
 

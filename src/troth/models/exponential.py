@@ -42,7 +42,7 @@ class Gamma(GammaPrior, CountAndSum):
 
     support = Support(0, open=True)
 
-    def _given(self, statistics: Array) -> dict[str, Array]:
+    def _posterior_parameters(self, statistics: Array) -> dict[str, Array]:
         """Gamma(a + k·n, b + Σx)."""
         shape = self.shape + self.known_shape * statistics[..., 0]
         return {"shape": shape, "rate": self.rate + statistics[..., 1]}

@@ -36,7 +36,7 @@ LARGEST_DRAW = 1e280
 class Example:
     """What a family's example campaign is about; its hyper-parameters are declared with the fields."""
 
-    story: str = "what several providers measure"  #: what is to be learned
+    story: str = "what several providers measure"  #: what is to be learnt
     columns: tuple[str, ...] = ("value",)  #: those that the model reads
     provider: str = "provider"  #: what a provider is called
     target: str | None = None  #: the column that a regression explains
@@ -84,7 +84,7 @@ class Family(Declarations):
     @classmethod
     def example_parameters(cls) -> dict[str, Any]:
         """Return the values of the hyper-parameters in the family's example."""
-        return {each.name: each.example for each in cls.parameters() if each.example is not None}
+        return {parameter.name: parameter.example for parameter in cls.parameters() if parameter.example is not None}
 
     @classmethod
     def example_model(cls) -> Self:
@@ -159,20 +159,22 @@ class Family(Declarations):
 
     def in_space_of(self, reference: Model, /) -> Model:
         """Return this model with statistics in the space of ``reference``: impossible for most families."""
-        theirs = reference.space if isinstance(reference, Family) else {"family": type(reference).__name__}
-        for key, ours in self.space.items():
-            if theirs.get(key) != ours:
+        reference_space = reference.space if isinstance(reference, Family) else {"family": type(reference).__name__}
+        for key, value in self.space.items():
+            if reference_space.get(key) != value:
                 raise IncompatibleModelsError(
                     f"{type(self).__name__} cannot be combined with {type(reference).__name__}: "
-                    f"{key} is {ours} here and {theirs.get(key)} there, and providers must share it"
+                    f"{key} is {value} here and {reference_space.get(key)} there, and providers must share it"
                 )
         return self
 
     @property
     def _prior_space(self) -> dict[str, object]:
         """Family and hyper-parameters of the prior."""
-        family = next(each.__name__ for each in type(self).__mro__ if "description" in vars(each))  # also of a subclass
-        prior = (each.name for each in self.parameters() if not each.known)
+        family = next(
+            ancestor.__name__ for ancestor in type(self).__mro__ if "description" in vars(ancestor)
+        )  # also of a subclass
+        prior = (parameter.name for parameter in self.parameters() if not parameter.known)
         return {"family": family, **{name: getattr(self, name) for name in prior}}
 
     def _in_one_space(self, peers: Peers) -> Sequence[tuple[Self, int]]:
@@ -200,7 +202,7 @@ class Family(Declarations):
         if self.support.integer:
             low, high = float(np.ceil(low)), float(np.floor(high))
             if low > high:
-                raise ParameterError(f"values {values!r} hold no whole number, and {name} has no others")
+                raise ParameterError(f"values {values!r} contain no whole number, but data of {name} are whole numbers")
         return low, high
 
     def to_dict(self) -> dict[str, Any]:
@@ -265,7 +267,7 @@ class Family(Declarations):
 
         Each has the kind of what it may be, or None if nobody can write it down.
         """
-        return {each.name: each.kind for each in cls.parameters()}
+        return {parameter.name: parameter.kind for parameter in cls.parameters()}
 
     @property
     def refit_options(self) -> Mapping[str, Any]:

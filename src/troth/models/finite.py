@@ -358,7 +358,7 @@ class Finite(FittedStates):
 
     @classmethod
     def first_guess_of_labels(cls, labels: int, /) -> FirstGuess:
-        """Take classes to be equally frequent, and workers to be right in seven answers of ten."""
+        """Take classes to be equally frequent, and workers to be right in seven of ten answers."""
         wrong = (1 - _RIGHT) / (labels - 1)
         table = [[round(_RIGHT if state == code else wrong, 12) for code in range(labels)] for state in range(labels)]
         meanings = {
@@ -398,9 +398,9 @@ def _collision_probability(tables: Sequence[Finite], sizes: Array, posterior: Ar
     shape = np.broadcast_shapes(sizes.shape[:-1], posterior.shape[:-1])
     flat = np.broadcast_to(sizes, (*shape, sizes.shape[-1])).reshape(-1, sizes.shape[-1])
     q = np.broadcast_to(posterior, (*shape, posterior.shape[-1])).reshape(-1, posterior.shape[-1])
-    distinct, which = np.unique(flat, axis=0, return_inverse=True)
-    order = np.argsort(which.ravel(), kind="stable")
-    ends = np.searchsorted(which.ravel()[order], np.arange(len(distinct) + 1))
+    distinct, inverse = np.unique(flat, axis=0, return_inverse=True)
+    order = np.argsort(inverse.ravel(), kind="stable")
+    ends = np.searchsorted(inverse.ravel()[order], np.arange(len(distinct) + 1))
     collision_probability = np.empty(len(q))
     for k, size in enumerate(distinct):
         same = sum(log_same(model._sampling_table, int(rows)) for model, rows in zip(tables, size, strict=True))

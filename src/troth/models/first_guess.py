@@ -191,10 +191,9 @@ def unlike_counts(column: Column) -> str:
         return ""
     if no_zeros:
         return f"are never 0, as about {rows * np.exp(-mean):.0f} of {rows:,} counts with this mean would be"
-    how = "less" if too_even else "far more"
-    return (
-        f"vary {how} than counts would (variance {few_digits(column.variance_within, 3)}, mean {few_digits(mean, 3)})"
-    )
+    comparison = "less" if too_even else "far more"
+    variance = few_digits(column.variance_within, 3)
+    return f"vary {comparison} than counts would (variance {variance}, mean {few_digits(mean, 3)})"
 
 
 def log_shares(column: Column) -> list[float]:

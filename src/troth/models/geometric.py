@@ -41,7 +41,7 @@ class NegativeBinomial(BetaPrior, CountAndSum):
 
     support = Support(0, integer=True)
 
-    def _given(self, statistics: Array) -> dict[str, Array]:
+    def _posterior_parameters(self, statistics: Array) -> dict[str, Array]:
         """Beta(α + r·n, β + Σx)."""
         return {"alpha": self.alpha + self.r * statistics[..., 0], "beta": self.beta + statistics[..., 1]}
 

@@ -108,8 +108,8 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
         likelihoods, n, slopes, halves = self._unpack(statistics)
         first = slopes[..., 0, :]
         constant = likelihoods - first @ self._points.T
-        apart, halves = (part.reshape(*n.shape[:-1], -1) for part in (slopes - first[..., None, :], halves))
-        return np.concatenate([constant, apart, halves, n], axis=-1)
+        differences, halves = (part.reshape(*n.shape[:-1], -1) for part in (slopes - first[..., None, :], halves))
+        return np.concatenate([constant, differences, halves, n], axis=-1)
 
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
         """Return the design: c and d are differences of sums that are as large as slopes and log-likelihoods."""
@@ -132,24 +132,24 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
         """Draw log-likelihoods of fresh answers, in the limit of many rows: s_k ~ N(0, H_k) under candidate k."""
         candidates, size = self._points.shape
         leading = np.broadcast_shapes(np.shape(parameters)[:-1], design.shape[:-1])
-        chosen = self._chosen(parameters, leading)
-        constant, apart, curvatures, rows = np.split(
+        candidate = self._chosen(parameters, leading)
+        constant, differences, curvatures, rows = np.split(
             design, [candidates, candidates * (1 + size), design.shape[-1] - 1], axis=-1
         )
-        apart = apart.reshape(*design.shape[:-1], candidates, size)
+        differences = differences.reshape(*design.shape[:-1], candidates, size)
         halves = curvatures.reshape(*design.shape[:-1], candidates, -1)
         scale, roots = root_of_curvature(self.reduction.expansions[0].matrix(halves))
         roots = scale[..., None] * roots
-        root = _of_chosen(np.broadcast_to(roots, (*leading, *roots.shape[-3:])), chosen)
-        shift = _of_chosen(np.broadcast_to(apart, (*leading, candidates, size)), chosen)
+        root = _of_chosen(np.broadcast_to(roots, (*leading, *roots.shape[-3:])), candidate)
+        shift = _of_chosen(np.broadcast_to(differences, (*leading, candidates, size)), candidate)
         first = np.einsum("...ij,...j->...i", root, rng.standard_normal((*leading, size))) - shift
         t = constant + first @ self._points.T
-        slopes = first[..., None, :] + apart
+        slopes = first[..., None, :] + differences
         shape = (*leading, curvatures.shape[-1])
         return self._pack(t, np.broadcast_to(rows, (*leading, 1)), slopes, np.broadcast_to(curvatures, shape))
 
-    def _draw_answers(self, rng: Generator, chosen: Indexes, z: Array) -> Array:
-        return self._answer.draw(rng, self._predictors(self._points[chosen], z))
+    def _draw_answers(self, rng: Generator, candidate: Indexes, z: Array) -> Array:
+        return self._answer.draw(rng, self._predictors(self._points[candidate], z))
 
     @classmethod
     def from_estimators(cls, estimators: Sequence[Any], prior: Any = None, **given: Any) -> Self:
@@ -160,7 +160,7 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
         predict, so that no other kind of estimator slips through.
         """
         table, classes = trained_coefficients(estimators)
-        if "classes" in {each.name for each in cls.parameters()}:
+        if "classes" in {parameter.name for parameter in cls.parameters()}:
             if classes == 2:  # one vector, that of the second class; the first has 0
                 table = np.concatenate([np.zeros_like(table), table], axis=1)
             given = {"classes": classes, **given}
@@ -177,22 +177,22 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
             z = np.concatenate([np.ones((16, intercept)), probe[:, intercept:]], axis=1)
             means = self._answer.means(self._predictors(self._points[k], z))
             predict = getattr(estimator, "predict_proba", None)
-            theirs = estimator.predict(z[:, intercept:]) if predict is None else predict(z[:, intercept:])
-            ours = means.T if len(means) > 1 else means[0]
-            if np.ndim(theirs) > np.ndim(ours):
-                theirs = theirs[:, 1]
-            if not (np.shape(theirs) == ours.shape and np.allclose(theirs, ours, rtol=1e-6, atol=1e-9)):
+            predicted = estimator.predict(z[:, intercept:]) if predict is None else predict(z[:, intercept:])
+            computed = means.T if len(means) > 1 else means[0]
+            if np.ndim(predicted) > np.ndim(computed):
+                predicted = predicted[:, 1]
+            if not (np.shape(predicted) == computed.shape and np.allclose(predicted, computed, rtol=1e-6, atol=1e-9)):
                 raise ParameterError(
                     f"estimator {k} ({type(estimator).__name__}) does not predict as {type(self).__name__} does from "
                     "its coefficients: use troth.models.Candidates.from_estimators, which needs none"
                 )
 
 
-def _of_chosen(by_candidate: Array, chosen: Indexes) -> Array:
+def _of_chosen(by_candidate: Array, candidate: Indexes) -> Array:
     """Return the entries of one candidate, ``(..., number…)`` of ``(..., candidate, number…)``."""
-    after = by_candidate.ndim - chosen.ndim - 1
-    index = chosen.reshape(*chosen.shape, *[1] * (after + 1))
-    return np.take_along_axis(by_candidate, index, axis=chosen.ndim).squeeze(chosen.ndim)
+    after = by_candidate.ndim - candidate.ndim - 1
+    index = candidate.reshape(*candidate.shape, *[1] * (after + 1))
+    return np.take_along_axis(by_candidate, index, axis=candidate.ndim).squeeze(candidate.ndim)
 
 
 @dataclass(frozen=True)

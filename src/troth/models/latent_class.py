@@ -113,40 +113,40 @@ class LatentClass(ReducesRows, FiniteStates):
         super().__post_init__()
         self._check_means(len(self.prior))
         if self.outcome in LABELS and self.dispersion >= 1:
-            raise self._wrong(
+            raise self._parameter_error(
                 "dispersion", f" is an intra-class correlation, so it must be below 1, not {self.dispersion!r}"
             )
         if self.outcome == "real":
             if self.spread is None:
-                raise self._wrong("spread", " is missing; real outcomes need the spread of values")
+                raise self._parameter_error("spread", " is missing; real outcomes need the spread of values")
         elif self.spread is not None or self.centre:
             name = "spread" if self.spread is not None else "centre"
-            raise self._wrong(name, f" is only for real outcomes, not for {self.outcome!r}")
+            raise self._parameter_error(name, f" is only for real outcomes, not for {self.outcome!r}")
 
     @staticmethod
-    def _wrong(name: str, problem: str) -> ParameterError:
+    def _parameter_error(name: str, problem: str) -> ParameterError:
         return ParameterError(f"LatentClass: {name}{problem}", parameter=name)
 
     def _check_means(self, types: int) -> None:
         means = np.array(self.means)
         if means.ndim != (2 if self.outcome == "categorical" else 1):
-            wanted = "a matrix" if self.outcome == "categorical" else "a vector"
-            raise self._wrong("means", f" must be {wanted}, not of shape {means.shape}")
+            expected = "a matrix" if self.outcome == "categorical" else "a vector"
+            raise self._parameter_error("means", f" must be {expected}, not of shape {means.shape}")
         if self.outcome == "categorical":
             if means.shape[1] < 2:
-                raise self._wrong("means", " must have at least two codes")
+                raise self._parameter_error("means", " must have at least two codes")
             sums = means.sum(axis=1)
             worst = int(np.argmax(np.abs(sums - 1)))
             if abs(sums[worst] - 1) > 1e-6:
-                raise self._wrong("means", f"[{worst}] must sum to 1 over codes, not {sums[worst]:.9g}")
+                raise self._parameter_error("means", f"[{worst}] must sum to 1 over codes, not {sums[worst]:.9g}")
         if len(means) != types:
-            raise self._wrong("means", f" must have {types} entries, one per type, not {len(means)}")
+            raise self._parameter_error("means", f" must have {types} entries, one per type, not {len(means)}")
         high = 1.0 if self.outcome in LABELS else np.inf
         outside = np.argwhere(~((means > 0) & (means < high)))
         if self.outcome != "real" and len(outside):
             index = ", ".join(str(int(i)) for i in outside[0])
-            where = "above 0" if self.outcome == "count" else "between 0 and 1; for certainties use Finite"
-            raise self._wrong("means", f"[{index}] must lie {where}, not {means[tuple(outside[0])]!r}")
+            bounds = "above 0" if self.outcome == "count" else "between 0 and 1; for certainties use Finite"
+            raise self._parameter_error("means", f"[{index}] must lie {bounds}, not {means[tuple(outside[0])]!r}")
 
     @cached_property
     def _means(self) -> Array:
@@ -171,12 +171,12 @@ class LatentClass(ReducesRows, FiniteStates):
         left keeps its digits at any number of rows.
         """
         sums = np.asarray(summary, dtype=np.float64)
-        given = self.outcome, sums, self._means, self.dispersion, self.spread or 0.0
+        arguments = self.outcome, sums, self._means, self.dispersion, self.spread or 0.0
         if self.outcome not in LABELS:
-            return log_likelihood_ratios(*given)
+            return log_likelihood_ratios(*arguments)
         many = sums.sum(axis=-1, keepdims=True) > _MOST_ROWS
-        absolute = log_likelihood(*given)
-        return np.where(many, log_likelihood_ratios(*given), absolute) if many.any() else absolute
+        absolute = log_likelihood(*arguments)
+        return np.where(many, log_likelihood_ratios(*arguments), absolute) if many.any() else absolute
 
     possible_statistics: ClassVar[str] = "log-likelihoods, absolute or relative to the largest, are at most 0"
 
@@ -191,14 +191,14 @@ class LatentClass(ReducesRows, FiniteStates):
         so |log PMI| ≤ max b − min b, and by symmetry ≤ max a − min a. Peers' log-likelihoods add, so their spread is
         at most the sum of each one's. And PMI = Σ_k p(k|a)p(k|b)/p(k) ≤ 1/min p. ∎
         """
-        everyone = [(self, rows), *self._in_one_space(peers)]
+        models = [(self, rows), *self._in_one_space(peers)]
         highest = float(-self._log_prior.min())
-        exact = self._enumerated(everyone)
+        exact = self._enumerated(models)
         if exact is not None:
             return Extremes(exact[0], min(exact[1], highest))
-        widest = {(model, limit): model._widest(limit, values) for model, limit in dict.fromkeys(everyone)}
-        reach = min(widest[self, rows], sum(widest[peer] for peer in everyone[1:]))
-        return Extremes(-reach, min(reach, highest))
+        widest = {(model, limit): model._widest(limit, values) for model, limit in dict.fromkeys(models)}
+        bound = min(widest[self, rows], sum(widest[peer] for peer in models[1:]))
+        return Extremes(-bound, min(bound, highest))
 
     def _widest(self, rows: int, values: tuple[float, float] | None) -> float:
         """Bound how far apart a report's log-likelihoods can be."""
@@ -207,18 +207,18 @@ class LatentClass(ReducesRows, FiniteStates):
         low, high = (value - self.centre for value in self._declared(values))
         return widest_spread(self.outcome, rows, self._means, self.dispersion, self.spread or 0.0, (low, high))
 
-    def _enumerated(self, everyone: Sequence[tuple[LatentClass, int]]) -> tuple[float, float] | None:
+    def _enumerated(self, models: Sequence[tuple[LatentClass, int]]) -> tuple[float, float] | None:
         """Return least and greatest log PMI over all full reports of labels, or None where they are too many.
 
         Full reports are extreme: one more row x changes log PMI by ln p(x|own, peers)/p(x|own), the ratio of two
         distributions over rows, so some row does not lower it and some row does not raise it.
         """
         combinations = 1
-        for model, limit in everyone:
+        for model, limit in models:
             combinations *= comb(limit + model._codes - 1, limit)
             if model.outcome not in LABELS or combinations > _ALL_REPORTS:
                 return None
-        reports = [model.from_summary(unordered_datasets(limit, model._codes)) for model, limit in everyone]
+        reports = [model.from_summary(unordered_datasets(limit, model._codes)) for model, limit in models]
         return finite_extremes_of(self._log_prior, reports[0], reports[1:])
 
     def forecast_terms(self, statistics: Array, rows: Array, unordered: bool, /) -> Array:
@@ -235,31 +235,31 @@ class LatentClass(ReducesRows, FiniteStates):
         n = np.broadcast_to(np.asarray(rows, dtype=np.float64), t.shape[:-1])
         if not ((n == np.floor(n)) & (n >= 0)).all():
             raise DataError("numbers of rows must be whole numbers of at least 0")
-        sizes, which = np.unique(n, return_inverse=True)
+        sizes, inverse = np.unique(n, return_inverse=True)
         if sizes.max(initial=0) > _MOST_ROWS:
             raise MissingCapabilityError(
                 f"LatentClass predicts reports of up to {_MOST_ROWS:,} rows, not of {sizes[-1]:,.0f}"
             )
-        flat, which = t.reshape(-1, t.shape[-1]), which.ravel()
-        same = np.array([_log_same(self, int(size), unordered) for size in sizes])[which]
+        flat, inverse = t.reshape(-1, t.shape[-1]), inverse.ravel()
+        same = np.array([_log_same(self, int(size), unordered) for size in sizes])[inverse]
         if unordered:
             orders = np.empty(len(flat))
             for k, size in enumerate(sizes):
-                orders[which == k] = log_orders(self._probabilities, self.dispersion, flat[which == k], int(size))
+                orders[inverse == k] = log_orders(self._probabilities, self.dispersion, flat[inverse == k], int(size))
             flat = flat + orders[:, None]
             codes = float(self._codes)
             outcomes = gammaln(sizes + codes) - gammaln(sizes + 1) - gammaln(codes)
         else:
             outcomes = sizes * np.log(self._codes)
-        return np.concatenate([flat, same, outcomes[which, None]], axis=-1).reshape(*t.shape[:-1], -1)
+        return np.concatenate([flat, same, outcomes[inverse, None]], axis=-1).reshape(*t.shape[:-1], -1)
 
     def forecast_apart(self, own: Array, terms: Array, /) -> Forecast:
         """Σ_k q_k Π_j p_j(c_j|k) and qᵀKq, with q = p(k|own)."""
         log_posterior = self.log_posterior(own)
         types = len(self.prior)
-        one, two = np.triu_indices(types)
-        log_pairs = log_posterior[..., one] + log_posterior[..., two] + terms[..., types:-1]
-        collision_probability = (np.where(one == two, 1.0, 2.0) * np.exp(log_pairs)).sum(axis=-1)
+        first, second = np.triu_indices(types)
+        log_pairs = log_posterior[..., first] + log_posterior[..., second] + terms[..., types:-1]
+        collision_probability = (np.where(first == second, 1.0, 2.0) * np.exp(log_pairs)).sum(axis=-1)
         probability = np.exp(log_posterior + terms[..., :types]).sum(axis=-1)
         return Forecast(probability, collision_probability, terms[..., -1])
 

@@ -100,11 +100,11 @@ class MultivariateNormal(ReferenceNoise, NormalVectors):
     @classmethod
     def first_guess_of_vectors(cls, columns: Sequence[Column], /) -> FirstGuess:
         """Guess each column as `Normal` does; columns are taken to vary independently."""
-        each = [Normal.first_guess(column).parameters for column in columns]
+        guesses = [Normal.first_guess(column).parameters for column in columns]
         covariance, noise = (
-            np.diag([float(f"{guess[name] ** 2:.6g}") for guess in each]).tolist() for name in ("scale", "noise")
+            np.diag([float(f"{guess[name] ** 2:.6g}") for guess in guesses]).tolist() for name in ("scale", "noise")
         )
-        mean = [guess["mean"] for guess in each]
+        mean = [guess["mean"] for guess in guesses]
         return FirstGuess({"mean": mean, "covariance": covariance, "noise": noise}, from_data=True)
 
     def __post_init__(self) -> None:
@@ -244,7 +244,7 @@ class MultivariateNormalUnknownCovariance(Conjugate, NormalVectors):
                 f"{type(self).__name__}: dof must be above {least}, one less than the dimension", parameter="dof"
             )
 
-    def _given(self, statistics: Array) -> dict[str, Array]:
+    def _posterior_parameters(self, statistics: Array) -> dict[str, Array]:
         """Normal-inverse-Wishart with κ, ν and Ψ."""
         n, shift, scatter = np.split(statistics, [1, len(self.mean) + 1], axis=-1)
         move = shift / (strength := self.strength + n)

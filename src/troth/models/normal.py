@@ -156,22 +156,22 @@ class Normal(ReferenceNoise, NormalMean):
         limits: Counter[float] = Counter()
         for model, limit in self._in_one_space(peers):
             limits[model._weight] += limit
-        own, *others = (
+        own, *peer_sides = (
             Side(count_ladder(limit, weight), low, high) for weight, limit in [(self._weight, rows), *limits.items()]
         )
-        return Extremes(*normal_extremes(self.log_pmi, self._prior_rows, own, others))
+        return Extremes(*normal_extremes(self.log_pmi, self._prior_rows, own, peer_sides))
 
     def paper_bounds(self, rows: int, peers: Peers, values: tuple[float, float] | None = None, /) -> Extremes:
         """Bound log PMI in closed form as in the paper's appendix, corrected for the values (erratum E1).
 
         log PMI = ½ log1p(n₁n₂/(λ_Tλ₀)) − W, and with values within D of the prior mean −λ₀D²/2 ≤ W ≤ 2(λ₁ + λ₂)D².
         """
-        reach = max(abs(value - self.mean) for value in self._declared(values))
+        farthest = max(abs(value - self.mean) for value in self._declared(values))
         prior, unit = self.scale**-2, self._unit**2
         own = self._weight * rows / unit
         other = sum(model._weight * count for model, count in self._in_one_space(peers)) / unit
         determinant = 0.5 * np.log1p(own / prior * (other / (prior + own + other)))
-        return Extremes(-2 * (2 * prior + own + other) * reach**2, float(determinant + prior * reach**2 / 2))
+        return Extremes(-2 * (2 * prior + own + other) * farthest**2, float(determinant + prior * farthest**2 / 2))
 
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw rows of values for each mean."""
@@ -232,7 +232,7 @@ class NormalUnknownVariance(Conjugate, ReducesRows):
         least, most = total * total, n * squares
         return np.asarray((squares >= 0) & (most >= least * (1 - SLACK)) & ((n > 1) | (most * (1 - 2e-6) <= least)))
 
-    def _given(self, statistics: Array) -> dict[str, Array]:
+    def _posterior_parameters(self, statistics: Array) -> dict[str, Array]:
         """Normal-inverse-gamma with λ, A and B."""
         n, total, squares = np.moveaxis(statistics, -1, 0)
         strength = self.strength + n
@@ -272,11 +272,11 @@ class NormalUnknownVariance(Conjugate, ReducesRows):
             for t in (own, peers):
                 near = minus_product(t[..., 1], mean, t[..., 0])
                 square = minus_product(t[..., 2], mean, t[..., 1]) - mean * near + anchor
-                away = (near - prior * mean) ** 2 / (prior + t[..., 0])
+                shrunk = (near - prior * mean) ** 2 / (prior + t[..., 0])
                 direct = t[..., 2] - t[..., 1] * (t[..., 1] / (prior + t[..., 0]))
-                spread = np.maximum(np.where(t[..., 2] < square, direct, square - away), 0.0)
+                spread = np.maximum(np.where(t[..., 2] < square, direct, square - shrunk), 0.0)
                 sides.append((self.shape + 0.5 * t[..., 0], self.scale + 0.5 * spread))
-                W = W + 0.5 * away
+                W = W + 0.5 * shrunk
             determinant = np.log1p((own[..., 0] / prior) * (peers[..., 0] / (prior + both[..., 0])))
             first = np.array([self.shape]), np.array([self.scale])
             information = unknown_variance_log_pmi(

@@ -151,14 +151,14 @@ class Numbers(Kind):
         except DataError as error:
             raise ValueError(f"{name}: {error}") from None
         if array.ndim not in self.axes or array.size == 0:
-            wanted = " or ".join(("a number", "a vector", "a matrix")[axes] for axes in self.axes)
-            raise ValueError(f"{name} must be {wanted}, not of shape {array.shape}")
+            expected = " or ".join(("a number", "a vector", "a matrix")[axes] for axes in self.axes)
+            raise ValueError(f"{name} must be {expected}, not of shape {array.shape}")
         if not np.isfinite(array).all():
             raise ValueError(f"{name} must be finite")
         if self.above_zero and not (array > 0).all():
             least = np.unravel_index(int(np.argmin(array)), array.shape)
-            where = f"[{', '.join(map(str, least))}]" if array.ndim else ""
-            raise ValueError(f"{name}{where} must be above 0, not {array.min()}")
+            index = f"[{', '.join(map(str, least))}]" if array.ndim else ""
+            raise ValueError(f"{name}{index} must be above 0, not {array.min()}")
         if array.size < self.fewest:
             raise ValueError(f"{name} must have at least {self.fewest} entries, not {array.size}")
         if self.length_of and array.ndim == 1 and len(array) != (size := len(getattr(owner, self.length_of))):
@@ -372,7 +372,8 @@ def documented(family: type) -> str:
         return doc
     about, heading, examples = doc.partition("\n\nExamples\n")
     meanings = [
-        f"{each.name}\n    {each.meaning[0].upper()}{each.meaning[1:]}." for each in declared_parameters(family)
+        f"{parameter.name}\n    {parameter.meaning[0].upper()}{parameter.meaning[1:]}."
+        for parameter in declared_parameters(family)
     ]
     return "\n".join([about, "", "Parameters", "----------", *meanings]) + heading + examples
 

@@ -53,7 +53,7 @@ class Poisson(GammaPrior, CountAndSum):
 
     support = Support(0, integer=True)
 
-    def _given(self, statistics: Array) -> dict[str, Array]:
+    def _posterior_parameters(self, statistics: Array) -> dict[str, Array]:
         """Gamma(a + Σx, b + n)."""
         return {"shape": self.shape + statistics[..., 1], "rate": self.rate + statistics[..., 0]}
 

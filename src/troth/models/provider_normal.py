@@ -96,11 +96,11 @@ class ProviderNormal(NormalMean):
         A report has the precision of its number of rows and a mean between the declared values less its offset.
         """
         low, high = (value - self.mean for value in self._declared(values))
-        own, *others = (
+        own, *peer_sides = (
             Side(model._weight(count_ladder(limit)), low - model.offset, high - model.offset)
             for model, limit in [(self, rows), *self._in_one_space(peers)]
         )
-        return Extremes(*normal_extremes(self.log_pmi, self._prior_rows, own, others))
+        return Extremes(*normal_extremes(self.log_pmi, self._prior_rows, own, peer_sides))
 
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw rows of values for each θ; the rows of a dataset share one effect."""

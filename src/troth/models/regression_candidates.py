@@ -84,9 +84,9 @@ class RegressionCandidates(FittedCandidates):
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:
         """Draw (z, y): answers for features ``rows`` of shape (rows, d), or for ``rows`` standard normal ones."""
-        chosen = np.asarray(parameters)[..., 0].astype(np.intp)
-        z = draw_features(rng, rows, self._features_of_row, chosen.shape)
-        return z, self._draw_answers(rng, chosen, z)
+        candidate = np.asarray(parameters)[..., 0].astype(np.intp)
+        z = draw_features(rng, rows, self._features_of_row, candidate.shape)
+        return z, self._draw_answers(rng, candidate, z)
 
     def _draw_answers(self, rng: Generator, chosen: Indexes, z: Array) -> Array:
         raise NotImplementedError
@@ -159,30 +159,30 @@ def trained_coefficients(estimators: Sequence[Any]) -> tuple[Array, int]:
     """
     if not estimators:
         raise ParameterError("give at least one trained estimator")
-    for k, each in enumerate(estimators):
-        if not hasattr(each, "coef_"):
+    for k, estimator in enumerate(estimators):
+        if not hasattr(estimator, "coef_"):
             raise ParameterError(
-                f"estimator {k} ({type(each).__name__}) has no coef_: train a linear one. If a pipeline standardises "
-                "columns, give the campaign [model.scales] and train on these"
+                f"estimator {k} ({type(estimator).__name__}) has no coef_: train a linear one. If a pipeline "
+                "standardises columns, give the campaign [model.scales] and train on these"
             )
-    classes = [[str(label) for label in getattr(each, "classes_", ())] for each in estimators]
-    if any(each != classes[0] for each in classes):
+    classes = [[str(label) for label in getattr(estimator, "classes_", ())] for estimator in estimators]
+    if any(labels != classes[0] for labels in classes):
         raise ParameterError("give estimators that were trained on the same classes")
-    slopes = [np.atleast_2d(np.asarray(each.coef_, dtype=np.float64)) for each in estimators]
+    slopes = [np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64)) for estimator in estimators]
     if len({each.shape for each in slopes}) > 1:
         raise ParameterError("give estimators that were trained on the same columns")
     constants = [np.broadcast_to(np.ravel(getattr(each, "intercept_", 0.0)), len(slopes[0])) for each in estimators]
     if any(np.any(each) for each in constants):
-        slopes = [np.column_stack([first, rest]) for first, rest in zip(constants, slopes, strict=True)]
+        slopes = [np.column_stack([first, slope]) for first, slope in zip(constants, slopes, strict=True)]
     return np.stack([each.ravel() for each in slopes]), len(classes[0])
 
 
-def _side_by_side(named: Mapping[str, Any], names: Sequence[str]) -> Array:
+def _side_by_side(draws: Mapping[str, Any], names: Sequence[str]) -> Array:
     """Return draws of several variables as one vector each, ``(draw, coefficient)``."""
     for name in names:
-        if name not in named:
-            raise ParameterError(f"there are no draws of {name!r}; there are {', '.join(sorted(named))}")
-    return np.concatenate([np.reshape(named[name], (len(named[name]), -1)) for name in names], axis=1)
+        if name not in draws:
+            raise ParameterError(f"there are no draws of {name!r}; there are {', '.join(sorted(draws))}")
+    return np.concatenate([np.reshape(draws[name], (len(draws[name]), -1)) for name in names], axis=1)
 
 
 @dataclass(frozen=True)
@@ -289,13 +289,13 @@ class LinearCandidates(RegressionCandidates):
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw log-likelihoods of fresh answers to the same features, exactly, from their Gram matrix alone."""
         leading = np.broadcast_shapes(np.shape(parameters)[:-1], design.shape[:-1])
-        chosen = self._chosen(parameters, leading)
-        variance = self._noise[chosen] ** 2
-        return self._of_products(self._plain._draw_from_design(rng, self._points[chosen], variance, design))
+        candidate = self._chosen(parameters, leading)
+        variance = self._noise[candidate] ** 2
+        return self._of_products(self._plain._draw_from_design(rng, self._points[candidate], variance, design))
 
-    def _draw_answers(self, rng: Generator, chosen: Indexes, z: Array) -> Array:
-        signal = np.einsum("...ij,...j->...i", z, self._points[chosen])
-        return np.asarray(signal + self._noise[chosen][..., None] * rng.standard_normal(signal.shape))
+    def _draw_answers(self, rng: Generator, candidate: Indexes, z: Array) -> Array:
+        signal = np.einsum("...ij,...j->...i", z, self._points[candidate])
+        return np.asarray(signal + self._noise[candidate][..., None] * rng.standard_normal(signal.shape))
 
     @classmethod
     def from_estimators(cls, estimators: Sequence[Any], noise: Any, prior: Any = None) -> Self:

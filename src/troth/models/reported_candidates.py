@@ -83,8 +83,8 @@ class ReportedCandidates(FittedCandidates):
         rows = np.asarray(log_likelihoods, dtype=np.float64)
         if rows.ndim != 3 or rows.shape[0] != rows.shape[2] or rows.shape[1] < 2:
             raise ParameterError(f"give log-likelihoods (candidate, row, candidate), not of shape {rows.shape}")
-        apart = rows - rows.mean(axis=1, keepdims=True)
-        covariances = np.swapaxes(apart, 1, 2) @ apart / (rows.shape[1] - 1)
+        centred = rows - rows.mean(axis=1, keepdims=True)
+        covariances = np.swapaxes(centred, 1, 2) @ centred / (rows.shape[1] - 1)
         upper = np.triu_indices(len(rows))
         return cls(means=rows.mean(axis=1), covariances=covariances[:, *upper], prior=prior)
 
@@ -118,8 +118,8 @@ class ReportedCandidates(FittedCandidates):
 
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw normal log-likelihoods with the mean and the covariance of rows of each candidate."""
-        each = np.broadcast_to(parameters, (rows, *np.shape(parameters)))
-        return np.moveaxis(self._draw(rng, each, np.ones(())), 0, -2)
+        values = np.broadcast_to(parameters, (rows, *np.shape(parameters)))
+        return np.moveaxis(self._draw(rng, values, np.ones(())), 0, -2)
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw log-likelihoods of fresh rows: N(n·m_k, n·V_k) under candidate k."""
@@ -128,8 +128,8 @@ class ReportedCandidates(FittedCandidates):
 
     def _draw(self, rng: Generator, parameters: Array, rows: Array) -> Array:
         leading = np.broadcast_shapes(np.shape(parameters)[:-1], rows.shape)
-        chosen = np.broadcast_to(np.asarray(parameters)[..., 0].astype(np.intp), leading)
+        candidate = np.broadcast_to(np.asarray(parameters)[..., 0].astype(np.intp), leading)
         n = np.broadcast_to(rows, leading)[..., None]
         white = rng.standard_normal((*leading, len(self.means)))
-        noise = np.einsum("...ij,...j->...i", self._roots[chosen], white)
-        return np.asarray(n * np.array(self.means)[chosen] + np.sqrt(n) * noise)
+        noise = np.einsum("...ij,...j->...i", self._roots[candidate], white)
+        return np.asarray(n * np.array(self.means)[candidate] + np.sqrt(n) * noise)

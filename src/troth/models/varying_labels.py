@@ -50,7 +50,7 @@ class VaryingLabels(CompleteEvidence, VaryingProviders):
     def _questions(self) -> list[tuple[float, float]]:
         """Pseudo-counts of yes and no of each question."""
         alpha = self._pseudo_counts
-        return [(float(a), float(rest)) for a, rest in zip(alpha, alpha.sum() - np.cumsum(alpha), strict=True)][:-1]
+        return [(float(a), float(b)) for a, b in zip(alpha, alpha.sum() - np.cumsum(alpha), strict=True)][:-1]
 
     @property
     def reduction(self) -> Reduction:
@@ -140,11 +140,11 @@ class VaryingLabels(CompleteEvidence, VaryingProviders):
         leading = np.broadcast_shapes(rates.shape[:-1], design.shape[:-1])
         shape = (*leading, rates.shape[-1])
         own = self._draw_own_rates(rng, np.broadcast_to(rates, shape), np.broadcast_to(spreads, shape))
-        left, counts = np.broadcast_to(design[..., 0], leading).astype(np.int64), []
+        remaining, counts = np.broadcast_to(design[..., 0], leading).astype(np.int64), []
         for rate in np.moveaxis(own, -1, 0):
-            counts.append(rng.binomial(left, rate))
-            left = left - counts[-1]
-        return self.from_summary(np.stack([*counts, left], axis=-1).astype(np.float64))
+            counts.append(rng.binomial(remaining, rate))
+            remaining = remaining - counts[-1]
+        return self.from_summary(np.stack([*counts, remaining], axis=-1).astype(np.float64))
 
     def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:
         """Compare what all admissible reports predict of the first three rows of a peer."""
@@ -153,15 +153,15 @@ class VaryingLabels(CompleteEvidence, VaryingProviders):
 
 def _probabilities(rates: Array) -> Array:
     """Probabilities of the labels from the rates of the questions."""
-    left = np.cumprod(1 - rates, axis=-1)
-    before = np.concatenate([np.ones((*rates.shape[:-1], 1)), left[..., :-1]], axis=-1)
-    return np.concatenate([rates * before, left[..., -1:]], axis=-1)
+    remaining = np.cumprod(1 - rates, axis=-1)
+    before = np.concatenate([np.ones((*rates.shape[:-1], 1)), remaining[..., :-1]], axis=-1)
+    return np.concatenate([rates * before, remaining[..., -1:]], axis=-1)
 
 
 def _rates(probabilities: Array) -> Array:
     """Rates of the questions from the probabilities of the labels."""
-    left = np.flip(np.cumsum(np.flip(probabilities, axis=-1), axis=-1), axis=-1)[..., :-1]
-    return np.divide(probabilities[..., :-1], left, out=np.zeros(left.shape), where=left > 0)
+    remaining = np.flip(np.cumsum(np.flip(probabilities, axis=-1), axis=-1), axis=-1)[..., :-1]
+    return np.divide(probabilities[..., :-1], remaining, out=np.zeros(remaining.shape), where=remaining > 0)
 
 
 @dataclass(frozen=True)

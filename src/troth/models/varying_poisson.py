@@ -106,12 +106,12 @@ class VaryingPoisson(CompleteEvidence, VaryingProviders):
         )
         n, total = sums.T
         own = xlogy(total, total / np.maximum(n, 1)) - total - self.log_evidence(self.from_summary(sums))
-        everyone = rows + sum(count for _, count in self._in_one_space(peers))
+        all_rows = rows + sum(count for _, count in self._in_one_space(peers))
         shape, rate = self._prior
-        all_sums = shape + np.linspace(0, everyone * high, 4001)
-        least = (gammaln(all_sums) - all_sums * np.log(rate + everyone)).min() - gammaln(shape) + shape * np.log(rate)
+        all_sums = shape + np.linspace(0, all_rows * high, 4001)
+        least = (gammaln(all_sums) - all_sums * np.log(rate + all_rows)).min() - gammaln(shape) + shape * np.log(rate)
         return Extremes(
-            float(least + np.log(CHANCE_OF_NO_SPREAD) - everyone * gammaln(high + 1)), float(own.max()) + _MARGIN
+            float(least + np.log(CHANCE_OF_NO_SPREAD) - all_rows * gammaln(high + 1)), float(own.max()) + _MARGIN
         )
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:

@@ -113,10 +113,10 @@ class VaryingLinearRegression(VaryingCoefficients):
         """Return the rank of ZᵀZ, and the squares that least squares explain, of products of (z, r)."""
         d = len(self.mean)
         values, vectors = np.linalg.eigh(matrix[..., :d, :d])
-        seen = values > 1e-12 * np.maximum(values[..., -1:], np.finfo(float).tiny)
+        resolved = values > 1e-12 * np.maximum(values[..., -1:], np.finfo(float).tiny)
         rotated = np.einsum("...ik,...i->...k", vectors, matrix[..., :d, d])
-        fit = np.where(seen, rotated**2 / np.where(seen, values, 1.0), 0.0).sum(axis=-1)
-        return seen.sum(axis=-1), fit
+        fit = np.where(resolved, rotated**2 / np.where(resolved, values, 1.0), 0.0).sum(axis=-1)
+        return resolved.sum(axis=-1), fit
 
     @staticmethod
     def _with_variance(statistics: Array, variance: Array) -> Array:
@@ -162,12 +162,12 @@ class VaryingLinearRegression(VaryingCoefficients):
         z = draw_features(rng, rows, len(self.mean), parameters.shape[:-1])
         leading = z.shape[:-2]
         effect = parameters[..., -1:] * rng.standard_normal((*leading, len(self.mean))) @ self._prior_scale.T
-        seen, around = rng.standard_normal((2, *leading, z.shape[-2]))
+        noise, around = rng.standard_normal((2, *leading, z.shape[-2]))
         onto = z @ np.linalg.pinv(z)
         around = self.noise * (around - np.einsum("...ij,...j->...i", onto, around))
         variance = self._variance(np.asarray(z.shape[-2]), np.linalg.matrix_rank(z), (around**2).sum(axis=-1))
         signal = np.einsum("...ij,...j->...i", z, parameters[..., :-1] + effect)
-        scatter = np.sqrt(variance)[..., None] * np.einsum("...ij,...j->...i", onto, seen)
+        scatter = np.sqrt(variance)[..., None] * np.einsum("...ij,...j->...i", onto, noise)
         return z, np.asarray(signal + scatter + around)
 
     def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:
@@ -226,8 +226,8 @@ class VaryingExpandedRegression(ExpandedRegression, VaryingCoefficients):
         size, classes = len(guess.parameters["mean"]), int(guess.parameters.get("classes", 1))
         if size == classes or cls.spread_of_slopes == 1:
             return guess
-        one = [1.0, *[cls.spread_of_slopes] * (size // classes - 1)]
-        return replace(guess, parameters={**guess.parameters, "relative_spread": one * classes})
+        spreads = [1.0, *[cls.spread_of_slopes] * (size // classes - 1)]
+        return replace(guess, parameters={**guess.parameters, "relative_spread": spreads * classes})
 
     @cached_property
     def _scale_of_effects(self) -> Array | None:

@@ -67,12 +67,18 @@ def _belief_in_states(model: HasFiniteStates, total: Array) -> Belief:
     """Return the probabilities of states; of many, those of the most probable."""
     prior, posterior = (model.posterior_probabilities(t) for t in (np.zeros_like(total), total))
     word = declared(model).state_word
-    shown = np.sort(np.argsort(-posterior, kind="stable")[:_MOST_STATES])
-    places = [f"{word} {k + 1}" for k in shown]
-    left = posterior.sum() - posterior[shown].sum()
-    summary = "" if len(shown) == len(posterior) else f"the others of {len(posterior)} have {left:.2%} together"
+    likeliest = np.sort(np.argsort(-posterior, kind="stable")[:_MOST_STATES])
+    places = [f"{word} {k + 1}" for k in likeliest]
+    remainder = posterior.sum() - posterior[likeliest].sum()
+    summary = (
+        ""
+        if len(likeliest) == len(posterior)
+        else f"the other {len(posterior) - len(likeliest)} together have {remainder:.2%}"
+    )
     name = "state of the world" if word == "state" else f"{word}s"
-    return Belief(name, places, prior[shown].tolist(), posterior[shown].tolist(), discrete=True, summary=summary)
+    return Belief(
+        name, places, prior[likeliest].tolist(), posterior[likeliest].tolist(), discrete=True, summary=summary
+    )
 
 
 def belief_from_draws(name: str, prior: Array, posterior: Array) -> Belief:

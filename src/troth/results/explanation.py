@@ -53,7 +53,7 @@ def steps(campaign: Campaign, payment: Payment, data: str = "") -> list[tuple[st
             rows.append((step.title.lower(), step.value, step.meaning))
         rows += [(label, number(float(value)), "") for label, value in step.terms]
         if step.scale is not None:
-            low, high, score = (number(float(each)) for each in (step.scale.low, step.scale.high, step.scale.score))
+            low, high, score = (number(float(value)) for value in (step.scale.low, step.scale.high, step.scale.score))
             rows.append(("score", score, f"on the scale from {low} to {high}, fixed before anybody reported"))
     last = share_of[-1]
     reason = f"= {last.calculation}" if last.calculation else "" if last.scale else last.meaning
@@ -67,8 +67,8 @@ def steps(campaign: Campaign, payment: Payment, data: str = "") -> list[tuple[st
     if not first:
         rows += log_pmi
     if campaign.public:
-        known = campaign.public.get(None)
-        size = "of the day" if known is None else counted(known.rows, "row")
+        public_report = campaign.public.get(None)
+        size = "of the day" if public_report is None else counted(public_report.rows, "row")
         rows.append(("public data", size, "known to everybody: a report is paid for what it adds"))
     if p.note and all(p.note not in row for row in rows):
         rows.append(("note", p.note, ""))
@@ -99,36 +99,36 @@ def data_in_words(result: Result, day: Day, provider: str, peers: bool = True) -
     campaign, reports = result.campaign, result.reports_by_day.get(day, {})
     if provider not in reports:
         return ""
-    ours = _averages(campaign, "your", reports[provider].summary)
+    average = _averages(campaign, "your", reports[provider].summary)
     if not peers:
-        return f"{ours[0].upper()}{ours[1:]}." if ours else ""
+        return f"{average[0].upper()}{average[1:]}." if average else ""
     group = campaign.group_of(provider)
     related = {name for name in campaign.groups if campaign.group_of(name) == group} & reports.keys() | {provider}
     if len(reports) - len(related) < 2:
         return ""
     own = np.sum([reports[name].summary for name in related], axis=0)
-    theirs = _averages(campaign, "your peers'", result.summaries_by_day[day] - own)
-    return f"{ours[0].upper()}{ours[1:]}; {theirs}." if ours and theirs else ""
+    peer_average = _averages(campaign, "your peers'", result.summaries_by_day[day] - own)
+    return f"{average[0].upper()}{average[1:]}; {peer_average}." if average and peer_average else ""
 
 
-def _averages(campaign: Campaign, whose: str, summary: Array) -> str:
+def _averages(campaign: Campaign, possessive: str, summary: Array) -> str:
     """Return what rows are on average: a rate, shares, means, or which coefficients fit them."""
     reduction = campaign.model.reduction if isinstance(campaign.model, HasReduction) else None
     if isinstance(reduction, FitsCoefficients) and explains_target(campaign.model):
         fitted = _equation(campaign, reduction, summary)
         if fitted:
-            return f"from {whose} rows, {fitted}"
+            return f"from {possessive} rows, {fitted}"
         if reduction.predicts and reduction.rows(summary) > 0:
-            return f"{whose} rows alone do not determine all coefficients"
+            return f"{possessive} rows alone do not determine all coefficients"
     if not isinstance(reduction, DescribesSummary):
         return ""
     words = reduction.in_words(summary, campaign.categories)
     if words is None:
         return ""
-    what, verb = words.noun, "are" if words.plural else "is"
+    noun, verb = words.noun, "are" if words.plural else "is"
     if len(campaign.columns) > 1 and not explains_target(campaign.model):
-        what += f" of {', '.join(str(name) for name in campaign.columns[:_FEATURES])}"
-    return f"your {what} {verb} {words.value}" if whose == "your" else f"{whose} {verb} {words.value}"
+        noun += f" of {', '.join(str(name) for name in campaign.columns[:_FEATURES])}"
+    return f"your {noun} {verb} {words.value}" if possessive == "your" else f"{possessive} {verb} {words.value}"
 
 
 def _equation(campaign: Campaign, reduction: FitsCoefficients, summary: Array) -> str:
@@ -171,9 +171,9 @@ def explain(campaign: Campaign, payment: Payment, data: str = "") -> str:
     if campaign.task is None:
         drawn = [("the line", strip(step.line), "") for step in campaign.rule.steps(payment) if step.line is not None]
         rows[bool(data) : bool(data)] = drawn
-    widths = [max(len(what) for what, _, _ in rows), max(len(value) for _, value, meaning in rows if meaning)]
-    for what, value, meaning in rows:
-        lines.append(f"  {what:<{widths[0]}}  {value:<{widths[1]}}  {meaning}".rstrip())
+    widths = [max(len(label) for label, _, _ in rows), max(len(value) for _, value, meaning in rows if meaning)]
+    for label, value, meaning in rows:
+        lines.append(f"  {label:<{widths[0]}}  {value:<{widths[1]}}  {meaning}".rstrip())
     return "\n".join(lines)
 
 
@@ -188,12 +188,12 @@ def explain_days(campaign: Campaign, payments: Sequence[tuple[Day, Payment]]) ->
         f"mean share {share(mean)}, mean empty share {share(empty)}"
     ]
     ordered = sorted(payments, key=lambda paid: paid[1].share)
-    chosen = {"best": ordered[-1:], "worst": ordered[:1], "last": payments[-_LAST_DAYS:]}
-    for what, some in chosen.items():
-        for day, payment in some:
+    periods = {"best": ordered[-1:], "worst": ordered[:1], "last": payments[-_LAST_DAYS:]}
+    for heading, selected in periods.items():
+        for day, payment in selected:
             amount = campaign.show(payment.payment)
             lines.append(
-                f"  {what:<6} day {day}  {counted(payment.rows, 'row'):>10}  {share(payment.share):>8}  {amount}"
+                f"  {heading:<6} day {day}  {counted(payment.rows, 'row'):>10}  {share(payment.share):>8}  {amount}"
             )
     return "\n".join([*lines, "--day DAY explains a payment with its own numbers"])
 
@@ -205,6 +205,6 @@ def odds_in_words(log_pmi: float) -> str:
     if abs(log_pmi) < 0.005:
         return "these data and the peers' say nothing about each other"
     factor = exp(min(abs(log_pmi), 700.0))
-    shown = f"{factor:,.2f}" if factor < 100 else f"{factor:,.0f}" if factor < 1e6 else f"{factor:.2g}"
-    more = "more" if log_pmi > 0 else "less"
-    return f"these data and the peers' are {shown} times {more} likely together than if they were unrelated"
+    times = f"{factor:,.2f}" if factor < 100 else f"{factor:,.0f}" if factor < 1e6 else f"{factor:.2g}"
+    comparative = "more" if log_pmi > 0 else "less"
+    return f"these data and the peers' are {times} times {comparative} likely together than if they were unrelated"

@@ -1,4 +1,4 @@
-"""Findings for the buyer besides the payments: posterior, proofs, lies, fit, near duplicates. None stops payment."""
+"""Findings for the analyst besides the payments: posterior, proofs, lies, fit, near duplicates. None stops payment."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class NearDuplicates:
     """Two providers whose reports of a day are near duplicates, and the reason."""
 
     day: Day
-    one: str
-    two: str
+    first: str
+    second: str
     why: str
 
 
@@ -82,7 +82,7 @@ def check_result(
         return findings
     campaign, reports = result.campaign, result.reports
     by_day = reports_by_day(reports)
-    paid = [each.day for each in result.rounds]
+    paid = [paid_round.day for paid_round in result.rounds]
     last = next((day for day in reversed(paid) if len(by_day[day]) > 1), paid[-1])
     on_day, today = campaign.on(last), by_day[last]
     small = reduced(setting_of(campaign, today, max(2, len(today))))
@@ -129,8 +129,8 @@ def check_campaign_fit(campaign: Campaign, reports: list[Report]) -> tuple[Fit, 
         days = days[-1:]
     campaign = campaign.on(days[-1][common[0]].day)
     last = [days[-1][name] for name in common]
-    everybody = with_features(campaign.models_for(common), last) if at_hand else campaign.models_for(common)
-    cost = evidence_cost(everybody) + len(last[0].summary) / 8
+    models = with_features(campaign.models_for(common), last) if at_hand else campaign.models_for(common)
+    cost = evidence_cost(models) + len(last[0].summary) / 8
     most = max(_LEAST_PROVIDERS, int(_SCORES / (_SIMULATIONS * cost)))
     names = list(common[:: -(-len(common) // most)])
     days = days[-max(1, most // len(names)) :]
@@ -154,9 +154,9 @@ def rows_left_out(reports: Sequence[Report]) -> list[str]:
     notes = []
     if without:
         most = [f"{printable(name)} {count:,}" for name, count in without.most_common(_MOST_NAMES)]
-        others = f", and {len(without) - _MOST_NAMES:,} others" if len(without) > _MOST_NAMES else ""
+        unlisted = f", and {len(without) - _MOST_NAMES:,} others" if len(without) > _MOST_NAMES else ""
         rows = f"{counted(total := without.total(), 'row')} without a value {'is' if total == 1 else 'are'} left out"
-        notes.append(f"{rows}: {', '.join(most)}{others}")
+        notes.append(f"{rows}: {', '.join(most)}{unlisted}")
     if unnamed := sum(report.unnamed for report in reports):
         notes.append(f"{counted(unnamed, 'row')} without a provider {'is' if unnamed == 1 else 'are'} left out")
     return notes
@@ -171,6 +171,6 @@ def _near_duplicates(campaign: Campaign, reports: list[Report]) -> list[NearDupl
         t = on_day.statistics_of(model, [report.summary for report in reports_of_day])
         draws = int(np.clip(_NUMBERS // t.shape[-1], 1000, 20_000))
         for pair in find_near_duplicates(model, t, rows=[report.rows for report in reports_of_day], draws=draws):
-            one, two = (names[place] for place in pair.providers)
-            pairs.append(NearDuplicates(day, one, two, pair.why))
+            first, second = (names[place] for place in pair.providers)
+            pairs.append(NearDuplicates(day, first, second, pair.why))
     return pairs

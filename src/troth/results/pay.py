@@ -135,8 +135,8 @@ def pay(
             example = 'pay(frame, model, provider=…, task=…, price="0.05")'
         raise ParameterError(f"pay needs {needs}, such as {example}")
     if isinstance(model, str):
-        named = f"troth.models.{similar_family(model)}(…)"
-        raise ParameterError(f"{model!r} is a name, not a model: give an object, such as {named}")
+        family_named = f"troth.models.{similar_family(model)}(…)"
+        raise ParameterError(f"{model!r} is a name, not a model: give an object, such as {family_named}")
     check_is_model(model)
     if isinstance(rule, type):
         raise ParameterError(f"{rule.__name__} is a class, not a rule: give an object, {rule.__name__}(…)")
@@ -234,7 +234,7 @@ def verify(
         raise LedgerError(f"{place}: the head is {book.head}, not {head}: this is another ledger")
     terms = book.entries[0].get("terms") if book.entries else None
     if not isinstance(terms, dict) or not isinstance(terms.get("model"), dict):
-        raise LedgerError(f"{place}, line 1: there are no terms: this is not a campaign's ledger")
+        raise LedgerError(f"{place}, line 1: there are no terms: this is not a campaign ledger")
     if "family" not in terms["model"] and model is None:
         raise MissingCapabilityError(f"{place}: it was paid with a custom model; pass model=")
     if has_tasks(book) and not isinstance(ledger, Ledger):
@@ -245,7 +245,7 @@ def verify(
 
 
 def open_ledger(path: str | Path) -> Result:
-    """Read a ledger's payments without recomputing them; its chain of hashes is checked."""
+    """Read a ledger's payments without recomputing them; its hash chain is checked."""
     book = read_ledger(path)
     file = recorded_file(path, book) if has_tasks(book) else None
     return result_of(campaign_of(book, Path(path).name), book, file)
@@ -284,8 +284,8 @@ def _write(
     with locked(path.resolve().parent):
         remove_leftovers(path.resolve())
         result = pay_into(read_ledger(path) if path.exists() else Ledger())
-        result.dry = bool(result.paid_now) and approve is not None and not approve(result)
-        if result.paid_now and not result.dry:
+        result.is_dry_run = bool(result.paid_now) and approve is not None and not approve(result)
+        if result.paid_now and not result.is_dry_run:
             if secret_file is not None:
                 record_use(secret_file, used_seeds(result.ledger))
             result.write_ledger(path)
@@ -304,17 +304,17 @@ def pay_task_campaign(
 ) -> TaskResult:
     """Read reports on tasks, settle all of them together, and write the ledger and the file of shares."""
     reports = read_task_reports(campaign, data)
-    known = known_tasks(campaign, public)
+    gold = known_tasks(campaign, public)
 
     def pay_into(book: Ledger) -> TaskResult:
-        named: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         if ledger is not None:
             path = Path(ledger)
             if book.entries:
-                return _paid_before(campaign, path, book, reports, known)
+                return _paid_before(campaign, path, book, reports, gold)
             _refuse_paid_elsewhere(campaign, path, reports)
-            named = {"file_name": file_beside(path).name}
-        file = pay_tasks(campaign, reports, known, book, secret=secret, beacon=beacon, **named)
+            options = {"file_name": file_beside(path).name}
+        file = pay_tasks(campaign, reports, gold, book, secret=secret, beacon=beacon, **options)
         return TaskResult(campaign, book, file, (None,))
 
     return _write(pay_into, ledger=ledger, **writing)
@@ -342,25 +342,25 @@ def _refuse_paid_elsewhere(campaign: Campaign, path: Path, reports: TaskReports)
     if campaign.path is None:
         return
     for other in sorted(path.resolve().parent.glob("*.jsonl")):
-        if other == path.resolve() or not _is_of(campaign, other):
+        if other == path.resolve() or not _belongs_to(campaign, other):
             continue
         book = read_ledger(other)
         paid = TaskResult(campaign, book, recorded_file(other, book)).shares.column("task").unique()
-        if both := same_tasks(reports.tasks, paid.to_pylist()):
+        if repeated := same_tasks(reports.tasks, paid.to_pylist()):
             raise DataError(
-                f"{path.name}: {other.name} has paid {counted(len(both), 'task')} of these already "
-                f"({listed(both, 3)}); leave them out of the data, or they are paid twice"
+                f"{path.name}: {other.name} has paid {counted(len(repeated), 'task')} of these already "
+                f"({listed(repeated, 3)}); leave them out of the data, or they are paid twice"
             )
 
 
-def _is_of(campaign: Campaign, ledger: Path) -> bool:
+def _belongs_to(campaign: Campaign, ledger: Path) -> bool:
     """Whether a ledger is one of tasks of a campaign with this name, about the same columns."""
     try:
         terms = first_entry(ledger)["terms"]
-        theirs = terms["campaign"]["name"], terms["data"]["task"], terms["model"]["columns"]
+        recorded = terms["campaign"]["name"], terms["data"]["task"], terms["model"]["columns"]
     except (LookupError, TypeError):
         return False
-    return theirs == (campaign.name, campaign.task, campaign.terms["model"].get("columns"))
+    return recorded == (campaign.name, campaign.task, campaign.terms["model"].get("columns"))
 
 
 def _read(

@@ -63,7 +63,12 @@ def replay_lies(result: Result, lies: Sequence[RoundLie] = LIES, draws: int | No
     by chance cancels.
     """
     campaign, stage, seed, today = _last_scene(result)
-    shares = {each.provider: each.share for paid in result.rounds if paid.day == today[0].day for each in paid.payments}
+    shares = {
+        payment.provider: payment.share
+        for paid in result.rounds
+        if paid.day == today[0].day
+        for payment in paid.payments
+    }
     replays = []
     for lie in lies:
         try:
@@ -75,11 +80,11 @@ def replay_lies(result: Result, lies: Sequence[RoundLie] = LIES, draws: int | No
             if draws is not None and seed is not None:
                 rule = rule.drawing(max(1, draws // len(reports)))
                 seeds = [sha256(f"{seed} {number}".encode()).hexdigest() for number in range(len(reports))]
-            truths = {round_seed: rule.evaluate(stage.fresh(round_seed)).share[liars] for round_seed in set(seeds)}
+            truths = {round_seed: rule.evaluate(stage.seeded(round_seed)).share[liars] for round_seed in set(seeds)}
             pairs = zip(reports, seeds, strict=True)
             gain = np.mean(
                 [
-                    rule.evaluate(stage.fresh(round_seed).with_own(own)).share[liars] - truths[round_seed]
+                    rule.evaluate(stage.seeded(round_seed).with_own(own)).share[liars] - truths[round_seed]
                     for own, round_seed in pairs
                 ],
                 axis=0,
@@ -125,7 +130,7 @@ def _reports_with_lie(
             count = 1
     if count == 0:
         return [], []
-    public = known.summary if (known := campaign.public.get(None)) is not None else None
+    public = public_report.summary if (public_report := campaign.public.get(None)) is not None else None
     choices: list[dict[str, Array]] = [{} for _ in range(count)]
     for choice, report in product(choices, today):
         with suppress(TrothError):  # too few rows
@@ -138,9 +143,9 @@ def _reports_with_lie(
 def _replaced(campaign: Campaign, stage: Scene, summaries: Mapping[str, Array]) -> Array:
     """Return everybody's statistics, those of some replaced by the statistics of other summaries."""
     own, model = stage.round.statistics.copy(), stage.round.model
-    others = {place: summaries[name] for place, name in enumerate(stage.names) if name in summaries}
-    if others:
-        models = model if isinstance(model, Model) else [model[place] for place in others]
-        replaced: Any = (*stage.index, list(others))
-        own[replaced] = campaign.statistics_of(models, list(others.values()))
+    replacements = {place: summaries[name] for place, name in enumerate(stage.names) if name in summaries}
+    if replacements:
+        models = model if isinstance(model, Model) else [model[place] for place in replacements]
+        replaced: Any = (*stage.index, list(replacements))
+        own[replaced] = campaign.statistics_of(models, list(replacements.values()))
     return own

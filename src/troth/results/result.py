@@ -54,11 +54,11 @@ class Result:
         The terms, and the ledger that this is a view of.
     paid_now
         The days that the run which made this result paid; empty if all had been paid before.
-    dry
+    is_dry_run
         Whether these days were only settled, and nothing was written or paid.
     """
 
-    dry = False
+    is_dry_run = False
     file: bytes | None = None  # of shares, where tasks were settled together
 
     def __init__(self, campaign: Campaign, ledger: Ledger, paid_now: tuple[Day, ...] = ()) -> None:
@@ -89,8 +89,8 @@ class Result:
     @cached_property
     def summaries_by_day(self) -> dict[Day, Array]:
         """Everybody's summaries of each day, added up."""
-        everybody = self.reports_by_day.items()
-        return {day: np.sum([report.summary for report in reports.values()], axis=0) for day, reports in everybody}
+        by_day = self.reports_by_day.items()
+        return {day: np.sum([report.summary for report in reports.values()], axis=0) for day, reports in by_day}
 
     @property
     def paid(self) -> int:
@@ -100,14 +100,14 @@ class Result:
     @property
     def would_pay(self) -> int:
         """What a dry run would have paid, in minor units; 0 for any other run."""
-        now = self.paid_now if self.dry else ()
+        now = self.paid_now if self.is_dry_run else ()
         return sum(payment.payment for paid in self.rounds if paid.day in now for payment in paid.payments)
 
     @property
     def paid_in_words(self) -> str:
         """What was paid or, of a dry run, would be."""
         show, before = self.campaign.show, self.paid - self.would_pay
-        if not self.dry:
+        if not self.is_dry_run:
             return f"paid {show(self.paid)}"
         return f"would pay {show(self.would_pay)}" + (f" in addition to {show(before)} paid before" if before else "")
 
@@ -128,7 +128,7 @@ class Result:
     @cached_property
     def totals(self) -> dict[str, int]:
         """The total that each provider was paid, in minor units, by name."""
-        return {name: sum(payment.payment for _, payment in each) for name, each in self.by_provider.items()}
+        return {name: sum(payment.payment for _, payment in payments) for name, payments in self.by_provider.items()}
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -186,7 +186,7 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON, money as decimal strings."""
-        campaign, left = self.campaign, self.effective_candidates
+        campaign, remaining = self.campaign, self.effective_candidates
         reporting = list(self.reports_by_day.get(self.rounds[-1].day, ())) if self.rounds else []
         return {
             "campaign": campaign.name,
@@ -195,7 +195,7 @@ class Result:
             **({"budget_per": "day" if campaign.per_day else "campaign"} if campaign.daily else {}),
             "currency": campaign.currency,
             "paid": campaign.text(self.paid - self.would_pay),
-            **({"would_pay": campaign.text(self.would_pay)} if self.dry else {}),
+            **({"would_pay": campaign.text(self.would_pay)} if self.is_dry_run else {}),
             "rounds": [
                 {
                     "day": paid.day,
@@ -212,15 +212,15 @@ class Result:
                 }
                 for paid in self.rounds
             ],
-            **({} if left is None else {"effective_candidates": left.to_dict(reporting)}),
+            **({} if remaining is None else {"effective_candidates": remaining.to_dict(reporting)}),
         }
 
     def _columns(self) -> dict[str, list[Any]]:
         rows = [(paid.day, payment) for paid in self.rounds for payment in paid.payments]
         columns: dict[str, list[Any]] = {} if not self.campaign.daily else {"day": [day for day, _ in rows]}
         for name in ("provider", "rows", "log_pmi", "score", "share"):
-            shown = "tasks" if name == "rows" and self.campaign.task is not None else name
-            columns[shown] = [getattr(payment, name) for _, payment in rows]
+            title = "tasks" if name == "rows" and self.campaign.task is not None else name
+            columns[title] = [getattr(payment, name) for _, payment in rows]
         columns["payment"] = [Decimal(self.campaign.text(payment.payment)) for _, payment in rows]
         return columns
 
@@ -287,7 +287,7 @@ class Result:
     def to_csv(self) -> str:
         """Return payments as CSV, with names that a spreadsheet would take for formulas made harmless."""
         columns = self._columns()
-        columns["provider"] = [harmless(name) for name in columns["provider"]]
+        columns["provider"] = [escape_formula(name) for name in columns["provider"]]
         return csv_text([columns, *zip(*columns.values(), strict=True)])
 
     def write_csv(self, path: str | Path) -> Path:
@@ -321,7 +321,7 @@ class Result:
         return template.render(title=self.headline(), picture=self.plot(), head=table.head, lines=table.lines)
 
 
-def harmless(name: str) -> str:
+def escape_formula(name: str) -> str:
     """Return a name that no spreadsheet takes for a formula."""
     return "'" + name if name[:1] in "=+-@\t\r" else name
 

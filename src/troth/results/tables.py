@@ -32,16 +32,16 @@ class Shown(NamedTuple):
 def payment_table(result: Result) -> Shown:
     """Return a table of every payment; days come first where there are days."""
     campaign = result.campaign
-    every = [(paid.day, payment) for paid in result.rounds for payment in paid.payments]
-    scored = any(payment.score is not None for _, payment in every)
+    payments = [(paid.day, payment) for paid in result.rounds for payment in paid.payments]
+    scored = any(payment.score is not None for _, payment in payments)
     head = ["day"] * campaign.daily + ["provider", "rows" if campaign.task is None else "tasks"] + ["score"] * scored
     lines = []
-    for day, payment in every:
+    for day, payment in payments:
         score = "–" if payment.score is None else number(payment.score)
         cells = [str(day)] * campaign.daily + [printable(payment.provider), f"{payment.rows:,}"] + [score] * scored
         lines.append([*cells, share(payment.share), money(campaign.text(payment.payment))])
     head += ["share of cap", f"payment {campaign.currency}".strip()]
-    return Shown(head, lines, [payment.share for _, payment in every])
+    return Shown(head, lines, [payment.share for _, payment in payments])
 
 
 def totals_table(result: Result) -> Shown:
@@ -71,8 +71,8 @@ def shown_table(result: Result) -> Shown:
 def aligned(table: Shown) -> list[str]:
     """Return the lines of a table, names to the left and numbers to the right; of many lines the ends."""
     head, lines, _, left_out = table
-    shown = lines if len(lines) <= _MOST_LINES else [*lines[:30], ["…"] * len(head), *lines[-29:]]
-    text = table_lines(head, shown, right=head.index("provider") + 1)
+    lines_shown = lines if len(lines) <= _MOST_LINES else [*lines[:30], ["…"] * len(head), *lines[-29:]]
+    text = table_lines(head, lines_shown, right=head.index("provider") + 1)
     return [f"  {line}" for line in [*text, left_out] if line]
 
 

@@ -33,7 +33,7 @@ class Row(NamedTuple):
     """A worker's line: pay per task in minor units and its standard error, and whether it is above the empty share."""
 
     payment: Payment
-    each: float
+    per_task: float
     error: float
     above: bool
 
@@ -106,12 +106,12 @@ def worker_agreement(result: TaskResult) -> tuple[list[str], list[list[float | N
     names, reports = sorted(payment.provider for payment in busiest), result.recorded.reports
     labels = np.full((len(names), len(reports.tasks)), -1)
     for own, name in zip(labels, names, strict=True):
-        places = result.own(name)
+        places = result.report_places(name)
         own[reports.task[places]] = reports.summaries[places].argmax(axis=1)
     rates: list[list[float | None]] = [[None] * len(names) for _ in names]
     for i, j in permutations(range(len(names)), 2):
-        both = (labels[i] >= 0) & (labels[j] >= 0)
-        rates[i][j] = float((labels[i] == labels[j])[both].mean()) if both.any() else None
+        answered = (labels[i] >= 0) & (labels[j] >= 0)
+        rates[i][j] = float((labels[i] == labels[j])[answered].mean()) if answered.any() else None
     return names, rates
 
 

@@ -21,7 +21,7 @@ from troth.core.reductions.reduction import DescribesSummary, counted_labels
 from troth.data.public import PUBLIC
 from troth.data.read import names_alike
 from troth.results.explanation import explain
-from troth.results.result import Result, csv_text, harmless
+from troth.results.result import Result, csv_text, escape_formula
 from troth.results.verdict import TaskVerdict
 
 if TYPE_CHECKING:
@@ -72,8 +72,8 @@ class TaskResult(Result):
     @property
     def labels(self) -> list[str]:
         """The names of the labels that workers gave; empty if answers are values."""
-        known = counted_labels(self.campaign.request.reduction)
-        return [] if known is None else self.campaign.label_names(known)
+        names = counted_labels(self.campaign.request.reduction)
+        return [] if names is None else self.campaign.label_names(names)
 
     @property
     def payments(self) -> tuple[Payment, ...]:
@@ -84,11 +84,11 @@ class TaskResult(Result):
     def spread(self) -> dict[str, float]:
         """The standard error of each provider's mean share: by its own tasks, or by everybody's if it has few."""
         share, errors = self.recorded.share, {}
-        everybody = float(share.std())
+        overall_spread = float(share.std())
         for name, places in self.recorded.reports.by_provider():
             number = len(places)
-            few = number < _FEW
-            errors[name] = everybody / sqrt(number) if few else float(share[places].std()) / sqrt(number - 1)
+            few_tasks = number < _FEW
+            errors[name] = overall_spread / sqrt(number) if few_tasks else float(share[places].std()) / sqrt(number - 1)
         return errors
 
     @cached_property
@@ -119,10 +119,10 @@ class TaskResult(Result):
                 f"a spreadsheet would take {counted(len(odd), 'name')} such as {odd[0]!r} for a formula, so the CSV "
                 "has an apostrophe before it: remove it for a platform on which this is somebody's name"
             )
-        if alike := names_alike(reports.tasks):
-            pairs = f"{counted(len(alike), 'pair')} of tasks differ" if len(alike) > 1 else "two tasks differ"
-            one, other = alike[0]
-            notes.append(f"{pairs} only in capitals or spaces, such as {one!r} and {other!r}: are they one item?")
+        if similar := names_alike(reports.tasks):
+            pairs = f"{counted(len(similar), 'pair')} of tasks differ" if len(similar) > 1 else "two tasks differ"
+            first, second = similar[0]
+            notes.append(f"{pairs} only in capitals or spaces, such as {first!r} and {second!r}: are they one item?")
         if dropped := self.ledger.of("tasks")[0].get("dropped", 0):
             notes.append(f"{counted(dropped, 'row')} without a value {'is' if dropped == 1 else 'are'} left out")
         alone = int(sum(payment.terms["without_peers"] for payment in self.payments))
@@ -143,17 +143,17 @@ class TaskResult(Result):
             gap = payment.empty_share - payment.share
             if payment.rows >= _FEW and gap > 2 * self.spread[payment.provider]:
                 below[payment.provider] = gap
-        fit, why = None, ""
+        fit, caveat = None, ""
         try:
             fit = check_reports(self.campaign, self.recorded.reports, self.recorded.public)
         except TrothError as error:
-            why = str(error)
+            caveat = str(error)
         answers = sum(payment.rows for payment in self.payments)
         mean = sum(payment.rows * payment.share for payment in self.payments) / answers
         empty = sum(payment.rows * payment.empty_share for payment in self.payments) / answers
         under = sum(payment.share < payment.empty_share for payment in self.payments)
         return TaskVerdict(
-            fit, why, providers=len(self.payments), below_empty=below, mean=mean, empty=empty, below=under
+            fit, caveat, providers=len(self.payments), below_empty=below, mean=mean, empty=empty, below=under
         )
 
     def write_ledger(self, path: str | Path) -> Path:
@@ -184,8 +184,8 @@ class TaskResult(Result):
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON, money as decimal strings."""
         entry = {key: value for key, value in self.ledger.of("tasks")[0].items() if key != "entry"}
-        more = {"budget": self.ledger.of("round")[0].get("budget"), **entry, "notes": list(self.notes)}
-        return {**super().to_dict(), **more}
+        extra = {"budget": self.ledger.of("round")[0].get("budget"), **entry, "notes": list(self.notes)}
+        return {**super().to_dict(), **extra}
 
     def explain(self, provider: str, day: Day = None) -> str:
         """Explain a payment: the sum, and the best, the worst and some other tasks."""
@@ -193,9 +193,9 @@ class TaskResult(Result):
         payment = self.payment(provider)
         mean = f"mean share {payment.share:.2%} ± {self.spread[provider]:.2%}"
         lines = [explain(self.campaign, payment), f"  {mean}; some of these tasks:"]
-        for each in self.sample(provider):
-            shown = f"{printable(each.task)}: {each.answer}, {counted(each.peers, 'peer')}"
-            lines.append(f"    {shown}, share {each.share:.1%}: {each.reason}")
+        for task in self.sample(provider):
+            task_text = f"{printable(task.task)}: {task.answer}, {counted(task.peers, 'peer')}"
+            lines.append(f"    {task_text}, share {task.share:.1%}: {task.reason}")
         return "\n".join(lines)
 
     def sample(self, provider: str, size: int = _SAMPLE) -> list[OwnShare]:
@@ -204,17 +204,17 @@ class TaskResult(Result):
         They come best first. The random ones are drawn with the round's root, so they are always the same.
         """
         empty, rule = self.payment(provider).empty_share, self.campaign.rule
-        mine, root = self.own(provider), str(self.ledger.of("round")[0]["root"])
+        own_places, root = self.report_places(provider), str(self.ledger.of("round")[0]["root"])
         reports, _, share, peers = self.recorded
-        lot = np.random.default_rng(int(root, 16)).permutation(len(mine))
-        order = np.lexsort((lot, -share[mine]))
+        lot = np.random.default_rng(int(root, 16)).permutation(len(own_places))
+        order = np.lexsort((lot, -share[own_places]))
         third = -(-size // 3)
         ends = np.unique(np.concatenate([np.arange(third), len(order) - 1 - np.arange(third)]))
-        chosen = ends[(ends >= 0) & (ends < len(order))]
-        others = np.setdiff1d(np.arange(len(order)), chosen)
-        others = others[np.argsort(lot[order[others]])][: max(0, size - len(chosen))]
+        sampled = ends[(ends >= 0) & (ends < len(order))]
+        rest_of_order = np.setdiff1d(np.arange(len(order)), sampled)
+        rest_of_order = rest_of_order[np.argsort(lot[order[rest_of_order]])][: max(0, size - len(sampled))]
         sample = []
-        for report in mine[order[np.sort(np.concatenate([chosen, others]))]]:
+        for report in own_places[order[np.sort(np.concatenate([sampled, rest_of_order]))]]:
             task, answer = reports.tasks[reports.task[report]], self.answer(reports.summaries[report])
             own, others_there = float(share[report]), int(peers[report])
             sample.append(OwnShare(task, answer, own, others_there, rule.task_reason(own, empty, others_there)))
@@ -222,10 +222,10 @@ class TaskResult(Result):
 
     def shares_without_peers(self, provider: str) -> float:
         """Return the sum of a provider's shares of tasks on which nobody else worked."""
-        mine = self.own(provider)
-        return fsum(self.recorded.share[mine][self.recorded.peers[mine] == 0])
+        own_places = self.report_places(provider)
+        return fsum(self.recorded.share[own_places][self.recorded.peers[own_places] == 0])
 
-    def own(self, provider: str) -> Indexes:
+    def report_places(self, provider: str) -> Indexes:
         """Return the places of a provider's reports among all."""
         reports = self.recorded.reports
         return np.flatnonzero(reports.provider == reports.providers.index(provider))
@@ -250,7 +250,7 @@ class TaskResult(Result):
 
 def in_csv(name: str) -> str:
     """Return a name as a platform knows it, such as @ann or -7; one that could be a formula is made harmless."""
-    return name if _PLAIN.fullmatch(name) else harmless(name)
+    return name if _PLAIN.fullmatch(name) else escape_formula(name)
 
 
 def result_of(campaign: Campaign, ledger: Ledger, file: bytes | None = None) -> Result:

@@ -41,7 +41,7 @@ _MEANING = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a buyer should know before paying.
+    """What an analyst should know before paying.
 
     ``print`` shows it, ``word`` is the verdict on the model ("fits", …), and ``to_dict`` has everything as the JSON of
     ``troth pay --json`` does, the word under ``"model"``.
@@ -122,9 +122,9 @@ class Verdict:
         truthful = "if it is right, telling the truth pays best"
         if not self.less_pays_more:
             return truthful
-        when = f"on day {self.last_day}" if self.days > 1 else "in this round"
+        period = f"on day {self.last_day}" if self.days > 1 else "in this round"
         return (
-            f"{truthful} in expectation, but {when} sending less would have paid more on average: chance, or a sign "
+            f"{truthful} in expectation, but {period} sending less would have paid more on average: chance, or a sign "
             "that the model is wrong"
         )
 
@@ -180,7 +180,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class TaskVerdict(Verdict):
-    """What a buyer should know before paying for tasks; ``below_empty`` are those clearly below the empty share.
+    """What an analyst should know before paying for tasks; ``below_empty`` are those clearly below the empty share.
 
     ``mean`` is the mean share of the price over all answers, ``empty`` that of answers which say nothing, and ``below``
     how many workers are below the empty share, clearly or by chance.
@@ -197,7 +197,7 @@ class TaskVerdict(Verdict):
         fit = self.fit
         if fit is None:
             return f"{self.unchecked}; whether another answer would have earned more is not known"
-        why = (
+        basis = (
             "a constant answer may gain"
             if fit.contradicts_prior
             else "the confusion matrices are wrong, or many answers are"
@@ -206,7 +206,7 @@ class TaskVerdict(Verdict):
             "fits": "labels are as frequent as the prior and the confusion matrices expect, and on these answers no "
             "other label would have earned more than the reported one",
             "doubtful": f"{fit.contradiction}, perhaps by chance",
-            "does not fit": f"{fit.contradiction}: {why}",
+            "does not fit": f"{fit.contradiction}: {basis}",
         }
         return meaning[self.word] + self._left_out
 
@@ -231,10 +231,10 @@ class TaskVerdict(Verdict):
             return ""
         names = self.fit.not_replayed
         some = ", ".join(repr(name) for name in names[:_SHOWN])
-        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        and_more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         many = len(self.fit.frequencies) > MOST_LABELS
-        why = f"there are more than {MOST_LABELS} labels" if many else f"answered fewer than {FEWEST} times"
-        return f". Not checked: what other labels would have earned in place of {some}{more}, {why}"
+        reason = f"there are more than {MOST_LABELS} labels" if many else f"answered fewer than {FEWEST} times"
+        return f". Not checked: what other labels would have earned in place of {some}{and_more}, {reason}"
 
     def __str__(self) -> str:
         return "\n".join(
@@ -252,8 +252,8 @@ class TaskVerdict(Verdict):
         if not self.below_empty:
             return f"{self.below} of {self.providers}, none by two standard errors on 10 or more tasks"
         by_chance = self.below - len(self.below_empty)
-        more = f"; and {by_chance} perhaps by chance" if by_chance else ""
-        return f"clearly {listed(self.below_empty, self.providers)}{more}"
+        and_chance = f"; and {by_chance} perhaps by chance" if by_chance else ""
+        return f"clearly {listed(self.below_empty, self.providers)}{and_chance}"
 
 
 @lru_cache(maxsize=64)
@@ -266,8 +266,8 @@ def unchecked_before(campaign: Campaign) -> str:
     for model in (campaign.model, *campaign.provider_models.values()):
         try:
             width = campaign.statistics(model, np.zeros(reduction.width)).shape[-1]
-            if why := why_unchecked(model, width):
-                return why
+            if reason := why_unchecked(model, width):
+                return reason
         except FAILURES:
             continue
     return ""
@@ -280,12 +280,12 @@ def judge(result: Result) -> Verdict:
         gap = float(np.mean([payment.empty_share - payment.share for _, payment in payments]))
         if gap > 0:
             below[name] = gap
-    fit, checked, why = None, "", ""
+    fit, checked, reason = None, "", ""
     with np.errstate(all="ignore"):
         try:
             fit, checked = check_campaign_fit(result.campaign, result.reports)
         except FAILURES as error:
-            why = first_line(error)
+            reason = first_line(error)
         replays = replay_lies(result, LESS, DRAWS) if result.rounds else []
     better: dict[str, float] = {}
     for replay in replays:
@@ -297,7 +297,7 @@ def judge(result: Result) -> Verdict:
     claim = _truthful_claim(result)
     return Verdict(
         fit,
-        why,
+        reason,
         checked,
         providers=len(result.totals),
         below_empty=below,
@@ -333,7 +333,7 @@ def _truthful_claim(result: Result) -> Claim | None:
 
 def _why_untried(result: Result) -> str:
     if isinstance(result.campaign.model, HasReduction):
-        return "not tried: half of the rows, or a tenth, is too little to be a report"
+        return "not tried: half of the rows, or a tenth, is too few to be a report"
     return "not tried: the sums of this model do not determine the pay of fewer rows"
 
 
@@ -343,10 +343,10 @@ def _odd_reports(result: Result) -> tuple[str, ...]:
     least = list(dict.fromkeys(name for _, name in sorted(scored)))
     for count in range(1, min(_MOST_ODD, len(least) - _FEWEST_LEFT) + 1):
         odd = least[:count]
-        others = [report for report in result.reports if report.provider not in odd]
+        remaining = [report for report in result.reports if report.provider not in odd]
         try:
             with np.errstate(all="ignore"):
-                if check_campaign_fit(result.campaign, others)[0].plausible:
+                if check_campaign_fit(result.campaign, remaining)[0].plausible:
                     return tuple(odd)
         except FAILURES:
             return ()

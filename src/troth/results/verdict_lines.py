@@ -58,9 +58,9 @@ def listed(names: Mapping[str, float], providers: int | None = None) -> str:
     if not names:
         return "nobody"
     most = sorted(names.items(), key=lambda item: -item[1])[:_SHOWN]
-    shown = ", ".join(f"{printable(name)} (by {share(gap, 1)} of the cap)" for name, gap in most)
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"{len(names)}{'' if providers is None else f' of {providers}'}: {shown}{more}"
+    names_text = ", ".join(f"{printable(name)} (by {share(gap, 1)} of the cap)" for name, gap in most)
+    and_more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{len(names)}{'' if providers is None else f' of {providers}'}: {names_text}{and_more}"
 
 
 def _of_providers(tried: int | None, providers: int | None) -> str:

@@ -139,8 +139,8 @@ def check_password(store: Store, name: str, password: str, source: str, device: 
     name = " ".join(unicodedata.normalize("NFC", name).split())[:200].replace("\0", "")
     with store.read() as tx:
         account = tx.execute(select(accounts).where(named(name))).first()
-        known = account is not None and _is_device_of(tx, account.id, device)
-    source = f"device {digest(device)}" if known else source
+        known_device = account is not None and _is_device_of(tx, account.id, device)
+    source = f"device {digest(device)}" if known_device else source
     allowed = {f"name:{skeleton(name)} from:{source}": MOST_FAILURES, f"from:{source}": 5 * MOST_FAILURES}
     with store.write() as tx:
         for subject in sorted(allowed):
@@ -225,7 +225,7 @@ def _with_hash(tx: Connection, query: Select[Any], secret: str, **values: str) -
 def create_token(tx: Connection, account: str, label: str, scopes: Collection[str], days: int) -> tuple[str, Row[Any]]:
     """Return a new token, which is shown once, and what is stored of it."""
     if not scopes or not set(scopes) <= set(SCOPES):
-        raise InvalidError(f"scopes: must be some of {', '.join(SCOPES)}")
+        raise InvalidError(f"scopes: must be one or more of {', '.join(SCOPES)}")
     if not 1 <= days <= MOST_TOKEN_DAYS:
         raise InvalidError(f"days: must be from 1 to {MOST_TOKEN_DAYS}")
     secret, key = _PREFIX + secrets.token_urlsafe(32), new_id()
@@ -242,10 +242,10 @@ def list_tokens(tx: Connection, account: str) -> Sequence[Row[Any]]:
 
 def revoke_token(tx: Connection, user: User, token: str) -> None:
     """Revoke one of a user's tokens."""
-    mine = (tokens.c.id == token) & (tokens.c.account == user.account)
-    if tx.execute(select(tokens.c.id).where(mine)).first() is None:
+    own_token = (tokens.c.id == token) & (tokens.c.account == user.account)
+    if tx.execute(select(tokens.c.id).where(own_token)).first() is None:
         raise NotFoundError("there is no such token")
-    tx.execute(update(tokens).where(mine, tokens.c.revoked.is_(None)).values(revoked=now()))
+    tx.execute(update(tokens).where(own_token, tokens.c.revoked.is_(None)).values(revoked=now()))
 
 
 def user_of_token(store: Store, secret: str) -> User | None:
@@ -269,8 +269,8 @@ def write_uses(store: Store) -> None:
 
 def sign_in_link(tx: Connection, account: str) -> str:
     """Return the secret of a link that signs an account in once; earlier ones of its kind end."""
-    mine = (links.c.account == account) & (links.c.kind == "sign-in") & links.c.used.is_(None)
-    tx.execute(update(links).where(mine).values(used=now()))
+    pending_link = (links.c.account == account) & (links.c.kind == "sign-in") & links.c.used.is_(None)
+    tx.execute(update(links).where(pending_link).values(used=now()))
     return _new_link(tx, kind="sign-in", account=account)
 
 
@@ -299,7 +299,7 @@ _DEAD_LINK = "this link is incomplete or unknown, has already been used or has e
 
 def use_sign_in_link(tx: Connection, secret: str, password: str | None = None) -> str:
     """Use a link up and return the account that it signs in; a password that is given is the account's from now on."""
-    link = _used_up(tx, secret, "sign-in")
+    link = _use_link(tx, secret, "sign-in")
     if password:
         set_password(tx, link.account, password)
     return str(link.account)
@@ -309,7 +309,7 @@ def accept_invitation(
     tx: Connection, secret: str, *, account: str | None = None, name: str | None = None, password: str | None = None
 ) -> str:
     """Use an invitation up and return the account that is now this provider: the given one, or else a new one."""
-    link = _used_up(tx, secret, "invitation")
+    link = _use_link(tx, secret, "invitation")
     member = tx.execute(select(members).where(members.c.id == link.member).with_for_update()).one()
     if member.revoked is not None:
         raise NotFoundError("this invitation has been revoked")
@@ -335,7 +335,7 @@ def _new_link(tx: Connection, days: int = LINK_DAYS, **values: Any) -> str:
     return secret
 
 
-def _used_up(tx: Connection, secret: str, kind: str) -> Row[Any]:
+def _use_link(tx: Connection, secret: str, kind: str) -> Row[Any]:
     """Use a link up: of several who follow it at once, one succeeds."""
     link = find_link(tx, secret)
     fresh = (links.c.hash == link.hash) & links.c.used.is_(None) & (links.c.kind == kind)

@@ -108,11 +108,11 @@ def _add_named(tx: Connection, campaign: str, names: Sequence[str], groups: Mapp
         tx.execute(insert(members), [row | fixed for row in rows.values()])
 
 
-def change_public(tx: Connection, user: User, campaign: str, known: dict[str, Any]) -> None:
+def change_public(tx: Connection, user: User, campaign: str, public: dict[str, Any]) -> None:
     """Make public data, as the table [public], part of the terms of a campaign without rounds."""
     plain = json.loads(owned(tx, user, campaign, lock=True).plain)
     plain.get("mechanism", {}).pop("commitment", None)
-    change_terms(tx, user, campaign, {**plain, "public": known})
+    change_terms(tx, user, campaign, {**plain, "public": public})
 
 
 def owned(tx: Connection, user: User, campaign: str, *, lock: bool = False) -> Row[Any]:
@@ -144,8 +144,8 @@ def visible(tx: Connection, user: User, campaign: str) -> tuple[Row[Any], Row[An
 
 def all_joined(tx: Connection, user: User) -> list[tuple[Row[Any], Row[Any]]]:
     """Return the campaigns that the user provides data to, the latest first, with the memberships."""
-    mine = tx.execute(select(members).where(members.c.account == user.account))
-    by_campaign = {member.campaign: member for member in mine}
+    memberships = tx.execute(select(members).where(members.c.account == user.account))
+    by_campaign = {member.campaign: member for member in memberships}
     rows = tx.execute(_LATEST.where(campaigns.c.id.in_(by_campaign)))
     return [(row, by_campaign[row.id]) for row in rows]
 
@@ -278,13 +278,13 @@ def prepare(store: Store, user: User, campaign: str) -> None:
         row = owned(tx, user, campaign)
         plain = _with_members(tx, row) if row.state == "draft" else None
     if plain is not None:
-        _tried(json.dumps(plain))
+        _payable_terms(json.dumps(plain))
 
 
 def freeze(tx: Connection, row: Row[Any]) -> Campaign:
     """Make the providers and their groups part of the terms: from now on nothing changes."""
     text = json.dumps(_with_members(tx, row))
-    campaign = _tried(text)
+    campaign = _payable_terms(text)
     tx.execute(update(campaigns).where(campaigns.c.id == row.id).values(plain=text, state="running"))
     return campaign
 
@@ -317,7 +317,7 @@ def _with_members(tx: Connection, row: Row[Any]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=64)
-def _tried(text: str) -> Campaign:
+def _payable_terms(text: str) -> Campaign:
     """Return terms with which reports can be paid."""
     campaign = _checked(json.loads(text))
     try:

@@ -94,7 +94,7 @@ def _modules(private: list[Path]) -> list[Path]:
     readable = []
     for path in map(Path, sorted({*installed, *single, *filter(None, sys.path)})):
         folder = path.resolve()
-        within = [each for each in private if folder in (each, *each.parents)]
+        within = [path for path in private if folder in (path, *path.parents)]
         if within and str(path) in installed:
             _lacking.append(f"modules: {within[0]} lies in {path}, which reading files needs; move it elsewhere")
         elif not within and folder.exists():

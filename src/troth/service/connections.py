@@ -61,7 +61,7 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         elif ends:
             self._begin(bytes(self._head[:size]), bytes(self._head[size:]))
 
-    def _begin(self, head: bytes, rest: bytes) -> None:
+    def _begin(self, head: bytes, body: bytes) -> None:
         """Pass complete headers on, and then what has come of the body."""
         if _IN_CHUNKS.search(head):
             self._refuse(411, "send the body in one piece, with its Content-Length")
@@ -72,7 +72,7 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         super().data_received(head)
         if self.cycle is not before:  # otherwise they were refused
             self._left = int(dict(self.headers).get(b"content-length", b"0"))
-            self.data_received(rest)
+            self.data_received(body)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""

@@ -18,7 +18,7 @@ def height(tx: Connection, campaign: str) -> int:
 
 
 def load_ledger(tx: Connection, campaign: str) -> Ledger:
-    """Read a campaign's ledger and check its chain of hashes."""
+    """Read a campaign's ledger and check its hash chain."""
     query = select(ledger_lines.c.line).where(ledger_lines.c.campaign == campaign).order_by(ledger_lines.c.number)
     return Ledger.from_lines([bytes(line) for line in tx.scalars(query)])
 
@@ -29,16 +29,16 @@ def load_file(tx: Connection, campaign: str) -> bytes | None:
     return None if content is None else bytes(content)
 
 
-def add_lines(tx: Connection, campaign: str, ledger: Ledger, known: int, file: bytes | None = None) -> None:
+def add_lines(tx: Connection, campaign: str, ledger: Ledger, count: int, file: bytes | None = None) -> None:
     """Add the lines of a ledger after the first ``known``, if the database still has exactly those.
 
     ``file`` is the file of shares, of tasks.
     """
-    if height(tx, campaign) != known:
+    if height(tx, campaign) != count:
         raise ConflictError("the ledger has grown meanwhile")
     new = [
         {"campaign": campaign, "number": number, "line": line}
-        for number, line in enumerate(ledger.lines[known:], known)
+        for number, line in enumerate(ledger.lines[count:], count)
     ]
     if new:
         tx.execute(insert(ledger_lines), new)

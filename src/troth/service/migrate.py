@@ -32,7 +32,7 @@ _LOCK = 7_264_511_908  # any number, the same in every process
 
 def migrate(store: Store) -> str | None:
     """Create or upgrade the schema, and return where the backup is, or None if none was needed."""
-    with _alone(store), as_file(files("troth.service") / "migrations") as folder:
+    with _migration_lock(store), as_file(files("troth.service") / "migrations") as folder:
         config = Config()
         config.set_main_option("script_location", str(folder).replace("%", "%%"))
         config.set_main_option("path_separator", "os")
@@ -87,7 +87,7 @@ def copy_sqlite(source: Path, target: Path) -> None:
 
 
 @contextmanager
-def _alone(store: Store) -> Iterator[None]:
+def _migration_lock(store: Store) -> Iterator[None]:
     """Keep other processes that migrate waiting; the lock dies with its process."""
     if store.file is not None:
         store.file.touch(mode=0o600)

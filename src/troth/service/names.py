@@ -67,7 +67,7 @@ def skeleton(name: str) -> str:
     >>> skeleton("Ash") == skeleton("ASH") == skeleton("\uff21sh") == skeleton("\u0410\u0455h") == "ash"
     True
     """
-    return _looking(unicodedata.normalize("NFKC", name), _PLAIN)
+    return _appearance(unicodedata.normalize("NFKC", name), _PLAIN)
 
 
 @lru_cache(maxsize=1 << 15)
@@ -83,11 +83,11 @@ def looks(name: str) -> frozenset[str]:
         return frozenset(" ".join(text.lower().split()) for text in (name, name.translate(_STROKES)))
     plain = unicodedata.normalize("NFKC", name)
     return frozenset(
-        _looking(text, table) for text in (plain, plain.translate(_STROKES)) for table in (_PLAIN, _PLAIN | _SMALL)
+        _appearance(text, table) for text in (plain, plain.translate(_STROKES)) for table in (_PLAIN, _PLAIN | _SMALL)
     )
 
 
-def _looking(text: str, table: dict[int, str]) -> str:
+def _appearance(text: str, table: dict[int, str]) -> str:
     folded = unicodedata.normalize("NFKC", text.casefold())
     drawn = "".join(map(_small_capital, folded.translate(table)))
     bare = "".join(char for char in drawn if not any(first <= ord(char) <= last for first, last in _MARKS))

@@ -38,8 +38,8 @@ def described(operation: Operation) -> dict[str, Any]:
     roles, scope = operation.access
     if roles:
         about["dependencies"] = [Security(_BEARER)]
-        whose = " and ".join(f"{role}s" for role in roles)
-        about["description"] += f"\n\nFor {whose}; the token needs the scope `{scope}`."
+        audience = " and ".join(f"{role}s" for role in roles)
+        about["description"] += f"\n\nFor {audience}; the token needs the scope `{scope}`."
     if isinstance(operation.output, Content):
         content = {operation.output.media_type: {"schema": {"type": "string"}}}
         about["responses"][operation.status] = {"content": content}

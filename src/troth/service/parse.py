@@ -19,7 +19,7 @@ from troth.core.errors import DataError, TrothError
 from troth.data.arrow_columns import as_numbers, encode, holds_numbers, is_text, numbers_of_text
 from troth.data.files import NOT_UNICODE, Fragment
 from troth.data.request import Day, Request, shown
-from troth.data.single_provider import read_own, read_own_tasks
+from troth.data.single_provider import read_own_report, read_own_tasks
 
 SHOWN_ROWS, SHOWN_LENGTH, SHOWN_LABELS, MOST_COLUMNS = 8, 40, 12, 10_000
 _MESSAGE_LENGTH, _HEAD_BYTES = 4000, 1 << 20
@@ -50,7 +50,7 @@ def parse(
     os.chdir(folder)
     most, limit = (rows, "rows") if tasks is None else (tasks * (rows or 1), "tasks")
     view, declared, size = View(request, cells, most, limit), None, 0
-    seen = replace(request, look=view)
+    watched_request = replace(request, look=view)
     try:
         if kind in ("parquet", "arrow"):
             _refuse_text(Fragment(name, kind).schema(), request)
@@ -63,10 +63,10 @@ def parse(
             size = _expanded_size(name, expanded)
         content: dict[str, Any] = {}
         if tasks is None:
-            (report,) = read_own(name, seen, provider, day, format=kind)
+            (report,) = read_own_report(name, watched_request, provider, day, format=kind)
             content["summary"] = [float(value) for value in report.summary]
         else:
-            own = read_own_tasks(name, seen, provider, rows=rows or 1, format=kind)
+            own = read_own_tasks(name, watched_request, provider, rows=rows or 1, format=kind)
             content = {"tasks": own.names, "summaries": own.summaries.tolist()}
         if declared is not None and declared != view.rows:
             raise DataError(f"declares {declared:,} rows, but has {view.rows:,}; the file is damaged")
@@ -119,9 +119,9 @@ class View:
     def _show(self, batch: Any) -> None:
         names = [name for name in self.request.named if name in batch.schema.names]
         if not self.preview:
-            self.preview.append([_short(name) for name in names])
-        left = batch.slice(0, SHOWN_ROWS + 1 - len(self.preview))
-        columns = [[_short(entry.as_py()) for entry in left.column(name)] for name in names]
+            self.preview.append([_shortened(name) for name in names])
+        remaining = batch.slice(0, SHOWN_ROWS + 1 - len(self.preview))
+        columns = [[_shortened(entry.as_py()) for entry in remaining.column(name)] for name in names]
         self.preview += [list(row) for row in zip(*columns, strict=True)]
 
     def _refuse_others(self, column: Any) -> None:
@@ -221,7 +221,7 @@ def _expanded_size(path: str, most: int) -> int:
     return size
 
 
-def _short(value: Any) -> str:
+def _shortened(value: Any) -> str:
     text = "" if value is None else str(value)
     text = "".join(sign if sign.isprintable() else "·" for sign in text[: SHOWN_LENGTH + 1])
     return text if len(text) <= SHOWN_LENGTH else text[: SHOWN_LENGTH - 1] + "…"

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, func, insert, select, update
 
 from troth.campaigns.records.canonical_json import canonical
 from troth.data.request import Day
-from troth.results.result import harmless
+from troth.results.result import escape_formula
 from troth.service import campaigns, ledgers, responses, rounds
 from troth.service.accounts import User
 from troth.service.errors import ConflictError, NotFoundError
@@ -37,14 +37,14 @@ def states(tx: Connection, campaign: str) -> dict[str, Any]:
 def list_payouts(tx: Connection, user: User, campaign: str, *, lock: bool = False) -> responses.Payouts:
     """Return the payments of a campaign that are not zero, in the order in which they were made, for its analyst."""
     terms = campaigns.terms_of(campaigns.owned(tx, user, campaign, lock=lock))
-    result, known = ledgers.load_result(tx, campaign), states(tx, campaign)
+    result, payout_states = ledgers.load_result(tx, campaign), states(tx, campaign)
     rows = {row.day: row for row in rounds.list_rounds(tx, campaign)}
-    every = []
+    lines = []
     for paid in () if result is None else result.rounds:
-        for payment in (each for each in paid.payments if each.payment):
+        for payment in (payment for payment in paid.payments if payment.payment):
             key = payout_id(campaign, paid.day, payment.provider)
-            row = known.get(key)
-            every.append(
+            row = payout_states.get(key)
+            lines.append(
                 responses.Payout(
                     id=key,
                     round=rows[paid.day].number,
@@ -57,13 +57,13 @@ def list_payouts(tx: Connection, user: User, campaign: str, *, lock: bool = Fals
                     reason=None if row is None else row.reason,
                 )
             )
-    return responses.Payouts(campaign=campaign, name=terms.name, currency=terms.currency, payouts=every)
+    return responses.Payouts(campaign=campaign, name=terms.name, currency=terms.currency, payouts=lines)
 
 
 def export(tx: Connection, user: User, campaign: str) -> responses.Batch:
     """Put all pending payments into a new batch, and return it."""
-    every = list_payouts(tx, user, campaign, lock=True).payouts
-    pending = [payout.id for payout in every if payout.state == "pending"]
+    listed = list_payouts(tx, user, campaign, lock=True).payouts
+    pending = [payout.id for payout in listed if payout.state == "pending"]
     if not pending:
         raise ConflictError("every payment is already in a batch")
     number = (tx.scalar(select(func.max(payouts.c.batch)).where(payouts.c.campaign == campaign)) or 0) + 1
@@ -74,15 +74,15 @@ def export(tx: Connection, user: User, campaign: str) -> responses.Batch:
 
 def batch_view(tx: Connection, user: User, campaign: str, number: int) -> responses.Batch:
     """Return a batch as it was exported."""
-    every = list_payouts(tx, user, campaign)
+    listed = list_payouts(tx, user, campaign)
     lines = [
-        responses.BatchLine.of(payout, campaign=campaign, currency=every.currency)
-        for payout in every.payouts
+        responses.BatchLine.of(payout, campaign=campaign, currency=listed.currency)
+        for payout in listed.payouts
         if payout.batch == number
     ]
     if not lines:
         raise NotFoundError("there is no such batch")
-    return responses.Batch(campaign=campaign, name=every.name, batch=number, payments=lines)
+    return responses.Batch(campaign=campaign, name=listed.name, batch=number, payments=lines)
 
 
 def batch_file(tx: Connection, user: User, campaign: str, number: int) -> bytes:
@@ -91,14 +91,14 @@ def batch_file(tx: Connection, user: User, campaign: str, number: int) -> bytes:
     writer = csv.DictWriter(text, [*responses.BatchLine.model_fields, "batch"])
     writer.writeheader()
     for line in batch_view(tx, user, campaign, number).payments:
-        writer.writerow({**dict(line), "provider": harmless(line.provider), "batch": number})
+        writer.writerow({**dict(line), "provider": escape_formula(line.provider), "batch": number})
     return text.getvalue().encode()
 
 
 def void(tx: Connection, user: User, campaign: str, payout: str, reason: str) -> None:
     """Note that a payment is not paid out, and why; it is in no later batch."""
-    every = list_payouts(tx, user, campaign, lock=True).payouts
-    current = next((each.state for each in every if each.id == payout), None)
+    listed_payouts = list_payouts(tx, user, campaign, lock=True).payouts
+    current = next((listed.state for listed in listed_payouts if listed.id == payout), None)
     if current is None:
         raise NotFoundError("there is no such payment")
     if current == "void":

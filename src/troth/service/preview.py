@@ -35,14 +35,14 @@ SANDBOX = Sandbox(COMPUTING, places=1, patience=20.0)
 def make_preview(plain: dict[str, Any], providers: int, rows: int) -> dict[str, Any]:
     """Return a preview of valid terms: scale, prior, proofs and what lies earn; simulations take fewer providers."""
     preview: dict[str, Any] = {}
-    for name, part, *given in (
+    for name, part, *arguments in (
         ("scale", _scale, providers, rows),
         ("prior", _beliefs, []),
         ("proofs", _proofs, providers, rows),
         ("lies", _lies, providers, rows),
     ):
         try:
-            preview[name] = SANDBOX.run(_run, part, plain, *given, bounds=_BOUNDS)
+            preview[name] = SANDBOX.run(_run, part, plain, *arguments, bounds=_BOUNDS)
         except TrothError as error:
             preview[name] = {"skipped": str(error)}
     if isinstance(preview["prior"], list):
@@ -56,11 +56,11 @@ def learned(plain: dict[str, Any], reports: list[Report]) -> list[Belief]:
     return [Belief(**belief) for belief in beliefs] if isinstance(beliefs, list) else []
 
 
-def _run(part: Callable[..., Any], plain: dict[str, Any], *given: Any) -> Any:
+def _run(part: Callable[..., Any], plain: dict[str, Any], *arguments: Any) -> Any:
     """Compute something about a campaign, in the child; if that fails, return why."""
     try:
         with np.errstate(all="ignore"):
-            return part(Campaign.from_dict(plain), *given)
+            return part(Campaign.from_dict(plain), *arguments)
     except _FAILURES as error:
         return {"skipped": first_line(error)[:500]}
 

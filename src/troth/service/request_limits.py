@@ -45,9 +45,9 @@ class BodyLimits:
             nonlocal count, complete
             if complete:
                 return await receive()
-            left = began + FIRST_SECONDS + count / SLOWEST - loop.time()
+            remaining = began + FIRST_SECONDS + count / SLOWEST - loop.time()
             try:
-                part = await asyncio.wait_for(receive(), max(0.0, min(IDLE_SECONDS, left)))
+                part = await asyncio.wait_for(receive(), max(0.0, min(IDLE_SECONDS, remaining)))
             except TimeoutError:
                 headers = {"connection": "close"}
                 raise HTTPException(408, "the request arrived too slowly; send it again", headers) from None

@@ -47,7 +47,7 @@ class Strict(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _few_fields(cls, plain: Any) -> Any:
+    def _limit_unknown_fields(cls, plain: Any) -> Any:
         """Refuse many unknown fields at once: to name each of a hundred thousand takes a minute."""
         if isinstance(plain, dict) and len(plain) > _MOST_FIELDS:
             raise ValueError(f"has {len(plain):,} fields, but at most {len(cls.model_fields)} are known")

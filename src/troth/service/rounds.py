@@ -63,50 +63,57 @@ def open_round(tx: Connection, user: User, campaign: str, day: Any = None, deadl
         raise ConflictError("a round is already open; close it first")
     for other in before:
         if other.problem is not None and other.state == "closed":
-            which = f"round {other.number}" if other.day is None else f"day {other.day}"
+            subject = f"round {other.number}" if other.day is None else f"day {other.day}"
             raise ConflictError(
-                f"{which} was closed and could not be paid ({other.problem}): reopen it or set it aside first"
+                f"{subject} was closed and could not be paid ({other.problem}): reopen it or set it aside first"
             )
     if any(other.final for other in before):
         raise ConflictError("the last round was closed as the last day; no day follows it")
     deadline = future_deadline(deadline)
     terms = campaigns.freeze(tx, row) if row.state == "draft" else campaigns.terms_of(row)
-    chosen = _day(terms, day, [other.day for other in before])
+    round_day = _day(terms, day, [other.day for other in before])
     number = len(before) + 1
-    values = {"number": number, "day": chosen, "state": "open", "final": False, "deadline": deadline, "opened": now()}
+    values = {
+        "number": number,
+        "day": round_day,
+        "state": "open",
+        "final": False,
+        "deadline": deadline,
+        "opened": now(),
+    }
     tx.execute(insert(rounds).values(id=new_id(), campaign=campaign, **values))
     return number
 
 
-def _day(terms: Campaign, day: Any, before: Sequence[Day]) -> Day:
+def _day(terms: Campaign, day: Any, earlier: Sequence[Day]) -> Day:
     if not terms.daily:
-        if before:
+        if earlier:
             raise ConflictError("this campaign has one round, which has already been opened")
         if day is not None:
             raise InvalidError("day: this campaign has no days")
         return None
-    if terms.days is not None and len(before) >= terms.days:
+    if terms.days is not None and len(earlier) >= terms.days:
         raise ConflictError(f"this campaign has {terms.days} days, and all have been opened")
     if day is None:
-        return next_day(before)
+        return next_day(earlier)
     try:
-        chosen = parse_day(day)
+        parsed = parse_day(day)
     except ValueError:
         raise InvalidError(f"day: {day!r} is not a date (YYYY-MM-DD) or a whole number") from None
-    if isinstance(chosen, int) and abs(chosen) > _LAST_NUMBER:
+    if isinstance(parsed, int) and abs(parsed) > _LAST_NUMBER:
         raise InvalidError("day: the number is too large")
-    if before and type(before[-1]) is not type(chosen):
-        raise InvalidError(f"day: use the format of earlier days ({before[-1]})")
-    if before and day_order(chosen) <= day_order(before[-1]):
-        raise InvalidError(f"day: must come after {before[-1]}")
-    return chosen
+    if earlier and type(earlier[-1]) is not type(parsed):
+        raise InvalidError(f"day: use the format of earlier days ({earlier[-1]})")
+    if earlier and day_order(parsed) <= day_order(earlier[-1]):
+        raise InvalidError(f"day: must come after {earlier[-1]}")
+    return parsed
 
 
-def next_day(before: Sequence[Day]) -> Day:
+def next_day(earlier: Sequence[Day]) -> Day:
     """Return the day after the last, or today."""
-    if not before:
+    if not earlier:
         return datetime.now(UTC).date().isoformat()
-    last = before[-1]
+    last = earlier[-1]
     try:
         return last + 1 if isinstance(last, int) else (date.fromisoformat(str(last)) + timedelta(days=1)).isoformat()
     except OverflowError:
@@ -162,14 +169,14 @@ def store_upload(
 ) -> None:
     """Store what was read of an upload."""
     report = upload.report
-    shown = {"preview": upload.preview, "columns": [dict(column) for column in upload.columns]}
+    preview = {"preview": upload.preview, "columns": [dict(column) for column in upload.columns]}
     values = {
         "name": report.source,
         "sha256": upload.sha256,
         "data_digest": report.data_digest,
         "rows": report.rows,
         "summary": [float(value) for value in report.summary],
-        "shown": shown,
+        "shown": preview,
         "nonce": nonce,
         "tasks": report.tasks,
     }
@@ -199,7 +206,7 @@ def confirm(
     my_upload(tx, member.id, row.id, submission)
     own_report = (reports.c.round == row.id) & (reports.c.member == member.id)
     current = tx.scalar(select(reports.c.upload).where(own_report).with_for_update())
-    twice = ConflictError(
+    conflict = ConflictError(
         "you have already confirmed a report for this round; to replace it, say which one it replaces"
     )
     if current == submission:
@@ -213,9 +220,9 @@ def confirm(
         try:
             tx.execute(insert(reports).values(**key, **values))
         except IntegrityError:
-            raise twice from None
+            raise conflict from None
     elif replaces != current:
-        raise twice
+        raise conflict
     else:
         tx.execute(update(reports).where(own_report).values(**values, receipt=None))
     (report,) = tx.execute(_UPLOADS.where(own_report))
@@ -263,8 +270,8 @@ def my_upload(tx: Connection, member: str, round_id: str, upload: str) -> Row[An
     """Return one of a provider's own uploads."""
     row = tx.execute(_MINE.where(uploads.c.id == upload), {"of_member": member, "to_round": round_id}).first()
     if row is None:
-        mine = (queued.c.id == upload) & (queued.c.member == member) & queued.c.state.in_(("waiting", "reading"))
-        if tx.scalar(select(exists().where(mine))):
+        own_upload = (queued.c.id == upload) & (queued.c.member == member) & queued.c.state.in_(("waiting", "reading"))
+        if tx.scalar(select(exists().where(own_upload))):
             raise ConflictError("the file has not been read yet: try again in a moment")
         raise NotFoundError("there is no such submission")
     return row

@@ -106,10 +106,10 @@ class Waiting:
             self._stop()
         if self._control is None or self.process is None:
             self._loaded = modules
-            ours, theirs = socket.socketpair()
-            with theirs:
+            parent, child = socket.socketpair()
+            with child:
                 path = [str(Path(entry).absolute()) for entry in sys.path]
-                code = _START.format(path=path, socket=theirs.fileno(), modules=modules)
+                code = _START.format(path=path, socket=child.fileno(), modules=modules)
                 inherited = {
                     name: value
                     for name, value in os.environ.items()
@@ -119,12 +119,12 @@ class Waiting:
                     [sys.executable, "-I", "-c", code],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
-                    pass_fds=[theirs.fileno()],
+                    pass_fds=[child.fileno()],
                     env=inherited | _SETTINGS,
                     cwd="/",
                     start_new_session=True,
                 )
-            self._control = ours
+            self._control = parent
         return self._control, self.process
 
     def _stop(self) -> None:
@@ -143,7 +143,7 @@ SCIPY = ("scipy.optimize", "scipy.signal", "scipy.spatial", "scipy.stats")
 """What some rules import: it is imported beforehand, so that it does not count against a child's limits."""
 READING = Waiting(["troth.service.parse"])
 """The process whose children read uploads; it is small, so that they start quickly."""
-COMPUTING = Waiting(["troth.service.settling", "troth.service.preview", *SCIPY])
+COMPUTING = Waiting(["troth.service.limited_payments", "troth.service.preview", *SCIPY])
 """The process whose children compute payments and preview campaigns."""
 
 
@@ -173,11 +173,11 @@ class Sandbox:
             raise UnavailableError("too many files are waiting to be read; try again later")
         try:
             for _ in range(2):
-                ours, theirs = socket.socketpair()
-                with ours:
-                    with theirs:
-                        process = self.waiting.hand_over(theirs)
-                    received = _converse(ours, task, bounds)
+                parent, child = socket.socketpair()
+                with parent:
+                    with child:
+                        process = self.waiting.hand_over(child)
+                    received = _converse(parent, task, bounds)
                 if received is not None:
                     return _answer(received, bounds)
                 self.waiting.replace(process)
@@ -198,23 +198,23 @@ def registering_modules() -> list[str]:
     ParameterError
         If one is defined in the program that was started, which a child cannot import.
     """
-    added = [each for each in (*FAMILIES.values(), *RULES.values()) if not each.__module__.startswith("troth.")]
-    for each in added:
-        if each.__module__ in _PROGRAM:
+    added = [plugin for plugin in (*FAMILIES.values(), *RULES.values()) if not plugin.__module__.startswith("troth.")]
+    for plugin in added:
+        if plugin.__module__ in _PROGRAM:
             raise ParameterError(
-                f"{each.__name__} is defined in the program that runs the service, and other processes cannot import "
+                f"{plugin.__name__} is defined in the program that runs the service, and other processes cannot import "
                 "it from there: define it in a module, and import that"
             )
-    return sorted({each.__module__ for each in added})
+    return sorted({plugin.__module__ for plugin in added})
 
 
-def _converse(ours: socket.socket, task: bytes, bounds: Bounds) -> bytes | None:
+def _converse(parent: socket.socket, task: bytes, bounds: Bounds) -> bytes | None:
     """Send a task and return all that comes back, or None if the waiting process is gone."""
     allowed = 1.5 * bounds.seconds + 1
     try:
-        ours.settimeout(_START_SECONDS)
-        ours.sendall(LENGTH.pack(len(task)) + task)
-        if ours.recv(1) != STARTED:
+        parent.settimeout(_START_SECONDS)
+        parent.sendall(LENGTH.pack(len(task)) + task)
+        if parent.recv(1) != STARTED:
             return None
     except OSError:
         return None
@@ -222,8 +222,8 @@ def _converse(ours: socket.socket, task: bytes, bounds: Bounds) -> bytes | None:
     deadline = time.monotonic() + allowed
     try:
         while len(received) <= bounds.answer:
-            ours.settimeout(max(1e-3, deadline - time.monotonic()))
-            block = ours.recv(BLOCK)
+            parent.settimeout(max(1e-3, deadline - time.monotonic()))
+            block = parent.recv(BLOCK)
             if not block:
                 break
             received += block

@@ -35,26 +35,26 @@ def serve(
     port: int,
     workers: int = 1,
     proxies: str | None = None,
-    say: Callable[[str], None],
+    echo: Callable[[str], None],
 ) -> None:
     """Bring the database up to date, print a sign-in link if nobody has signed in yet, and serve until stopped.
 
     ``proxies`` are addresses of reverse proxies that are trusted to report clients' addresses.
     """
     store = Store(settings.database)
-    check_sandbox(settings.require_sandbox, say, store.private)
+    check_sandbox(settings.require_sandbox, echo, store.private)
     for path in sorted(map(Path, store.private)):
         for file in (path, *(path.glob("*") if path.is_dir() else ())):
             if readable_by_others(file):
-                say(f"warning: others can read {file}, which is private: chmod go= {file}")
+                echo(f"warning: other users can read {file}, which is private: run chmod go= {file}")
     backup = migrate(store)
     if backup is not None:
-        say(f"the database was upgraded; a copy from before is in {backup}")
+        echo(f"the database was upgraded; a copy from before is in {backup}")
     link = first_link(store, settings.url)
     store.close()
-    say(f"Troth is at {settings.url}")
+    echo(f"Troth is at {settings.url}")
     if link is not None:
-        say(f"sign in, once, at {link}")
+        echo(f"sign in, once, at {link}")
     os.environ[SETTINGS] = AS_JSON.dump_json(settings).decode()
     allow_many_files()
     uvicorn.run(
@@ -73,7 +73,7 @@ def serve(
     )
 
 
-def check_sandbox(required: bool, say: Callable[[str], None], private: frozenset[str] = frozenset()) -> None:
+def check_sandbox(required: bool, echo: Callable[[str], None], private: frozenset[str] = frozenset()) -> None:
     """Report what is lacking to confine the process that reads uploads, or refuse to start without it."""
     waiting = Waiting([])
     waiting.private |= private
@@ -81,8 +81,8 @@ def check_sandbox(required: bool, say: Callable[[str], None], private: frozenset
     waiting.close()
     if lacking and required:
         raise DataError(f"--require-sandbox: {'; '.join(lacking)}")
-    for what in lacking:
-        say(f"warning: {what}")
+    for gap in lacking:
+        echo(f"warning: {gap}")
 
 
 def first_link(store: Store, url: str) -> str | None:

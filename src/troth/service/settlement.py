@@ -31,10 +31,10 @@ from troth.service import heads, ledgers, upload_queue
 from troth.service.accounts import User
 from troth.service.campaigns import find_campaign, owned, secret_of, terms_of
 from troth.service.errors import ConflictError, UnavailableError
+from troth.service.limited_payments import BOUNDS, UnboundedError, find_suspect, judge, pay_rounds
 from troth.service.receipts import check_receipts
 from troth.service.rounds import confirmed_rows, find_round, list_rounds, received_reports, withdraw_revoked
 from troth.service.schema import campaigns, reports, rounds
-from troth.service.settling import BOUNDS, UnboundedError, find_suspect, judge, pay_rounds
 from troth.service.store import Store, after, future_deadline, now
 
 logger = logging.getLogger("troth.service")
@@ -93,8 +93,12 @@ def dry_run(
         row = find_round(tx, campaign, number)
         if row.state == "paid":
             raise ConflictError("the round is already paid")
-        before = [each for each in list_rounds(tx, campaign) if each.number < number and each.state == "closed"]
-        confirmed = confirmed_rows(tx, campaign, [each.id for each in (*before, row)])
+        before = [
+            round_row
+            for round_row in list_rounds(tx, campaign)
+            if round_row.number < number and round_row.state == "closed"
+        ]
+        confirmed = confirmed_rows(tx, campaign, [round_row.id for round_row in (*before, row)])
         received = received_reports(tx, confirmed)
     refuse_unpayable_days(terms, received)
     mechanism = {key: value for key, value in terms.plain.get("mechanism", {}).items() if key != "commitment"}
@@ -252,8 +256,8 @@ def _compute(store: Store, due: _Due, attempts: int) -> _Outcome | None:
     except UnavailableError:
         logger.warning("payments cannot be computed now; the service tries again")
         with store.write() as tx:  # nothing was tried
-            mine = rounds.c.id.in_([row.id for row in due.rounds if attempts]) & (rounds.c.attempts > 0)
-            tx.execute(update(rounds).where(mine).values(attempts=rounds.c.attempts - 1))
+            claimed = rounds.c.id.in_([row.id for row in due.rounds if attempts]) & (rounds.c.attempts > 0)
+            tx.execute(update(rounds).where(claimed).values(attempts=rounds.c.attempts - 1))
         return None
     except UnboundedError as error:
         if attempts < MOST_ATTEMPTS:
@@ -262,8 +266,8 @@ def _compute(store: Store, due: _Due, attempts: int) -> _Outcome | None:
         suspect = find_suspect(terms, due.received, ledger, options)
         remedy = "reopen the round" if suspect is None else "revoke that provider and reopen the round"
         outcome.problem = (
-            f"{UnboundedError(error.why, suspect)}. After {MOST_ATTEMPTS} attempts nothing more is tried; {remedy}, or "
-            "set the round aside"
+            f"{UnboundedError(error.reason, suspect)}. After {MOST_ATTEMPTS} attempts nothing more is tried; {remedy}, "
+            "or set the round aside"
         )
     except TrothError as error:
         outcome.problem = str(error)
@@ -285,7 +289,7 @@ def _record(store: Store, due: _Due, outcome: _Outcome) -> bool:
         with store.write() as tx:
             tx.execute(select(campaigns.c.id).where(campaigns.c.id == campaign).with_for_update(key_share=True))
             tx.execute(select(rounds.c.id).where(rounds.c.id.in_(ids)).with_for_update(key_share=True)).all()
-            if _marks(_waiting(tx, campaign)) != _marks(due.rounds):
+            if _payment_inputs(_waiting(tx, campaign)) != _payment_inputs(due.rounds):
                 return False  # one was reopened or closed meanwhile
             if upload_queue.pending(tx, ids):
                 return True  # one more has arrived in time
@@ -328,10 +332,10 @@ def _values(due: _Due, outcome: _Outcome, row: Row[Any], amount: int) -> dict[st
 
 def _count_attempt(store: Store, waiting: list[Row[Any]]) -> int | None:
     """Count an attempt before it is made, and return how many there were; None while another process makes one."""
-    mine = rounds.c.id.in_([row.id for row in waiting])
+    claimed = rounds.c.id.in_([row.id for row in waiting])
     with store.write() as tx:
-        rows = tx.execute(select(rounds).where(mine).with_for_update()).all()
-        if any(row.attempts and _runs_elsewhere(row) for row in rows):
+        rows = tx.execute(select(rounds).where(claimed).with_for_update()).all()
+        if any(row.attempts and _is_attempted_elsewhere(row) for row in rows):
             return None
         process = os.getpid()
         made_by = {
@@ -339,11 +343,11 @@ def _count_attempt(store: Store, waiting: list[Row[Any]]) -> int | None:
             "attempt_started": _started(process),
             "attempt_host": socket.gethostname(),
         }
-        tx.execute(update(rounds).where(mine).values(attempts=rounds.c.attempts + 1, attempted=now(), **made_by))
+        tx.execute(update(rounds).where(claimed).values(attempts=rounds.c.attempts + 1, attempted=now(), **made_by))
         return 1 + max(int(row.attempts) for row in rows)
 
 
-def _runs_elsewhere(row: Row[Any]) -> bool:
+def _is_attempted_elsewhere(row: Row[Any]) -> bool:
     """Return whether another process may still be making the last attempt to pay a round."""
     if row.attempted is None:
         return False
@@ -368,7 +372,7 @@ def _waiting(tx: Connection, campaign: str) -> list[Row[Any]]:
     return [row for row in rows if row.state == "closed" and row.number < first_open]
 
 
-def _marks(waiting: list[Row[Any]]) -> list[tuple[Any, ...]]:
+def _payment_inputs(waiting: list[Row[Any]]) -> list[tuple[Any, ...]]:
     """Return what payments depend on besides reports."""
     return [(row.id, row.closed, row.final, row.beacon, row.anyway) for row in waiting]
 

@@ -101,8 +101,8 @@ class Store:
         enough that theirs are committed.
         """
         try:
-            with self._short_turn(time.monotonic()) as mine:
-                if mine:
+            with self._short_turn(time.monotonic()) as acquired:
+                if acquired:
                     with self.probe.connect() as tx, tx.begin():
                         if self.file is None:
                             tx.execute(sql.text(f"SET LOCAL statement_timeout = {PROBE_SECONDS * 1000}"))
@@ -141,9 +141,9 @@ class Store:
 
 
 def _key_folder(file: Path | None) -> Path:
-    named = os.environ.get("TROTH_KEYS")
-    if named:
-        return Path(named)
+    folder = os.environ.get("TROTH_KEYS")
+    if folder:
+        return Path(folder)
     return Path("troth.keys") if file is None else file.with_name(f"{file.name}.keys")
 
 

@@ -60,7 +60,7 @@ def enqueue(
             raise ConflictError("Idempotency-Key: it was used for another request; use a new key")
         return identifier
     rounds.refuse_many(tx, row.id, member.id)
-    _refuse_greed(tx, campaign, user.account)
+    _refuse_heavy_use(tx, campaign, user.account)
     final = path.with_name(identifier)
     with path.open("rb") as file:
         os.fsync(file.fileno())
@@ -81,16 +81,19 @@ def _spool(folder: Path) -> str:
     return f"{socket.gethostname()} {folder}"
 
 
-def _refuse_greed(tx: Connection, campaign: str, account: str) -> None:
+def _refuse_heavy_use(tx: Connection, campaign: str, account: str) -> None:
     """Refuse an upload of an account or a campaign that has used up its hour, or has many waiting."""
     of_campaign = queued.c.round.in_(select(round_table.c.id).where(round_table.c.campaign == campaign))
     if (tx.scalar(select(func.count()).where(_TO_READ, queued.c.account == account)) or 0) >= MOST_WAITING:
         raise TooManyError(f"{MOST_WAITING} of your files are waiting to be read; try again once they have been read")
     totals = select(func.sum(queued.c.milliseconds), func.sum(queued.c.expanded)).where(queued.c.done > after(hours=-1))
-    for whose, times, who in ((queued.c.account == account, 1, "your"), (of_campaign, CAMPAIGNS, "the campaign's")):
-        milliseconds, expanded = (int(total or 0) for total in tx.execute(totals.where(whose)).one())
+    for condition, times, owner in (
+        (queued.c.account == account, 1, "your"),
+        (of_campaign, CAMPAIGNS, "the campaign's"),
+    ):
+        milliseconds, expanded = (int(total or 0) for total in tx.execute(totals.where(condition)).one())
         if milliseconds > times * HOURLY_SECONDS * 1000 or expanded > times * HOURLY_BYTES:
-            raise TooManyError(f"reading {who} files has used up this hour's limit; try again later")
+            raise TooManyError(f"reading {owner} files has used up this hour's limit; try again later")
 
 
 def claim(store: Store, *, places: int = threads.SIZES["parsing"]) -> Row[Any] | None:
@@ -128,10 +131,10 @@ def claim(store: Store, *, places: int = threads.SIZES["parsing"]) -> Row[Any] |
             queued.c.done > after(minutes=-_RECENT_MINUTES)
         )
         used = {account: int(total) for account, total in tx.execute(recent.group_by(queued.c.account))}
-        chosen = min(waiting, key=lambda row: (used.get(row.account, 0), busy[row.campaign], row.received))
-        mine = queued.c.id == chosen.id
-        tx.execute(update(queued).where(mine).values(state="reading", claimed=now(), attempts=queued.c.attempts + 1))
-        return chosen
+        next_upload = min(waiting, key=lambda row: (used.get(row.account, 0), busy[row.campaign], row.received))
+        claimed = queued.c.id == next_upload.id
+        tx.execute(update(queued).where(claimed).values(state="reading", claimed=now(), attempts=queued.c.attempts + 1))
+        return next_upload
 
 
 def read_all(store: Store, limits: Limits) -> None:
@@ -154,8 +157,8 @@ def _read(store: Store, limits: Limits, row: Row[Any]) -> None:
     values: dict[str, Any] = {"done": now(), "milliseconds": int(1000 * (time.monotonic() - began))}
     with store.write() as tx:
         if isinstance(outcome, UploadError):
-            again = outcome.status == 503
-            values |= {"state": "waiting"} if again else {"state": "refused"}
+            retry = outcome.status == 503
+            values |= {"state": "waiting"} if retry else {"state": "refused"}
             values |= {"status": outcome.status, "problem": str(outcome)}
         else:
             values |= {"state": "read", "expanded": outcome.expanded}
@@ -180,7 +183,7 @@ def unread(tx: Connection, member: str, round_id: str) -> Sequence[Row[Any]]:
 
 def pending(tx: Connection, round_ids: Sequence[str]) -> bool:
     """Return whether something that came in time is still to be read, or to be confirmed by a provider who can."""
-    here = queued.c.round.in_(round_ids)
+    in_rounds = queued.c.round.in_(round_ids)
     unread = _TO_READ & (queued.c.received > after(hours=-_OLDEST_HOURS))
     later = (
         exists()
@@ -190,4 +193,4 @@ def pending(tx: Connection, round_ids: Sequence[str]) -> bool:
     closed = select(round_table.c.closed).where(round_table.c.id == queued.c.round).scalar_subquery()
     late = (queued.c.state == "read") & (queued.c.done > closed) & ~later
     late &= queued.c.done > after(minutes=-rounds.GRACE_MINUTES - _MARGIN)
-    return bool(tx.scalar(select(exists().where(here, unread | late))))
+    return bool(tx.scalar(select(exists().where(in_rounds, unread | late))))

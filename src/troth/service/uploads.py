@@ -26,10 +26,10 @@ from troth.data.read import canonical_name, task_name
 from troth.data.request import Day, Report
 from troth.data.task_files import LONGEST_NAME, OwnTasks
 from troth.service.errors import UnavailableError
+from troth.service.limited_payments import check_bounded, was_tried
 from troth.service.parse import parse
 from troth.service.responses import ColumnSummary
 from troth.service.sandbox import READING, BrokenOffError, OutOfMemoryError, OutOfTimeError, Sandbox
-from troth.service.settling import check_bounded, was_tried
 from troth.service.worker_processes import Bounds
 
 _NAME_LENGTH, _MESSAGE_LENGTH = 200, 2000
@@ -108,24 +108,24 @@ def read_upload(
     UntriedError
         If a trial is needed, and not wanted.
     """
-    shown = printable_name(name)
+    shown_name = printable_name(name)
     size = path.stat().st_size
     if size > limits.bytes:
-        raise UploadError(413, f"{shown}: has {size:,} bytes; a file may have at most {limits.bytes:,}")
+        raise UploadError(413, f"{shown_name}: has {size:,} bytes; a file may have at most {limits.bytes:,}")
     if size == 0:
-        raise UploadError(422, f"{shown}: the file is empty")
+        raise UploadError(422, f"{shown_name}: the file is empty")
     try:
-        kind = campaign.format or format_of(Path(shown))
+        kind = campaign.format or format_of(Path(shown_name))
     except DataError as error:
         raise UploadError(415, str(error)) from None
-    _refuse_disguise(path, shown, kind)
+    _refuse_mislabelled(path, shown_name, kind)
     digest = digest_of(path)
     provider, expanded = canonical_name(provider), size
     try:
         if campaign.task is not None and kind == "statistics":
             raise DataError("statistics have no tasks; send a file with a row for each task")
         if kind == "statistics":
-            report = _read_statistics(campaign, path, shown, provider, day)
+            report = _read_statistics(campaign, path, shown_name, provider, day)
             day_row = () if report.day is None else (("day", str(report.day)),)
             preview: _Rows = (
                 ("field", "value"),
@@ -135,8 +135,8 @@ def read_upload(
             )
             columns: tuple[ColumnSummary, ...] = ()
         else:
-            answer = _read_rows(campaign, path, shown, kind, provider, day, limits)
-            report, preview, columns = _checked(campaign, answer, shown, provider, day)
+            answer = _read_rows(campaign, path, shown_name, kind, provider, day, limits)
+            report, preview, columns = _checked(campaign, answer, shown_name, provider, day)
             decoded = answer.get("bytes")
             expanded = min(decoded, 1 << 62) if type(decoded) is int and decoded > 0 else size
             report = replace(report, data_digest=f"sha256:{digest}")
@@ -149,7 +149,7 @@ def read_upload(
     except UploadError:
         raise
     except DataError as error:
-        raise UploadError(422, _placed(shown, str(error))) from None
+        raise UploadError(422, _placed(shown_name, str(error))) from None
     return Upload(report, digest, preview, columns, expanded)
 
 
@@ -188,7 +188,7 @@ def printable_name(name: str) -> str:
 
 
 def _read_rows(
-    campaign: Campaign, path: Path, shown: str, kind: str, provider: str, day: Day, limits: Limits
+    campaign: Campaign, path: Path, shown_name: str, kind: str, provider: str, day: Day, limits: Limits
 ) -> dict[str, Any]:
     """Have the child read rows, under the name that the provider gave: it says how they are compressed."""
     width = campaign.request.reduction.width
@@ -196,12 +196,12 @@ def _read_rows(
     answer_bytes = (1 << 20) + 32 * width + 4096 * len(campaign.columns)
     bounds = Bounds(limits.memory, limits.seconds, answer_bytes if campaign.task is None else _TASK_ANSWER)
     with tempfile.TemporaryDirectory(prefix="troth-upload-") as folder:
-        os.symlink(path.resolve(), os.path.join(folder, shown))  # noqa: PTH118, PTH211 (the name was made harmless)
+        os.symlink(path.resolve(), os.path.join(folder, shown_name))  # noqa: PTH118, PTH211 (the name was made harmless)
         bounds = replace(bounds, files=(folder, str(path.resolve())))
         status = 422
         try:
             most = limits.cells, limits.expanded, campaign.rows, campaign.most_tasks
-            answer = SANDBOX.run(parse, request, folder, shown, kind, provider, day, *most, bounds=bounds)
+            answer = SANDBOX.run(parse, request, folder, shown_name, kind, provider, day, *most, bounds=bounds)
         except OutOfMemoryError:
             problem = f"needs more than {limits.memory / (1 << 30):.3g} GB of memory to read; send fewer rows"
         except OutOfTimeError:
@@ -213,14 +213,14 @@ def _read_rows(
         else:
             problem = "" if isinstance(answer, dict) else "cannot be read"
     if problem:
-        raise UploadError(status, f"{shown}: {problem}")
+        raise UploadError(status, f"{shown_name}: {problem}")
     if "error" in answer:
-        raise UploadError(413 if answer.get("status") == 413 else 422, _placed(shown, str(answer["error"])))
+        raise UploadError(413 if answer.get("status") == 413 else 422, _placed(shown_name, str(answer["error"])))
     return dict(answer)
 
 
 def _checked(
-    campaign: Campaign, answer: dict[str, Any], shown: str, provider: str, day: Day
+    campaign: Campaign, answer: dict[str, Any], shown_name: str, provider: str, day: Day
 ) -> tuple[Report, _Rows, tuple[ColumnSummary, ...]]:
     """Check everything that a child answers: what it read may have taken it over."""
     reduction = campaign.request.reduction
@@ -234,9 +234,9 @@ def _checked(
             raise ValueError(len(summary))
         preview = tuple(tuple(str(entry)[:80] for entry in row) for row in answer["preview"][:9])
         columns = tuple(_summary(campaign, entry) for entry in answer["columns"])
-        report = Report(provider, day if campaign.daily else None, int(reduction.rows(summary)), summary, shown)
+        report = Report(provider, day if campaign.daily else None, int(reduction.rows(summary)), summary, shown_name)
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
-        raise UploadError(422, f"{shown}: cannot be read") from None
+        raise UploadError(422, f"{shown_name}: cannot be read") from None
     return report if own is None else _task_report(campaign, report, own), preview, columns
 
 
@@ -266,8 +266,8 @@ def _task_report(campaign: Campaign, report: Report, own: OwnTasks) -> TaskRepor
 
 def _summary(campaign: Campaign, entry: dict[str, Any]) -> ColumnSummary:
     """Return a column as the child sums it up, with no labels but those of the terms."""
-    name, known = entry["name"], campaign.request.labels_of(entry["name"]) or ()
-    labels = [(known[known.index(label)], int(_number(count))) for label, count in entry.get("labels", ())]
+    name, names = entry["name"], campaign.request.labels_of(entry["name"]) or ()
+    labels = [(names[names.index(label)], int(_number(count))) for label, count in entry.get("labels", ())]
     numbers = {key: _number(entry[key]) for key in ("least", "greatest", "mean") if key in entry}
     return ColumnSummary(name=str(name)[:_NAME_LENGTH], labels=labels, **numbers)
 
@@ -278,16 +278,16 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-def _read_statistics(campaign: Campaign, path: Path, shown: str, provider: str, day: Day) -> Report:
+def _read_statistics(campaign: Campaign, path: Path, shown_name: str, provider: str, day: Day) -> Report:
     """Read a file of statistics here: it is small, and safe to parse with the standard library."""
     most = (1 << 16) + 64 * campaign.request.reduction.width
     if path.stat().st_size > most:
-        raise UploadError(413, f"{shown}: too large for a file of statistics, which has at most {most:,} bytes")
+        raise UploadError(413, f"{shown_name}: too large for a file of statistics, which has at most {most:,} bytes")
     try:
         plain = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise DataError(f"not valid JSON: {error}") from None
-    reports = parse_statistics(campaign, plain, shown)
+    reports = parse_statistics(campaign, plain, shown_name)
     if reports[0].provider != provider:
         raise DataError(f"the statistics belong to provider {reports[0].provider!r}, not {provider!r}")
     if campaign.daily and (len(reports) != 1 or reports[0].day != day):
@@ -296,19 +296,19 @@ def _read_statistics(campaign: Campaign, path: Path, shown: str, provider: str, 
     return reports[0]
 
 
-def _refuse_disguise(path: Path, shown: str, kind: str) -> None:
+def _refuse_mislabelled(path: Path, shown_name: str, kind: str) -> None:
     """Refuse a spreadsheet, and a file whose first bytes are of another format than its name says."""
     if kind == "sheet":
-        raise UploadError(415, f"{shown}: the service reads no spreadsheets; {_AS_CSV}")
+        raise UploadError(415, f"{shown_name}: the service reads no spreadsheets; {_AS_CSV}")
     with path.open("rb") as file:
         head = file.read(16)
-    expected = _OF_SUFFIX.get(Path(shown).suffix.lower()) or _OF_KIND.get(kind)
-    for signature, what in _SIGNATURES.items():
+    expected = _OF_SUFFIX.get(Path(shown_name).suffix.lower()) or _OF_KIND.get(kind)
+    for signature, content in _SIGNATURES.items():
         if head.startswith(signature) and signature != expected:
             wrong = "not what its name says; give it the right ending"
             if signature in _WORKBOOKS:
                 wrong = f"which the service does not read; {_AS_CSV}"
-            raise UploadError(415, f"{shown}: is {what}, {wrong}")
+            raise UploadError(415, f"{shown_name}: is {content}, {wrong}")
 
 
 def digest_of(path: Path) -> str:
@@ -317,8 +317,8 @@ def digest_of(path: Path) -> str:
         return file_digest(file, "sha256").hexdigest()
 
 
-def _placed(shown: str, message: str) -> str:
+def _placed(shown_name: str, message: str) -> str:
     """Return a message that names the file and has only printable characters."""
-    message = message if shown in message else f"{shown}: {message}"
+    message = message if shown_name in message else f"{shown_name}: {message}"
     clean = "".join(sign if sign.isprintable() or sign == "\n" else "�" for sign in message[: _MESSAGE_LENGTH + 1])
     return clean if len(clean) <= _MESSAGE_LENGTH else clean[: _MESSAGE_LENGTH - 1] + "…"

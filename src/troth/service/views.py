@@ -95,7 +95,7 @@ def own_campaign(tx: Connection, user: User, campaign: str) -> responses.OwnCamp
 def campaign_for(tx: Connection, row: Row[Any], member: Row[Any]) -> responses.JoinedCampaign:
     """Return a campaign as a member sees it: it has not ended before its last round is published."""
     terms, state = campaigns.terms_of(row), row.state
-    if state == "ended" and any(each.published is None for each in rounds.list_rounds(tx, row.id)):
+    if state == "ended" and any(round_row.published is None for round_row in rounds.list_rounds(tx, row.id)):
         state = "running"
     return responses.JoinedCampaign.of(
         row,
@@ -128,16 +128,16 @@ def _public(terms: Campaign) -> responses.PublicData | None:
     if terms.guesses is not None:
         table = terms.plain["public"]
         return responses.PublicData(source=table.get("source", ""), rows=len(terms.guesses), digest=table.get("digest"))
-    known = terms.public.get(None)
-    if known is None:
+    public = terms.public.get(None)
+    if public is None:
         return None
-    return responses.PublicData(source=known.source, rows=known.rows, digest=known.data_digest)
+    return responses.PublicData(source=public.source, rows=public.rows, digest=public.data_digest)
 
 
 def round_view(tx: Connection, user: User, campaign: str, number: int) -> responses.Round:
     """Return a round as its owner or one of its providers may see it."""
-    (shown,) = list_rounds(tx, user, campaign, number)
-    return shown
+    (view,) = list_rounds(tx, user, campaign, number)
+    return view
 
 
 def list_rounds(tx: Connection, user: User, campaign: str, number: int | None = None) -> Sequence[responses.Round]:
@@ -150,7 +150,7 @@ def list_rounds(tx: Connection, user: User, campaign: str, number: int | None = 
 def own_rounds(tx: Connection, terms: Campaign, rows: Sequence[Row[Any]]) -> list[responses.OwnRound]:
     """Return rounds of a campaign as the analyst sees them."""
     counts = rounds.count_reports(tx, rows[0].campaign) if rows else {}
-    shown = []
+    round_views = []
     for row in rows:
         verdict = None if row.verdict is None else responses.Verdict(**row.verdict)
         beforehand = unchecked_before(terms) if row.state != "paid" else None
@@ -163,8 +163,8 @@ def own_rounds(tx: Connection, terms: Campaign, rows: Sequence[Row[Any]]) -> lis
             amount=None if row.amount is None else Amount(row.amount, terms.decimals),
             reports=counts.get(row.id, 0),
         )
-        shown.append(fields)
-    return shown
+        round_views.append(fields)
+    return round_views
 
 
 def dry_run_view(result: Result, verdict: dict[str, Any] | None) -> responses.DryRun:
@@ -225,7 +225,7 @@ def submissions_of(
     tx: Connection, terms: Campaign, member: Row[Any], round_row: Row[Any]
 ) -> list[responses.Submission]:
     """Return a member's submissions to a round, the latest first."""
-    waiting = [_unread(terms, each) for each in upload_queue.unread(tx, member.id, round_row.id)]
+    waiting = [_unread(terms, upload) for upload in upload_queue.unread(tx, member.id, round_row.id)]
     uploads = rounds.my_uploads(tx, member.id, round_row.id)
     return [*waiting, *(_submission(keys_of(tx), terms, upload) for upload in uploads)]
 
@@ -261,8 +261,8 @@ def _sent(terms: Campaign, file: Row[Any], **given: Any) -> responses.Submission
 def _submission(keys: Keys, terms: Campaign, upload: Row[Any]) -> responses.Submission:
     receipt = signed_receipt(keys, terms.commitment, upload)
     signed = None if receipt is None else responses.Receipt(**receipt)
-    known = {"state": "read", "problem": None, "received": upload.created, "receipt": signed}
-    return _sent(terms, upload, **known, **upload.shown)
+    values = {"state": "read", "problem": None, "received": upload.created, "receipt": signed}
+    return _sent(terms, upload, **values, **upload.shown)
 
 
 def payments_view(tx: Connection, user: User, campaign: str, number: int) -> responses.Payments:
@@ -278,7 +278,7 @@ def payments_view(tx: Connection, user: User, campaign: str, number: int) -> res
         day=day,
         commitment=campaigns.terms_of(row).commitment,
         head=round_row.head,
-        **_made_of(result, day, None if member is None else member.name),
+        **_seed_inputs(result, day, None if member is None else member.name),
         line=None if member is None or result is None else _line_of(tx, campaign, result.ledger, day),
         payments=_payments(tx, row, member, result, [day])[day],
     )
@@ -288,33 +288,33 @@ def own_payments(
     tx: Connection, row: Row[Any], member: Row[Any], round_rows: Iterable[Row[Any]]
 ) -> dict[int, responses.Payment]:
     """Return what a member was paid in rounds that are published, by their numbers."""
-    numbers = {each.day: each.number for each in round_rows if each.published is not None}
+    numbers = {round_row.day: round_row.number for round_row in round_rows if round_row.published is not None}
     if not numbers:
         return {}
     payments = _payments(tx, row, member, ledgers.load_result(tx, row.id), numbers)
-    return {numbers[day]: mine[0] for day, mine in payments.items() if mine}
+    return {numbers[day]: own[0] for day, own in payments.items() if own}
 
 
 def _payments(
     tx: Connection, row: Row[Any], member: Row[Any] | None, result: Result | None, days: Collection[Any]
 ) -> dict[Any, list[responses.Payment]]:
     """Return the payments of some days: all of them, or a member's own, as it sees them."""
-    terms, known = campaigns.terms_of(row), payouts.states(tx, row.id)
+    terms, payout_states = campaigns.terms_of(row), payouts.states(tx, row.id)
     members = [member] if member is not None else campaigns.list_members(tx, row.id)
-    identifiers = {each.name: each.id for each in members}
-    shown: dict[Any, list[responses.Payment]] = {day: [] for day in days}
+    identifiers = {member.name: member.id for member in members}
+    by_day: dict[Any, list[responses.Payment]] = {day: [] for day in days}
     for paid in () if result is None else result.rounds:
-        for payment in paid.payments if paid.day in shown else ():
+        for payment in paid.payments if paid.day in by_day else ():
             if payment.provider in identifiers:
                 key = payouts.payout_id(row.id, paid.day, payment.provider)
-                state = known[key].state if key in known else "pending"
+                state = payout_states[key].state if key in payout_states else "pending"
                 figures = payment if member is None else shown_to_provider(terms, payment)
                 view = payment_view(terms, identifiers[payment.provider], figures, id=key, state=state)
-                shown[paid.day].append(view)
-    return shown
+                by_day[paid.day].append(view)
+    return by_day
 
 
-def _made_of(result: Result | None, day: Any, own_name: str | None) -> dict[str, Any]:
+def _seed_inputs(result: Result | None, day: Any, own_name: str | None) -> dict[str, Any]:
     """Return what a round's seed was made of, and the proof that a provider's report is in it."""
     head = None if result is None else next((head for head in result.ledger.of("round") if head["day"] == day), None)
     if result is None or head is None:
@@ -384,11 +384,11 @@ def head_view(tx: Connection, user: User, campaign: str, since: int) -> response
 
 def payment_of(tx: Connection, user: User, campaign: str, number: int, member: str | None = None) -> responses.Payments:
     """Return one payment: a member's for the analyst, or without a name the provider's own, once it is published."""
-    shown = payments_view(tx, user, campaign, number)
-    payments = [payment for payment in shown.payments if member in (None, payment.member)]
+    paid = payments_view(tx, user, campaign, number)
+    payments = [payment for payment in paid.payments if member in (None, payment.member)]
     if not payments:
         raise NotFoundError(f"nothing was paid to {'you' if member is None else 'this provider'} in this round")
-    return shown.model_copy(update={"payments": payments})
+    return paid.model_copy(update={"payments": payments})
 
 
 def payment_view(terms: Campaign, member: str, payment: Payment, **payout: Any) -> responses.Payment:
@@ -407,7 +407,9 @@ def shared_result(tx: Connection, user: User, campaign: str) -> Result:
     if member is not None:
         if not row.share_ledger:
             raise ConflictError("the analyst does not share this campaign's ledger with providers")
-        if any(each.published is None and each.state != "open" for each in rounds.list_rounds(tx, campaign)):
+        if any(
+            round_row.published is None and round_row.state != "open" for round_row in rounds.list_rounds(tx, campaign)
+        ):
             raise ConflictError("the ledger is shared once every closed round is published")
     result = ledgers.load_result(tx, campaign)
     if result is None:
@@ -423,10 +425,10 @@ def verified(store: Store, user: User, campaign: str) -> responses.Verified:
             ledger, file = ledgers.load_ledger(tx, campaign), ledgers.load_file(tx, campaign)
             rows = rounds.list_rounds(tx, campaign)
             row = campaigns.owned(tx, user, campaign)
-            confirmed = rounds.confirmed_rows(tx, campaign, [each.id for each in rows if each.head is not None])
+            confirmed = rounds.confirmed_rows(tx, campaign, [row.id for row in rows if row.head is not None])
         heads.check_continues(store.keys, campaign, ledger)
         check_receipts(store.keys, campaigns.terms_of(row), confirmed)
-        noted = [each.head for each in rows if each.head is not None]
+        noted = [row.head for row in rows if row.head is not None]
         result = verify(ledger, head=noted[-1] if noted else None, file=file)
         _check_recorded(result, confirmed)
     except RefusedError:

@@ -133,8 +133,11 @@ def answer_errors(app: FastAPI) -> None:
         if methods and request.method not in methods:  # a plain address that also looks like one with an identifier
             return failed(request, HTTPException(405))
         problems = [
-            Problem(field=".".join(str(part) for part in each["loc"][1:]) or str(each["loc"][0]), message=each["msg"])
-            for each in error.errors()[:_MOST_PROBLEMS]
+            Problem(
+                field=".".join(str(part) for part in problem["loc"][1:]) or str(problem["loc"][0]),
+                message=problem["msg"],
+            )
+            for problem in error.errors()[:_MOST_PROBLEMS]
         ]
         message = "; ".join(f"{problem.field}: {problem.message}" for problem in problems[:5])
         return response(request, 422, message, problems)
@@ -144,7 +147,7 @@ def answer_errors(app: FastAPI) -> None:
         words = {
             400: "the body cannot be read; send JSON in UTF-8",
             404: "there is no such page",
-            405: "this address does not take that method",
+            405: "this address does not support that method",
         }
         refusal = response(request, error.status_code, words.get(error.status_code, str(error.detail)))
         for name, value in (error.headers or {}).items():

@@ -109,7 +109,7 @@ class _WaitingProcess:
             job.close()
             return
         if not child:
-            _be_child(job, [self.control, self.wake, self.waking, *self.children.values()])
+            _run_child(job, [self.control, self.wake, self.waking, *self.children.values()])
         with suppress(OSError):  # whichever of the two is first makes the group
             os.setpgid(child, child)
         self.children[child] = job
@@ -139,13 +139,13 @@ def _send(job: socket.socket, content: bytes) -> None:
         job.send(content, socket.MSG_DONTWAIT)
 
 
-def _be_child(job: socket.socket, others: Sequence[socket.socket]) -> NoReturn:
+def _run_child(job: socket.socket, other_jobs: Sequence[socket.socket]) -> NoReturn:
     status = 1
     try:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setpgid(0, 0)
-        for other in others:
+        for other in other_jobs:
             other.close()
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         (length,) = LENGTH.unpack(_received(job, LENGTH.size))
@@ -165,14 +165,14 @@ def _limit(bounds: Bounds) -> None:
     ctypes.CDLL(None).prctl(_KILL_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     seconds = max(1, ceil(bounds.seconds))
-    for what, soft, hard in (
+    for resource_kind, soft, hard in (
         (resource.RLIMIT_AS, used + bounds.memory, used + bounds.memory),
         (resource.RLIMIT_CPU, seconds, seconds + 1),
         (resource.RLIMIT_CORE, 0, 0),
         (resource.RLIMIT_FSIZE, 0, 0),
         (resource.RLIMIT_NOFILE, _OPEN_FILES, _OPEN_FILES),
     ):
-        resource.setrlimit(what, (soft, hard))
+        resource.setrlimit(resource_kind, (soft, hard))
 
 
 def _received(job: socket.socket, length: int) -> bytes:

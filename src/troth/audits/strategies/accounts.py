@@ -43,7 +43,9 @@ class Collude(Strategy):
 
     def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:
         if not 2 <= self.members <= honest.shape[-2]:
-            raise ParameterError(f"Collude: {self.members} members cannot be found among {honest.shape[-2]} providers")
+            raise ParameterError(
+                f"Collude: {self.members} members need as many providers, but there are {honest.shape[-2]}"
+            )
         accounts = tuple((liar + k) % honest.shape[-2] for k in range(self.members))
         rows = self.fake.reported_rows(rng, model, data)
         reported = honest.copy()

@@ -83,7 +83,7 @@ class SendStale(SummaryLie):
         check_whole(self, self.age, "age")
 
     def __str__(self) -> str:
-        return "send yesterday's report" if self.age == 1 else f"send the report of {self.age} days before"
+        return "send yesterday's report" if self.age == 1 else f"send the report from {self.age} days earlier"
 
     def change_summary(self, knowledge: Knowledge) -> Array:
         return knowledge.stale(self.age)

@@ -67,7 +67,7 @@ class Distort(SummaryLie):
             (self.share > 0, Withhold(self.share) if self.share < 1 else Nothing()),
             (self.times > 1, Replicate(self.times)),
         ]
-        return [change for made, change in changes if made]
+        return [change for applies, change in changes if applies]
 
 
 _CHANGES: dict[str, tuple[float, ...]] = {

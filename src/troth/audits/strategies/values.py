@@ -182,14 +182,14 @@ class OtherValue(RowLie):
         Mean and standard deviation of values under the prior, one entry, or one for each column.
     """
 
-    what: str
+    description: str
     weight: float
     shift: float
     noise: float
     usual: tuple[float, ...]
     spread: tuple[float, ...]
 
-    label = "{what}"
+    label = "{description}"
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Array:
         """Change every value, and keep to those that may occur."""

@@ -38,10 +38,12 @@ def tolerance(ledger: Ledger) -> float:
     return 0.0 if all(entry.get("versions") == versions() for entry in ledger.of("round")) else SAME
 
 
-def close(mine: Any, theirs: Any, within: float) -> bool:
+def close(recomputed: Any, recorded: Any, within: float) -> bool:
     """Whether two entries of a ledger are equal, their fractions up to a tolerance."""
-    if isinstance(mine, dict) and isinstance(theirs, dict):
-        return mine.keys() == theirs.keys() and all(close(mine[key], theirs[key], within) for key in mine)
-    if isinstance(mine, float) and isinstance(theirs, float):
-        return mine == theirs or abs(mine - theirs) <= within * max(1.0, abs(mine), abs(theirs))
-    return bool(mine == theirs)
+    if isinstance(recomputed, dict) and isinstance(recorded, dict):
+        return recomputed.keys() == recorded.keys() and all(
+            close(recomputed[key], recorded[key], within) for key in recomputed
+        )
+    if isinstance(recomputed, float) and isinstance(recorded, float):
+        return recomputed == recorded or abs(recomputed - recorded) <= within * max(1.0, abs(recomputed), abs(recorded))
+    return bool(recomputed == recorded)

@@ -79,17 +79,21 @@ class Ledger:
         lines = raw[:-1].split(b"\n")
         ledger = cls()
         for number, line in enumerate(lines, 1):
-            where = f"{place}, line {number}"
-            plain = _parsed(line, where)
+            location = f"{place}, line {number}"
+            plain = _parsed(line, location)
             last = plain.get("entry") == "end"
             if last != (number == len(lines)):
-                what = "the closing line is missing: lines were removed" if not last else "lines follow the closing one"
-                raise LedgerError(f"{where}: {what}")
+                problem = (
+                    "the closing line is missing: lines were removed"
+                    if not last
+                    else "there are lines after the closing line"
+                )
+                raise LedgerError(f"{location}: {problem}")
             if last and plain != _end(number - 1):
-                raise LedgerError(f"{where}: it counts {plain.get('lines')} lines, but there are {number - 1}")
+                raise LedgerError(f"{location}: it counts {plain.get('lines')} lines, but there are {number - 1}")
             if _spelled(plain, ledger._head) != line + b"\n":
                 raise LedgerError(
-                    f"{where}: the chain of hashes breaks here; this line was changed, or others "
+                    f"{location}: the hash chain breaks here; this line was changed, or others "
                     "before it were changed, removed or swapped"
                 )
             if not last:

@@ -42,11 +42,11 @@ def format_of(ledger: Ledger, place: str = "ledger") -> int:
     """Return the format of a ledger, if it can be read."""
     first = ledger.entries[0] if ledger.entries else {}
     if first.get("entry") != "campaign":
-        raise LedgerError(f"{place}, line 1: this is not a campaign's ledger")
+        raise LedgerError(f"{place}, line 1: this is not a campaign ledger")
     number = first.get("format")
     if isinstance(number, bool) or number not in FORMATS:
-        known = " or ".join(map(str, FORMATS))
-        raise LedgerError(f"{place}, line 1: the ledger has format {number!r}, but this version reads {known}")
+        formats = " or ".join(map(str, FORMATS))
+        raise LedgerError(f"{place}, line 1: the ledger has format {number!r}, but this version reads {formats}")
     return int(number)
 
 
@@ -80,10 +80,10 @@ def report_leaf(report: Report) -> str:
     The nonce of its receipt keeps others from guessing the report from it. The provider's name is not in it, so that
     payments do not depend on names: equal reports are paid alike, whoever sent them.
     """
-    more = {"tasks": report.tasks}
+    task_root = {"tasks": report.tasks}
     if report.features is not None:
-        more["features"] = digest(_write_features(report.features))
-    return leaf_of(report.day, report.rows, report.summary.tolist(), report.nonce, **more)
+        task_root["features"] = digest(_write_features(report.features))
+    return leaf_of(report.day, report.rows, report.summary.tolist(), report.nonce, **task_root)
 
 
 def leaf_of(day: Day, rows: int, summary: Sequence[float], nonce: str | None, **more: str | None) -> str:
@@ -100,8 +100,8 @@ def leaf_of(day: Day, rows: int, summary: Sequence[float], nonce: str | None, **
     largest = max((abs(value) for value in summary if isfinite(value)), default=0.0)
     scale = float(Decimal(1).scaleb(_SEVEN_DIGITS.create_decimal_from_float(largest).adjusted())) or 1.0
     rounded = [round(value / scale, 8) + 0.0 if isfinite(value) else value for value in summary]
-    given = {name: value for name, value in more.items() if value is not None}
-    return leaf(canonical({"day": day, "rows": rows, "scale": scale, "sums": rounded, "nonce": nonce, **given}))
+    extra = {name: value for name, value in more.items() if value is not None}
+    return leaf(canonical({"day": day, "rows": rows, "scale": scale, "sums": rounded, "nonce": nonce, **extra}))
 
 
 def report_leaves(reports: Sequence[Report]) -> list[str]:

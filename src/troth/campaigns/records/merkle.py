@@ -47,13 +47,13 @@ def inclusion_proof(leaves: Sequence[str], place: int) -> list[str]:
     """
     if len(leaves) <= 1:
         return []
-    half = _half(len(leaves))
+    half = _left_size(len(leaves))
     if place < half:
         return [*inclusion_proof(leaves[:half], place), root(leaves[half:])]
     return [*inclusion_proof(leaves[half:], place - half), root(leaves[:half])]
 
 
-def includes(whole: str, size: int, place: int, content: str, proof: Sequence[str]) -> bool:
+def includes(root: str, size: int, place: int, content: str, proof: Sequence[str]) -> bool:
     """Return whether the leaf at a place of a tree of a size and root is the one given."""
     if not 0 <= place < size:
         return False
@@ -62,13 +62,13 @@ def includes(whole: str, size: int, place: int, content: str, proof: Sequence[st
     def rebuilt(size: int, place: int) -> str:
         if size == 1:
             return content
-        other, half = hashes.pop(), _half(size)
+        other, half = hashes.pop(), _left_size(size)
         if place < half:
             return _node(rebuilt(half, place), other)
         return _node(other, rebuilt(size - half, place - half))
 
     try:
-        return rebuilt(size, place) == whole and not hashes
+        return rebuilt(size, place) == root and not hashes
     except IndexError:
         return False
 
@@ -87,12 +87,12 @@ def consistency_proof(leaves: Sequence[str], size: int) -> list[str]:
     return _consistency(leaves, size, complete=True) if 0 < size < len(leaves) else []
 
 
-def extends(before: str, size: int, after: str, larger: int, proof: Sequence[str]) -> bool:
+def extends(old_root: str, size: int, new_root: str, larger: int, proof: Sequence[str]) -> bool:
     """Return whether a tree of a larger size and root begins with the tree of a size and root."""
     if size == larger:
-        return before == after and not proof
+        return old_root == new_root and not proof
     if size == 0:
-        return before == root([]) and not proof
+        return old_root == root([]) and not proof
     if not 0 < size < larger:
         return False
     hashes = list(proof)
@@ -100,9 +100,9 @@ def extends(before: str, size: int, after: str, larger: int, proof: Sequence[str
     def rebuilt(size: int, larger: int, complete: bool) -> tuple[str, str]:
         """Return the roots of the old and the new part of a subtree."""
         if size == larger:
-            known = before if complete else hashes.pop()
-            return known, known
-        other, half = hashes.pop(), _half(larger)
+            node = old_root if complete else hashes.pop()
+            return node, node
+        other, half = hashes.pop(), _left_size(larger)
         if size <= half:
             old, new = rebuilt(size, half, complete)
             return old, _node(new, other)
@@ -110,7 +110,7 @@ def extends(before: str, size: int, after: str, larger: int, proof: Sequence[str
         return _node(other, old), _node(other, new)
 
     try:
-        return rebuilt(size, larger, True) == (before, after) and not hashes
+        return rebuilt(size, larger, True) == (old_root, new_root) and not hashes
     except IndexError:
         return False
 
@@ -118,7 +118,7 @@ def extends(before: str, size: int, after: str, larger: int, proof: Sequence[str
 def _consistency(leaves: Sequence[str], size: int, *, complete: bool) -> list[str]:
     if size == len(leaves):
         return [] if complete else [root(leaves)]
-    half = _half(len(leaves))
+    half = _left_size(len(leaves))
     if size <= half:
         return [*_consistency(leaves[:half], size, complete=complete), root(leaves[half:])]
     return [*_consistency(leaves[half:], size - half, complete=False), root(leaves[:half])]
@@ -128,6 +128,6 @@ def _node(left: str, right: str) -> str:
     return sha256(b"\1" + bytes.fromhex(left) + bytes.fromhex(right)).hexdigest()
 
 
-def _half(size: int) -> int:
+def _left_size(size: int) -> int:
     """Return the largest power of two below a size."""
     return 1 << (size - 1).bit_length() - 1

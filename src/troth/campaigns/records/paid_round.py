@@ -16,7 +16,7 @@ from troth.campaigns.records.merkle import includes, leaf
 from troth.campaigns.records.statements import HEAD, StatementError, check_signature, joint_nonce, receipt_leaf
 from troth.campaigns.seed import derive_seed, follows
 from troth.campaigns.terms import Campaign
-from troth.mechanisms.disclosure import around
+from troth.mechanisms.disclosure import rounded_from
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,13 +38,13 @@ class PaymentError(StatementError):
 class Checked(NamedTuple):
     """What was checked, what you still have to trust, and what the service withheld, in sentences."""
 
-    done: list[str]
+    passed: list[str]
     believed: list[str]
     withheld: list[str]
 
     def __add__(self, other: Checked) -> Checked:  # type: ignore[override]
         """Return what two checks say together."""
-        return Checked(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+        return Checked(*(first + second for first, second in zip(self, other, strict=True)))
 
 
 def check_paid_round(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> Checked:
@@ -69,7 +69,7 @@ def check_paid_round(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> Che
     if terms is not None and "terms" in receipt:
         if digest(terms) != receipt["terms"]:
             raise StatementError("the terms differ from those on the receipt")
-        checked.done.append("the terms are those on the receipt")
+        checked.passed.append("the terms are those on the receipt")
     elif terms is not None:
         checked.believed.append("that the terms are those under which you reported: the receipt does not say")
     else:
@@ -95,7 +95,7 @@ def _own_payment(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> Mapping
 def _check_line(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> Checked:
     """Check that the round is a line of the ledger whose head is signed, and that it is the round that is shown."""
     proof, line = paid["proof"], paid.get("line")
-    done = [f"the report on the receipt is one of the {proof['size']} that the round was paid for"]
+    passed = [f"the report on the receipt is one of the {proof['size']} that the round was paid for"]
     if line is None:
         return Checked(
             [],
@@ -108,17 +108,17 @@ def _check_line(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> Checked:
     if head["campaign"] != receipt["campaign"] or not under:
         raise StatementError("the round is not a line of the ledger whose head is signed")
     entry = json.loads(line["text"])
-    shown = {"entry": "round", "day": receipt["day"], "number": paid["paid_as"]}
-    shown |= {name: paid[name] for name in ("root", "link", "beacon", "seed")}
-    for name, value in shown.items():
+    expected = {"entry": "round", "day": receipt["day"], "number": paid["paid_as"]}
+    expected |= {name: paid[name] for name in ("root", "link", "beacon", "seed")}
+    for name, value in expected.items():
         if entry.get(name) != value:
             raise StatementError(f"{name} is {value!r}, but {entry.get(name)!r} in the ledger")
-    done.append(
+    passed.append(
         f"the round is line {line['place'] + 1} of the {head['lines']} under the head {head['root']}, signed at "
         f"{head['time']}: compare both with other providers"
     )
     if "reports" not in entry:  # as ledgers were begun at first
-        return Checked(done, ["how many reports and what payment: this ledger's rounds do not say"], [])
+        return Checked(passed, ["how many reports and what payment: this ledger's rounds do not say"], [])
     if entry["reports"] != proof["size"]:
         raise StatementError(f"the round has {proof['size']} reports, but {entry['reports']} in the ledger")
     payment = _own_payment(receipt, paid)
@@ -127,8 +127,8 @@ def _check_line(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> Checked:
         content = payment_leaf(payment["rows"], payment["cap"], payment["payment"], nonce)
         if not includes(entry["payments"], proof["size"], proof["place"], content, paid["payment_hashes"] or []):
             raise StatementError(f"the payment of {payment['payment']} is not the one in the ledger")
-        done.append("the payment is the one in the ledger")
-    return Checked(done, [], [])
+        passed.append("the payment is the one in the ledger")
+    return Checked(passed, [], [])
 
 
 def check_payment(campaign: Campaign | None, payment: Mapping[str, Any]) -> Checked:
@@ -141,14 +141,14 @@ def check_payment(campaign: Campaign | None, payment: Mapping[str, Any]) -> Chec
     if not isfinite(payment["share"]):
         raise PaymentError("share", f"{payment['share']} is not a share")
     amounts = [_amount(payment[name]) for name in ("payment", "cap", "deposit")]
-    paid, cap, deposit = (int(each.scaleb(-int(amounts[0].as_tuple().exponent))) for each in amounts)
+    paid, cap, deposit = (int(amount.scaleb(-int(amounts[0].as_tuple().exponent))) for amount in amounts)
     if abs(paid - payment["share"] * cap) > _ROUNDING * cap + 1:
         raise PaymentError(
             "payment", f"shown as {amount}, which is not the share shown, {payment['share']:.4f} of {payment['cap']}"
         )
     if campaign is None or (campaign.task is not None and campaign.price is None):
-        done = [f"the payment of {amount} is the share shown, of the cap shown"]
-        return Checked(done, [f"that the share and the cap are what the rule makes of all reports: {_LEDGER}"], [])
+        passed = [f"the payment of {amount} is the share shown, of the cap shown"]
+        return Checked(passed, [f"that the share and the cap are what the rule makes of all reports: {_LEDGER}"], [])
     if campaign.task is not None:
         return _check_tasks(campaign, payment, paid, cap)
     if not re.fullmatch(r"\d{1,30}(/\d{1,30})?", payment["exact_cap"], re.ASCII):
@@ -158,9 +158,9 @@ def check_payment(campaign: Campaign | None, payment: Mapping[str, Any]) -> Chec
         raise PaymentError("cap", f"{payment['cap']} is not {exact_cap} minor units, or more than the budget")
     span = campaign.rule.share_shown(read_figures(payment))
     if span is None:
-        done = [f"the payment of {amount} is the share shown, of the cap shown"]
-        why = f" ({payment['note']})" if payment["note"] else ""
-        return Checked(done, [f"that the share is what the rule makes of all reports{why}: {_LEDGER}", _CAP], [])
+        passed = [f"the payment of {amount} is the share shown, of the cap shown"]
+        reason = f" ({payment['note']})" if payment["note"] else ""
+        return Checked(passed, [f"that the share is what the rule makes of all reports{reason}: {_LEDGER}", _CAP], [])
     slack = _ROUNDING + 2 / max(cap, 1)
     if not span.least - slack <= payment["share"] <= span.most + slack:
         follows = f"{span.least:.4f}" if span.exact else f"{span.least:.4f} to {span.most:.4f}"
@@ -174,12 +174,14 @@ def check_payment(campaign: Campaign | None, payment: Mapping[str, Any]) -> Chec
         raise PaymentError("payment", f"shown as {amount}, but the share and the cap give {follows}")
     believed = [f"that the numbers behind the share are what the rule makes of all reports: {_LEDGER}", _CAP]
     if span.exact:
-        done = [f"the share of {span.least:.4%} follows from the numbers shown and the terms"]
-        return Checked([*done, f"the payment of {amount} is this share of the cap, to the smallest coin"], believed, [])
-    done = [f"the payment of {amount} is one that the numbers shown allow under the terms"]
+        passed = [f"the share of {span.least:.4%} follows from the numbers shown and the terms"]
+        return Checked(
+            [*passed, f"the payment of {amount} is this share of the cap, to the smallest coin"], believed, []
+        )
+    passed = [f"the payment of {amount} is one that the numbers shown allow under the terms"]
     rounded = "the numbers behind the share are not shown with all digits, because these would reveal others' data"
     span_text = f"{campaign.text(least)} and {campaign.text(most)}"
-    return Checked(done, [*believed, f"where exactly the payment lies between {span_text}: {rounded}"], [])
+    return Checked(passed, [*believed, f"where exactly the payment lies between {span_text}: {rounded}"], [])
 
 
 def _check_tasks(campaign: Campaign, payment: Mapping[str, Any], paid: int, cap: int) -> Checked:
@@ -188,13 +190,13 @@ def _check_tasks(campaign: Campaign, payment: Mapping[str, Any], paid: int, cap:
     if cap != floor(price * tasks):
         earned = campaign.text(floor(price * tasks))
         raise PaymentError("cap", f"shown as {payment['cap']}, but {tasks} tasks at this price give {earned}")
-    least, most = (portion(end, price) for end in around(float(shares)).within(0.0, float(tasks)))
+    least, most = (portion(end, price) for end in rounded_from(float(shares)).within(0.0, float(tasks)))
     if not least <= paid <= most:
         earned = f"{campaign.text(least)} to {campaign.text(most)}"
         raise PaymentError("payment", f"shown as {payment['payment']}, but shares of {shares} give {earned}")
-    done = [f"the payment of {payment['payment']} is the price times the sum of shares shown, {shares}"]
+    passed = [f"the payment of {payment['payment']} is the price times the sum of shares shown, {shares}"]
     return Checked(
-        [*done, f"the cap is the price of {tasks} tasks"],
+        [*passed, f"the cap is the price of {tasks} tasks"],
         [f"that the sum of shares is what the rule makes of all reports: {_LEDGER}"],
         [],
     )
@@ -221,7 +223,7 @@ def _check_seed(receipt: Mapping[str, Any], paid: Mapping[str, Any], campaign: C
         raise StatementError("the seed does not derive from the revealed secret and the reports")
     if commitment is None:
         return Checked([], ["that nobody chose the secret of the seed: the terms commit to none"], [])
-    done = ["the seed derives from the committed secret and all reports together"]
+    passed = ["the seed derives from the committed secret and all reports together"]
     if paid["beacon"] is not None:
-        done.append(f"the seed depends on the beacon's value {paid['beacon']}: compare it with the beacon")
-    return Checked(done, [], [])
+        passed.append(f"the seed depends on the beacon's value {paid['beacon']}: compare it with the beacon")
+    return Checked(passed, [], [])

@@ -76,24 +76,24 @@ def receipt_leaf(receipt: Mapping[str, Any]) -> str:
     return leaf_of(receipt["day"], receipt["rows"], summary, nonce, tasks=receipt.get("tasks"))
 
 
-def check_head(seen: Mapping[str, Any] | None, head: Mapping[str, Any]) -> None:
+def check_head(earlier: Mapping[str, Any] | None, head: Mapping[str, Any]) -> None:
     """Raise unless a head is signed and continues the one that was seen before.
 
     ``head["proof"]`` is the proof of consistency from the lines of the head that was seen.
     """
     proof = head["proof"]
     check_signature({name: value for name, value in head.items() if name != "proof"}, HEAD)
-    if seen is None:
+    if earlier is None:
         return
-    if seen["key"] != head["key"]:
-        raise StatementError(f"the service signs with a new key ({head['key']}, before {seen['key']})")
-    if seen["epoch"] != head["epoch"]:
+    if earlier["key"] != head["key"]:
+        raise StatementError(f"the service signs with a new key ({head['key']}, before {earlier['key']})")
+    if earlier["epoch"] != head["epoch"]:
         raise StatementError(
-            f"the service has begun epoch {head['epoch']} of this ledger after epoch {seen['epoch']}: the database was "
-            "restored from an older copy, and later payments may be missing"
+            f"the service has begun epoch {head['epoch']} of this ledger after epoch {earlier['epoch']}: the database "
+            "was restored from an older copy, and later payments may be missing"
         )
-    if not extends(seen["root"], seen["lines"], head["root"], head["lines"], proof):
+    if not extends(earlier["root"], earlier["lines"], head["root"], head["lines"], proof):
         raise StatementError(
-            f"the ledger of {head['lines']} lines that the service shows now does not begin with the {seen['lines']} "
-            "lines whose head you have seen: it was changed or cut off"
+            f"the ledger of {head['lines']} lines that the service shows now does not begin with the "
+            f"{earlier['lines']} lines whose head you have seen: it was changed or cut off"
         )

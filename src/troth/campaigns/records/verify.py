@@ -73,7 +73,7 @@ def check_ledger(
     file: bytes | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Campaign:
-    """Recompute every payment of a ledger whose chain of hashes is valid, and return its campaign.
+    """Recompute every payment of a ledger whose hash chain is valid, and return its campaign.
 
     It raises at the first entry that is not what the reports, the terms and the seed make it. The reports of a ledger
     of tasks are in ``file``, its file of shares.
@@ -128,28 +128,28 @@ def _check_plan(campaign: Campaign, rounds: list[dict[str, Any]], number: int, d
     """Check that a round was to be paid next, against the day that follows it, and not after the end."""
     head = rounds[number - 1]
     day, following, last = head["day"], head["next"], head["last"]
-    where = f"{place}: round {number}"
-    _check_stamp(head, where)
+    location = f"{place}: round {number}"
+    _check_stamp(head, location)
     if campaign.days is not None and number > campaign.days:
-        raise LedgerError(f"{where}: the campaign has {campaign.days} days")
+        raise LedgerError(f"{location}: the campaign has {campaign.days} days")
     if number > len(days) or day != days[number - 1] or isinstance(day, bool):
-        raise LedgerError(f"{where}: day {day} is paid out of order, twice, or without reports")
+        raise LedgerError(f"{location}: day {day} is paid out of order, twice, or without reports")
     if not isinstance(last, bool) or (last and number < max(len(rounds), len(days))):
-        raise LedgerError(f"{where}: it claims to be the last")
+        raise LedgerError(f"{location}: it claims to be the last")
     later = later_days(campaign, days, day)
     expected = written_days(campaign, later)
     too_early = len(later) < campaign.rule.days - 1 and not rounds[-1]["last"]
     if following != expected or too_early:
-        raise LedgerError(f"{where}: day {day} is compared with day {following} instead of day {expected}")
+        raise LedgerError(f"{location}: day {day} is compared with day {following} instead of day {expected}")
 
 
 def _check_stamp(entry: dict[str, Any], place: str) -> None:
     """Check that an entry says when and with what it was computed."""
-    named = entry.get("versions")
+    packages = entry.get("versions")
     if (
-        not isinstance(named, dict)
-        or set(map(type, named.values())) != {str}
-        or set(versions()) - set(named) - {"processor"}
+        not isinstance(packages, dict)
+        or set(map(type, packages.values())) != {str}
+        or set(versions()) - set(packages) - {"processor"}
     ):
         raise LedgerError(f"{place}: the versions are missing")
     try:
@@ -158,11 +158,11 @@ def _check_stamp(entry: dict[str, Any], place: str) -> None:
         raise LedgerError(f"{place}: the time is missing") from None
 
 
-def _check_link(campaign: Campaign, link: str | None, before: str | None, number: int, place: str) -> None:
+def _check_link(campaign: Campaign, link: str | None, previous: str | None, number: int, place: str) -> None:
     """Check that a round draws if and only if its rule does, with a seed made of what was committed to."""
     if (link is not None) != campaign.draws:
         raise LedgerError(f"{place}: round {number} {'has a seed but draws nothing' if link else 'has no seed'}")
-    if link is not None and before is not None and not follows(link, before):
+    if link is not None and previous is not None and not follows(link, previous):
         raise LedgerError(f"{place}: the seed of round {number} does not derive from the committed secret")
 
 
@@ -174,24 +174,28 @@ def _compare(fresh: Ledger, ledger: Ledger, place: str) -> None:
     """Compare what was recomputed with what is written, bit for bit, or as other machines compute it."""
     within = tolerance(ledger)
     differing = [
-        (number, mine, theirs)
-        for number, (mine, theirs) in enumerate(zip(fresh.entries, ledger.entries, strict=False), 1)
-        if not close(mine, theirs, within)
+        (number, recomputed, recorded)
+        for number, (recomputed, recorded) in enumerate(zip(fresh.entries, ledger.entries, strict=False), 1)
+        if not close(recomputed, recorded, within)
     ]
     if differing:  # a payment says more than the line of its round, which has the root of all
-        paid = (each for each in differing if each[2].get("entry") == "payment")
-        number, mine, theirs = next(paid, differing[0]) if differing[0][2].get("entry") == "round" else differing[0]
-        raise LedgerError(f"{place}, line {number}: {_difference(mine, theirs, within)}")
+        paid = (difference for difference in differing if difference[2].get("entry") == "payment")
+        number, recomputed, recorded = (
+            next(paid, differing[0]) if differing[0][2].get("entry") == "round" else differing[0]
+        )
+        raise LedgerError(f"{place}, line {number}: {_difference(recomputed, recorded, within)}")
     if len(fresh.entries) != len(ledger.entries):
         raise LedgerError(f"{place}: there are {len(ledger.entries)} lines, but recomputing gives {len(fresh.entries)}")
 
 
-def _difference(mine: dict[str, Any], theirs: dict[str, Any], within: float) -> str:
-    who = f"{theirs.get('entry')} of {theirs['provider']!r}" if "provider" in theirs else f"{theirs.get('entry')}"
-    for key in {**mine, **theirs}:
-        if not close(mine.get(key), theirs.get(key), within):
-            return f"{who}: {key} is {theirs.get(key)!r}, but recomputing gives {mine.get(key)!r}"
-    return who
+def _difference(recomputed: dict[str, Any], recorded: dict[str, Any], within: float) -> str:
+    line = (
+        f"{recorded.get('entry')} of {recorded['provider']!r}" if "provider" in recorded else f"{recorded.get('entry')}"
+    )
+    for key in {**recomputed, **recorded}:
+        if not close(recomputed.get(key), recorded.get(key), within):
+            return f"{line}: {key} is {recorded.get(key)!r}, but recomputing gives {recomputed.get(key)!r}"
+    return line
 
 
 def check_file(ledger: Ledger, file: bytes, place: str = "ledger") -> None:
@@ -202,7 +206,7 @@ def check_file(ledger: Ledger, file: bytes, place: str = "ledger") -> None:
 
 def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "ledger") -> None:
     """Recompute every share and every payment of a ledger of tasks from its file, or raise at what differs."""
-    entry, head = _only(ledger, "tasks", place), _only(ledger, "round", place)
+    entry, head = _single_entry(ledger, "tasks", place), _single_entry(ledger, "round", place)
     _check_stamp(head, place)
     check_file(ledger, file, place)
     try:
@@ -219,18 +223,18 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
     fresh, stamp = Ledger([ledger.entries[0]]), _stamp(head) | {"last": True}
     try:
         receipts = recorded_reports(ledger)
-        again = write_tasks(campaign, fresh, reports, public, link, beacon, stamp, entry["file"], receipts)
+        recomputed = write_tasks(campaign, fresh, reports, public, link, beacon, stamp, entry["file"], receipts)
     except (DataError, LookupError, TypeError, ValueError) as error:
         raise LedgerError(f"{place}: the tasks cannot be recomputed: {error}") from None
-    shares, within = read_file(again, campaign).share, tolerance(ledger)
+    shares, within = read_file(recomputed, campaign).share, tolerance(ledger)
     differs = np.abs(shares - written) > within
     if differs.any():
         first = int(np.argmax(differs))
         raise LedgerError(
-            f"{place}: the share of {_whose(reports, first)} is {float(written[first])!r}, but recomputing gives "
+            f"{place}: the share of {_report_name(reports, first)} is {float(written[first])!r}, but recomputing gives "
             f"{float(shares[first])!r}"
         )
-    if same_content(again, file, within):  # other versions of the library write other bytes
+    if same_content(recomputed, file, within):  # other versions of the library write other bytes
         fresh.of("tasks")[0]["digest"] = entry["digest"]
     _compare(fresh, ledger, place)
 
@@ -245,11 +249,11 @@ def _check_summaries(campaign: Campaign, reports: TaskReports, place: str) -> No
         first = int(np.argmax(wrong.any(axis=1)))
         raise LedgerError(
             f"{place}: the file of shares has {float(summaries[first][wrong[first]][0])!r} in the report of "
-            f"{_whose(reports, first)}, which is impossible"
+            f"{_report_name(reports, first)}, which is impossible"
         )
 
 
-def _whose(reports: TaskReports, report: int) -> str:
+def _report_name(reports: TaskReports, report: int) -> str:
     return f"{reports.providers[reports.provider[report]]!r} on task {reports.tasks[reports.task[report]]!r}"
 
 
@@ -258,15 +262,15 @@ def _check_payees(ledger: Ledger, reports: TaskReports, place: str) -> None:
     paid, reported = Counter(entry.get("provider") for entry in ledger.of("payment")), set(reports.providers)
     for name in sorted(reported | set(map(str, paid))):
         if paid[name] != (name in reported):
-            what = f"reported and has {paid[name]} payment lines" if name in reported else "is paid without a report"
-            raise LedgerError(f"{place}: {name!r} {what}; there must be one line for everybody who reported")
+            problem = f"reported and has {paid[name]} payment lines" if name in reported else "is paid without a report"
+            raise LedgerError(f"{place}: {name!r} {problem}; there must be one line for each provider who reported")
 
 
 def _same_tasks(one: TaskReports, other: TaskReports | None) -> bool:
     return other is not None and one.tasks == other.tasks and np.array_equal(one.summaries, other.summaries)
 
 
-def _only(ledger: Ledger, kind: str, place: str) -> dict[str, Any]:
+def _single_entry(ledger: Ledger, kind: str, place: str) -> dict[str, Any]:
     entries = ledger.of(kind)
     if len(entries) != 1:
         raise LedgerError(f"{place}: there must be one entry {kind!r}, not {len(entries)}")

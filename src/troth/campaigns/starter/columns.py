@@ -60,7 +60,7 @@ def label_count(family: type[Family]) -> int:
     return family.example_model().reduction.labels or 0
 
 
-NAME_A_LABEL_FAMILY = f"pass --family {next(name for name, each in FAMILIES.items() if label_count(each) > 2)}"
+NAME_A_LABEL_FAMILY = f"pass --family {next(name for name, family in FAMILIES.items() if label_count(family) > 2)}"
 REPLACE_DATES = "write each as a number, such as days since the first, or name other columns with --column"
 WRITE_LABELS_AS_WORDS = "write each label as a word, such as 'code 4'"
 
@@ -106,8 +106,8 @@ def read_column(
         for row, number in zip(rows, numbers, strict=True):
             if number is not None and (isinf(number) or abs(number) > _LARGEST):
                 too_large = "too large to add up; correct it, or rescale the column"
-                what = "infinite; correct it" if isinf(number) else too_large
-                raise DataError(f"column {name!r}, {places[row]}: {shown(values[row])} is {what}")
+                fault = "infinite; correct it" if isinf(number) else too_large
+                raise DataError(f"column {name!r}, {places[row]}: {shown(values[row])} is {fault}")
         return ColumnValues(numbers, rows)
     texts = [str(value).strip() for value in present]
     if are_dates(texts):
@@ -147,8 +147,8 @@ def are_dates(texts: Sequence[str]) -> bool:
 
 def rows_without_value(rows: int) -> str:
     """Return how many rows have no value, and what happens to them."""
-    have = "1 row has" if rows == 1 else f"{rows:,} rows have"
-    return f'{have} no value: the campaign says missing = "drop", and the ledger counts them'
+    subject = "1 row has" if rows == 1 else f"{rows:,} rows have"
+    return f'{subject} no value: the campaign says missing = "drop", and the ledger counts them'
 
 
 def notes_on_heavy_tails(name: str, x: Any) -> list[str]:
@@ -172,15 +172,15 @@ def notes_on_similar_names(names: Sequence[str]) -> list[str]:
         plain = unicodedata.normalize("NFKC", task_name(name))
         spellings.setdefault("".join(plain.split()).casefold(), {})[name] = None
     return [
-        f"providers {', '.join(map(repr, group))} differ only in {how}: if they are one, give it one name; as it is "
-        + _what_is_paid(list(group))
+        f"providers {', '.join(map(repr, group))} differ only in {difference}: if they are one, give it one name; "
+        "as it is " + _payment_of_similar_names(list(group))
         for group in spellings.values()
         if len(group) > 1
-        for how in ["how a number is written" if all(map(is_written_number, group)) else "capitals or spaces"]
+        for difference in ["how a number is written" if all(map(is_written_number, group)) else "capitals or spaces"]
     ]
 
 
-def _what_is_paid(names: list[str]) -> str:
+def _payment_of_similar_names(names: list[str]) -> str:
     """Say how similar names are paid: blanks around a name are no part of it, capitals are."""
     canonical = [canonical_name(name) for name in names]
     same = [name for name, spelled in zip(names, canonical, strict=True) if canonical.count(spelled) > 1]
@@ -223,11 +223,11 @@ def _refuse_signs(name: str, texts: list[str], numbers: list[float | None], if_l
     """Refuse numbers that are written with signs that do not belong to a number."""
     not_numbers = [text for text, number in zip(texts, numbers, strict=True) if number is None]
     with_signs = bool(not_numbers) and sum(map(is_written_number, not_numbers)) >= _MOSTLY * len(not_numbers)
-    for what, pattern, remedy in _WRITTEN if with_signs else _MEASURES:
+    for pattern_name, pattern, remedy in _WRITTEN if with_signs else _MEASURES:
         examples = [text for text in not_numbers if pattern.fullmatch(text)]
         usual = len(examples) > _MOSTLY * len(not_numbers) and len(set(examples)) > _NUMBERS_WITH_UNIT
         if usual or (with_signs and examples):
-            content = f"numbers with {what}" if with_signs else what
+            content = f"numbers with {pattern_name}" if with_signs else pattern_name
             raise DataError(
                 f"column {name!r} has {content}, such as {examples[0]!r}; {remedy}; if they are labels, {if_labels}"
             )

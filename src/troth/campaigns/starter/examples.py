@@ -56,15 +56,15 @@ def init(
     budget, currency
         What may be spent, and in which currency of ISO 4217, which says how many decimals amounts have.
     """
-    chosen = next(iter(FAMILIES)) if family is None else named_family(family).__name__
+    family_name = next(iter(FAMILIES)) if family is None else named_family(family).__name__
     rule = _rule_named(rule)
     daily = daily or RULES[rule]().days > 1
     folder = new_folder(Path(directory))
-    shown, days = FAMILIES[chosen], 5 if daily else 0
-    names = [f"{shown.example.provider} {letter}" for letter in "ABCDEFGH"]
-    path = write_campaign(folder, example_text(chosen, rule, Terms(budget=budget, currency=currency), days), names)
+    family_class, days = FAMILIES[family_name], 5 if daily else 0
+    names = [f"{family_class.example.provider} {letter}" for letter in "ABCDEFGH"]
+    path = write_campaign(folder, example_text(family_name, rule, Terms(budget=budget, currency=currency), days), names)
     (folder / "data").mkdir()
-    for name, rows in _draw(shown, names, days).items():
+    for name, rows in _draw(family_class, names, days).items():
         write_csv(folder / "data" / f"{name}.csv", rows)
     return path
 
@@ -111,18 +111,18 @@ def new_folder(folder: Path) -> Path:
 
 def example_text(family: str, rule: str, terms: Terms, days: int = 0) -> str:
     """Return the commented campaign file of a family's example."""
-    shown = FAMILIES[family]
-    example = shown.example
+    family_class = FAMILIES[family]
+    example = family_class.example
     guessed = Guess(
         family=family,
-        parameters=shown.example_parameters(),
+        parameters=family_class.example_parameters(),
         columns=example.columns,
         target=example.target,
         labels=example.labels,
         days=days,
     )
-    named = replace(terms, name=f"Example: {example.story}", story=example.story, provider=example.provider)
-    return campaign_text(guessed, rule, named)
+    example_terms = replace(terms, name=f"Example: {example.story}", story=example.story, provider=example.provider)
+    return campaign_text(guessed, rule, example_terms)
 
 
 def text_for(folder: Path, data: Path, guessed: Guess, rule: str, money: Terms) -> str:
@@ -150,11 +150,11 @@ def text_for(folder: Path, data: Path, guessed: Guess, rule: str, money: Terms) 
 
 def _rule_named(name: str | None) -> str:
     """Return the rule of a name, which may be spelled with other capitals or dashes."""
-    known = tuple(offered_rules())
-    chosen = DEFAULT_RULE if name is None else closest(name, known)
-    if chosen is None:
-        raise ParameterError(f"there is no rule {name!r}; there are {', '.join(known)}")
-    return chosen
+    names = tuple(offered_rules())
+    rule = DEFAULT_RULE if name is None else closest(name, names)
+    if rule is None:
+        raise ParameterError(f"there is no rule {name!r}; there are {', '.join(names)}")
+    return rule
 
 
 def write_campaign(folder: Path, text: str, names: list[str]) -> Path:
@@ -202,12 +202,20 @@ def campaign_text(guessed: Guess, rule: str, terms: Terms) -> str:
     edit it. `write_campaign` parses the text before it writes it.
     """
     declared, needs_rows = FAMILIES[guessed.family].parameters(), RULES[rule]().needs_rows
-    words = {each.name: each.default for each in declared if each.kind.choices and not (each.required or each.known)}
+    words = {
+        parameter.name: parameter.default
+        for parameter in declared
+        if parameter.kind.choices and not (parameter.required or parameter.known)
+    }
     guessed = replace(guessed, parameters={**words, **guessed.parameters})
-    given = guessed.parameters
-    named = [each for each in declared if each.name in given]
-    likelihood = [each for each in named if each.known or each.name in guessed.meanings or "prior" in given]
-    prior = [each for each in named if each not in likelihood]
+    parameters = guessed.parameters
+    declared_here = [parameter for parameter in declared if parameter.name in parameters]
+    likelihood = [
+        parameter
+        for parameter in declared_here
+        if parameter.known or parameter.name in guessed.meanings or "prior" in parameters
+    ]
+    prior = [parameter for parameter in declared_here if parameter not in likelihood]
     tables = _rendered("model", guessed=guessed, terms=terms, likelihood=likelihood, prior=prior)
     model = take_model(Section("model", tomllib.loads(tables)["model"]), None)["model"]
     values = FAMILIES[guessed.family].example.values
@@ -221,7 +229,11 @@ def campaign_text(guessed: Guess, rule: str, terms: Terms) -> str:
         compares_days=RULES[rule]().days > 1,
         decimals=minor_unit(terms.currency),
         called=guessed.provider or terms.provider,
-        differing=[each.name for each in named if each.known and each.kind.numeric and each.name not in model.space],
+        differing=[
+            parameter.name
+            for parameter in declared_here
+            if parameter.known and parameter.kind.numeric and parameter.name not in model.space
+        ],
         values=list(values or _possible_values(model)),
         bounded=bool(needs_rows) and values is not None,
     )
@@ -257,9 +269,9 @@ def _possible_values(model: Family) -> tuple[float, float]:
 
 def _options(rule: str, given: Mapping[str, Any]) -> list[tuple[str, Any, str]]:
     """Return the options of a rule that a new campaign file shows, some of them given, with what they mean."""
-    shown = {key: option for key, option in RULES[rule].settings().items() if option.in_file}
-    usual = {key: option.default if option.example is None else option.example for key, option in shown.items()}
-    return [(key, given.get(key, usual[key]), option.meaning) for key, option in shown.items()]
+    options = {key: option for key, option in RULES[rule].settings().items() if option.in_file}
+    usual = {key: option.default if option.example is None else option.example for key, option in options.items()}
+    return [(key, given.get(key, usual[key]), option.meaning) for key, option in options.items()]
 
 
 def _by_row(value: Any) -> str:

@@ -88,39 +88,39 @@ def guess(
     prior that depends on the reports of the round makes lies pay.
     """
     families = _families(GuessesFromColumn if target is None else GuessesFromColumns)
-    named = _named_family(family, families)
+    family_named = _named_family(family, families)
     names = _named_columns(data, provider, day, target, [column] if isinstance(column, str) else column)
     table, places = first_rows(data, names.paid, names.provider, names.day)
     try:
-        written = _read_columns(names, table, places, named)
+        written = _read_columns(names, table, places, family_named)
         rows, unnamed = _usable_rows(names, written, table)
         blank: list[Any] = [None] * len(places)
-        whose = [(table.get(names.provider or "", blank)[row], table.get(names.day or "", blank)[row]) for row in rows]
-        _refuse_one_provider(names.provider, whose, all_rows=len(places) < MOST_LOOKED_AT)
-        _refuse_other_dates(names.day, [(when, places[row]) for (_, when), row in zip(whose, rows, strict=True)])
-        read = [Column(name, each.at(rows), whose) for name, each in zip(names.paid, written, strict=True)]
-        _refuse_constant(read[-1], named=named is not None)
+        owners = [(table.get(names.provider or "", blank)[row], table.get(names.day or "", blank)[row]) for row in rows]
+        _refuse_one_provider(names.provider, owners, all_rows=len(places) < MOST_LOOKED_AT)
+        _refuse_other_dates(names.day, [(when, places[row]) for (_, when), row in zip(owners, rows, strict=True)])
+        read = [Column(name, values.at(rows), owners) for name, values in zip(names.paid, written, strict=True)]
+        _refuse_constant(read[-1], named=family_named is not None)
         read, notes = _without_constant_features(read, may_leave_out=column is None)
-        chosen, first = _choose(families, named, read, regression=target is not None)
+        family_name, first = _choose(families, family_named, read, regression=target is not None)
     except DataError as error:
         raise DataError(f"{data}: {error}") from None
-    notes += [note for each in written for note in each.notes]
-    notes += _notes_on_providers(names, table, places, unnamed, whose)
-    notes += _notes(read, first, sorted(_names_in(whose)))
-    if target is None and named is None:
-        notes += _other_kinds(read[0], chosen, families)
+    notes += [note for values in written for note in values.notes]
+    notes += _notes_on_providers(names, table, places, unnamed, owners)
+    notes += _notes(read, first, sorted(_names_in(owners)))
+    if target is None and family_named is None:
+        notes += _other_kinds(read[0], family_name, families)
     if no_value := len(places) - len(unnamed.union(rows)):
         notes.append(rows_without_value(no_value))
     return Guess(
         **vars(first),
-        family=chosen,
-        columns=tuple(each.name for each in read if each.name != names.target),
+        family=family_name,
+        columns=tuple(column.name for column in read if column.name != names.target),
         provider=names.provider,
         target=names.target,
         day=names.day,
-        days=0 if day is None else len({when for _, when in whose}),
-        reports=len(set(whose)),
-        most_rows=max(Counter(whose).values()),
+        days=0 if day is None else len({when for _, when in owners}),
+        reports=len(set(owners)),
+        most_rows=max(Counter(owners).values()),
         missing=len(places) - len(rows),
         notes=notes,
     )
@@ -141,32 +141,32 @@ class _Names(NamedTuple):
 
 def _named_family(family: str | None, families: Mapping[str, Any]) -> str | None:
     """Return the family that is named, or None if it is to be guessed."""
-    chosen = None if family is None else closest(family, tuple(families))
-    if family is not None and chosen is None:
+    family_name = None if family is None else closest(family, tuple(families))
+    if family is not None and family_name is None:
         raise ParameterError(
             f"a campaign for given data can be written for {', '.join(families)}, not for {family!r}; for others write "
             f"an example with troth init DIR --family {family}, without --data, and put your source and columns into it"
         )
-    return chosen
+    return family_name
 
 
 def _named_columns(
     data: Path, provider: str | None, day: str | None, target: str | None, columns: Sequence[str] | None
 ) -> _Names:
     """Return the columns that are meant, as the data spell them."""
-    have = column_names(data)
+    header = column_names(data)
     provider, day, target = (
-        None if name is None else column_meant(data, name, have, option)
+        None if name is None else column_meant(data, name, header, option)
         for name, option in ((provider, "--provider"), (day, "--day"), (target, "--target"))
     )
     if provider is None and len(find_files(data)) == 1:
         raise DataError(
-            f"{data}: name the column of providers with --provider; there are {listed(have)}{_headless(have)}"
+            f"{data}: name the column of providers with --provider; there are {listed(header)}{_headless(header)}"
         )
-    names = _Names(provider, day, target, _columns(data, columns, have, (provider, day, target)))
+    names = _Names(provider, day, target, _columns(data, columns, header, (provider, day, target)))
     for name in (provider, day, *names.paid):
-        if name is not None and have.count(name) > 1:
-            raise DataError(f"{data}: {have.count(name)} columns are called {name!r}; give each its own name")
+        if name is not None and header.count(name) > 1:
+            raise DataError(f"{data}: {header.count(name)} columns are called {name!r}; give each its own name")
     return names
 
 
@@ -193,7 +193,11 @@ def _usable_rows(names: _Names, written: Sequence[ColumnValues], table: Table) -
     if not rows:
         raise DataError(f"column {names.paid[-1]!r} has no values")
     if names.provider is not None:
-        unnamed = {row for row, who in enumerate(table[names.provider]) if who is None or str(who).strip() in NO_NAME}
+        unnamed = {
+            row
+            for row, provider in enumerate(table[names.provider])
+            if provider is None or str(provider).strip() in NO_NAME
+        }
         rows = [row for row in rows if row not in unnamed]
     if not rows:
         raise DataError(f"column {names.provider!r} names no provider in any row that has a value")
@@ -202,19 +206,19 @@ def _usable_rows(names: _Names, written: Sequence[ColumnValues], table: Table) -
 
 def _without_constant_features(columns: list[Column], *, may_leave_out: bool) -> tuple[list[Column], list[str]]:
     """Return the columns without features that never vary, and a note on these; refuse them if they were asked for."""
-    idle = {each.name for each in columns[:-1] if len({str(value).strip() for value in each.values}) == 1}
+    idle = {column.name for column in columns[:-1] if len({str(value).strip() for value in column.values}) == 1}
     if idle and (not may_leave_out or len(idle) == len(columns) - 1):
         raise DataError(_constant(columns, idle) + ", so its coefficient could not be learnt: leave it out")
     notes = [_constant(columns, idle) + ": left out"] if idle else []
-    return [each for each in columns if each.name not in idle], notes
+    return [column for column in columns if column.name not in idle], notes
 
 
-def _names_in(whose: Sequence[tuple[Any, Any]]) -> set[str]:
-    return {str(who) for who, _ in whose if who is not None}
+def _names_in(owners: Sequence[tuple[Any, Any]]) -> set[str]:
+    return {str(provider) for provider, _ in owners if provider is not None}
 
 
 def _notes_on_providers(
-    names: _Names, table: Table, places: Sequence[str], unnamed: set[int], whose: Sequence[tuple[Any, Any]]
+    names: _Names, table: Table, places: Sequence[str], unnamed: set[int], owners: Sequence[tuple[Any, Any]]
 ) -> list[str]:
     """Return which rows name no provider, and which providers have no values."""
     if names.provider is None:
@@ -228,30 +232,30 @@ def _notes_on_providers(
             "or write it differently if it is a name"
         )
     if names.day is None:
-        everybody = {str(who) for row, who in enumerate(column) if row not in unnamed}
+        providers = {str(provider) for row, provider in enumerate(column) if row not in unnamed}
         notes += [
-            f"provider {who!r} has no value in any row, and payment is refused: remove its rows"
-            for who in sorted(everybody - _names_in(whose))
+            f"provider {provider!r} has no value in any row, and payment is refused: remove its rows"
+            for provider in sorted(providers - _names_in(owners))
         ]
     return notes
 
 
 def _families(kind: Any) -> dict[str, Any]:
     """Return the families that can be guessed, those in which providers differ first."""
-    able = {name: each for name, each in FAMILIES.items() if isinstance(each, kind)}
+    able = {name: family for name, family in FAMILIES.items() if isinstance(family, kind)}
     return dict(sorted(able.items(), key=lambda item: item[1].independent_rows))
 
 
 def _columns(
-    data: Path, names: Sequence[str] | None, have: list[str], others: tuple[str | None, str | None, str | None]
+    data: Path, names: Sequence[str] | None, header: list[str], used: tuple[str | None, str | None, str | None]
 ) -> list[str]:
     """Return the columns that are paid for, or that explain the target."""
-    left, target = [name for name in have if name not in others], others[-1]
-    if names is None and (target is None and len(left) != 1):
-        raise DataError(f"{data}: name the column that you pay for with --column; there are {listed(left)}")
-    columns = [column_meant(data, name, have, "--column") for name in names] if names is not None else left
+    unused, target = [name for name in header if name not in used], used[-1]
+    if names is None and (target is None and len(unused) != 1):
+        raise DataError(f"{data}: name the column that you pay for with --column; there are {listed(unused)}")
+    columns = [column_meant(data, name, header, "--column") for name in names] if names is not None else unused
     for name in columns:
-        if name in others:
+        if name in used:
             raise DataError(
                 f"{data}: column {name!r} is already the provider, day or target column; choose another for --column"
             )
@@ -281,8 +285,8 @@ def _as_labels(column: ColumnValues, raw: Sequence[Any], *, labels: bool) -> Col
     texts = [str(raw[row]).strip() for row in column.rows]
     if not texts or not all(text.isdigit() for text in texts):
         return column
-    two = len(numbers) == 2 and max(numbers) in range(2, _SCALE + 1)
-    return replace(column, values=texts) if two or (labels and min(numbers) > 0) else column
+    two_codes = len(numbers) == 2 and max(numbers) in range(2, _SCALE + 1)
+    return replace(column, values=texts) if two_codes or (labels and min(numbers) > 0) else column
 
 
 def _refuse_constant(column: Column, *, named: bool) -> None:
@@ -297,10 +301,10 @@ def _refuse_constant(column: Column, *, named: bool) -> None:
 
 def _constant(columns: Sequence[Column], names: set[str]) -> str:
     """Return which columns never vary."""
-    listed = [f"{each.name!r} ({shown(each.values[0])})" for each in columns if each.name in names]
-    which = "column" if len(listed) == 1 else "columns"
+    listed = [f"{column.name!r} ({shown(column.values[0])})" for column in columns if column.name in names]
+    noun = "column" if len(listed) == 1 else "columns"
     verb = "is" if len(listed) == 1 else "are"
-    return f"{which} {', '.join(listed)} {verb} the same in all {len(columns[0].values):,} rows examined"
+    return f"{noun} {', '.join(listed)} {verb} the same in all {len(columns[0].values):,} rows examined"
 
 
 def _kind(family: str) -> str:
@@ -311,43 +315,43 @@ def _kind(family: str) -> str:
     return "counts" if reduction.support.integer else "values"
 
 
-def _other_kinds(column: Column, chosen: str, families: Mapping[str, Any]) -> list[str]:
+def _other_kinds(column: Column, family_name: str, families: Mapping[str, Any]) -> list[str]:
     """Return what whole numbers were taken for and why, and which family takes them for something else."""
     try:
         column = replace(column, values=[float(value) for value in column.values])
     except ValueError:
         return []
-    numbers, counts = column.numbers, _kind(chosen) == "counts"
+    numbers, counts = column.numbers, _kind(family_name) == "counts"
     if not is_whole(column) or (numbers.mean() > _COUNTS and not counts) or set(numbers) <= {0.0, 1.0}:
         return []
-    others: dict[str, str] = {}
+    choices_by_kind: dict[str, str] = {}
     for name in families:
-        if (kind := _kind(name)) not in (_kind(chosen), "yes or no"):
-            others.setdefault(kind, name)
+        if (kind := _kind(name)) not in (_kind(family_name), "yes or no"):
+            choices_by_kind.setdefault(kind, name)
     if numbers.max() > _SCALE:
-        others.pop("labels", None)
-    why = unlike_counts(column) if _kind(chosen) == "values" else ""
-    if why:
-        others.pop("counts", None)
-    choices = "".join(f"; if they are {kind}, pass --family {name}" for kind, name in others.items())
+        choices_by_kind.pop("labels", None)
+    reason = unlike_counts(column) if _kind(family_name) == "values" else ""
+    if reason:
+        choices_by_kind.pop("counts", None)
+    choices = "".join(f"; if they are {kind}, pass --family {name}" for kind, name in choices_by_kind.items())
     return [
         f"column {column.name!r} has whole numbers from {numbers.min():.0f} to {numbers.max():.0f}, "
-        f"{f'which {why}: ' if why else ''}taken for {_kind(chosen)}{choices}"
+        f"{f'which {reason}: ' if reason else ''}taken for {_kind(family_name)}{choices}"
     ]
 
 
 def _choose(
-    families: Mapping[str, Any], chosen: str | None, columns: list[Column], *, regression: bool
+    families: Mapping[str, Any], family_name: str | None, columns: list[Column], *, regression: bool
 ) -> tuple[str, FirstGuess]:
     """Return the family that is named, or the first that suits, and its first guess."""
-    if chosen is None and regression:
-        chosen = next((name for name, family in families.items() if family.suits_target(columns[-1])), None)
-    chosen = chosen or next((name for name, family in families.items() if family.suits(columns[0])), None)
-    if chosen is None:
+    if family_name is None and regression:
+        family_name = next((name for name, family in families.items() if family.suits_target(columns[-1])), None)
+    family_name = family_name or next((name for name, family in families.items() if family.suits(columns[0])), None)
+    if family_name is None:
         raise DataError(f"column {columns[-1].name!r} fits no family; name one with --family")
     if regression:
-        return chosen, families[chosen].first_guess_of(columns[:-1], columns[-1])
-    return chosen, families[chosen].first_guess(columns[0])
+        return family_name, families[family_name].first_guess_of(columns[:-1], columns[-1])
+    return family_name, families[family_name].first_guess(columns[0])
 
 
 def _notes(columns: list[Column], first: FirstGuess, providers: list[str]) -> list[str]:
@@ -360,26 +364,28 @@ def _notes(columns: list[Column], first: FirstGuess, providers: list[str]) -> li
         )
     elif first.labels is not None and len(first.labels) > _FEW_LABELS:
         notes.append(
-            f"column {columns[-1].name!r} is taken for {len(first.labels)} labels, such as {first.labels[0]!r}; if it "
-            "should be fewer, merge some; if it should be numbers, write it as numbers"
+            f"column {columns[-1].name!r} is taken for {len(first.labels)} labels, such as {first.labels[0]!r}; if "
+            "there should be fewer, merge some; if these are numbers, write them as numbers"
         )
     if first.labels is None and columns[-1].numbers.std() > 0:
         notes += [note for column in numbers for note in notes_on_heavy_tails(column.name, column.numbers)]
     return notes
 
 
-def column_meant(data: Path, name: str, have: list[str], option: str) -> str:
+def column_meant(data: Path, name: str, header: list[str], option: str) -> str:
     """Return the column of that name; blanks around it and capitals do not matter if they leave no choice."""
-    if name in have:
+    if name in header:
         return name
-    near = [each for each in have if each.strip().casefold() == name.strip().casefold()]
+    near = [column for column in header if column.strip().casefold() == name.strip().casefold()]
     if len(near) != 1:
-        raise DataError(f"{data}: there is no column {name!r} ({option}); there are {listed(have)}{_headless(have)}")
+        raise DataError(
+            f"{data}: there is no column {name!r} ({option}); there are {listed(header)}{_headless(header)}"
+        )
     return near[0]
 
 
-def _refuse_one_provider(provider: str | None, whose: Sequence[tuple[Any, Any]], *, all_rows: bool) -> None:
-    if all_rows and provider is not None and len({str(who).strip() for who, _ in whose if who is not None}) == 1:
+def _refuse_one_provider(provider: str | None, owners: Sequence[tuple[Any, Any]], *, all_rows: bool) -> None:
+    if all_rows and provider is not None and len({str(name).strip() for name, _ in owners if name is not None}) == 1:
         raise DataError(
             f"column {provider!r} names only one provider; at least two are needed, because each is paid for what its "
             "data say about the others'"

@@ -52,15 +52,17 @@ def start_tasks(
         most for all of them, and the currency's code in ISO 4217, which says how many decimals payments have.
     """
     folder, source = new_folder(Path(directory)), Path(data)
-    have = column_names(str(source))
-    provider, task = column_meant(source, provider, have, "--provider"), column_meant(source, task, have, "--task")
-    columns = [column_meant(source, name, have, "--column") for name in columns]
+    header = column_names(str(source))
+    provider, task = column_meant(source, provider, header, "--provider"), column_meant(source, task, header, "--task")
+    columns = [column_meant(source, name, header, "--column") for name in columns]
     if len({provider, task, *columns}) < 2 + len(columns):
         raise ParameterError("--provider, --task and --column must be different columns")
-    chosen = None if family is None else named_family(family).__name__
+    family_name = None if family is None else named_family(family).__name__
     table = read_task_table(source, provider, task, columns)
-    values = [name for name in columns if holds_values(table, name, chosen)]
-    joint = len(values) == len(columns) and (chosen is None or isinstance(FAMILIES[chosen], GuessesFromVectors))
+    values = [name for name in columns if holds_values(table, name, family_name)]
+    joint = len(values) == len(columns) and (
+        family_name is None or isinstance(FAMILIES[family_name], GuessesFromVectors)
+    )
     price = "0.05" if price is None and budget is None else price
     money = Terms(price=price, budget=budget, currency=currency)
     drafts: dict[Path, tuple[str, Guess]] = {}
@@ -68,7 +70,7 @@ def start_tasks(
         place = folder if len(part) == len(columns) else folder / _folder_name(part[0])
         if place in drafts:
             raise DataError(f"{source}: two columns would have one folder; start their campaigns one by one")
-        guessed = (guess_values if part[0] in values else guess_labels)(table, part, chosen)
+        guessed = (guess_values if part[0] in values else guess_labels)(table, part, family_name)
         drafts[place] = text_for(place, source, guessed, DEFAULT_RULE, money), guessed
     return [(write_campaign(place, text, ["one", "another"]), guessed) for place, (text, guessed) in drafts.items()]
 

@@ -52,8 +52,8 @@ def holds_values(data: TaskTable, column: str, family: str | None) -> bool:
     if family is not None:
         return not isinstance(FAMILIES[family], GuessesFromLabels)
     texts = [text for text in _written(data, column) if text]
-    few = len(texts) <= _FEW_NUMBERS
-    return bool(texts) and all(map(_is_number, texts)) and not (few and _are_whole(texts))
+    few_texts = len(texts) <= _FEW_NUMBERS
+    return bool(texts) and all(map(_is_number, texts)) and not (few_texts and _are_whole(texts))
 
 
 def guess_values(data: TaskTable, columns: list[str], family: str | None) -> Guess:
@@ -74,11 +74,11 @@ def guess_values(data: TaskTable, columns: list[str], family: str | None) -> Gue
         if not rows:
             raise DataError(f"column {columns[0]!r} has no values")
         tasks = [table[data.task][row] for row in rows]
-        read = [Column(name, each.at(rows), tasks) for name, each in zip(columns, written, strict=True)]
-        chosen, first = _choose(families, family, read)
+        read = [Column(name, values.at(rows), tasks) for name, values in zip(columns, written, strict=True)]
+        family_name, first = _choose(families, family, read)
     except DataError as error:
         raise DataError(f"{data.source}: {error}") from None
-    notes = [note for each in written for note in each.notes]
+    notes = [note for values in written for note in values.notes]
     if first.labels is None:
         notes += [note for column in read for note in notes_on_heavy_tails(column.name, column.numbers)]
     missing = len(places) - len(rows)
@@ -101,7 +101,7 @@ def guess_values(data: TaskTable, columns: list[str], family: str | None) -> Gue
         notes.append(_allowed(sizes))
     return Guess(
         **vars(first),
-        family=chosen,
+        family=family_name,
         columns=tuple(columns),
         provider=data.provider,
         task=data.task,
@@ -129,10 +129,10 @@ def guess_labels(data: TaskTable, columns: list[str], family: str | None) -> Gue
         )
     numbers = all(map(_is_number, labels))
     if numbers and len(labels) > 2 and family is None:
-        others = guess_values(data, columns, None).family
+        rating_family = guess_values(data, columns, None).family
         notes.append(
             f"column {column!r} has {len(labels)} different whole numbers, which are read as labels: any two are "
-            f"equally different. If they are ratings, pass --family {others}"
+            f"equally different. If they are ratings, pass --family {rating_family}"
         )
     rare = [label for label in labels if counts[label] == 1] if sum(counts.values()) >= 10 * len(labels) else []
     if rare:
@@ -150,7 +150,7 @@ def guess_labels(data: TaskTable, columns: list[str], family: str | None) -> Gue
     if missing:
         notes.append(rows_without_value(missing))
     sizes, rows = _rows_of_reports(data, column), 1
-    if _several(sizes) > _USUAL * len(sizes):
+    if _count_repeated(sizes) > _USUAL * len(sizes):
         rows = max(sizes)
         rates = next(name for name in _families() if label_count(FAMILIES[name]) >= min(3, len(labels)))
         notes.append(f"{_allowed(sizes)}. If each task has its own rate, as a day has, pass --family {rates}")
@@ -183,40 +183,40 @@ def class_family() -> Any:
 def _families(*, several: bool = False) -> dict[str, Any]:
     """Return the families that can be guessed for one row of a worker on a task, of one column or of several."""
     kind: Any = GuessesFromVectors if several else GuessesFromColumn
-    return {name: each for name, each in FAMILIES.items() if isinstance(each, kind) and each.independent_rows}
+    return {name: family for name, family in FAMILIES.items() if isinstance(family, kind) and family.independent_rows}
 
 
 def _choose(families: Mapping[str, Any], family: str | None, columns: list[Column]) -> tuple[str, FirstGuess]:
     if len(columns) > 1:
-        chosen = family or next(iter(families))
-        return chosen, families[chosen].first_guess_of_vectors(columns)
-    suit = (name for name, each in families.items() if not label_count(each) and each.suits(columns[0]))
-    chosen = family or next(suit, "")
-    if not chosen:
+        family_name = family or next(iter(families))
+        return family_name, families[family_name].first_guess_of_vectors(columns)
+    suit = (name for name, family in families.items() if not label_count(family) and family.suits(columns[0]))
+    family_name = family or next(suit, "")
+    if not family_name:
         raise DataError(f"column {columns[0].name!r} fits no family; name one with --family")
-    return chosen, families[chosen].first_guess(columns[0])
+    return family_name, families[family_name].first_guess(columns[0])
 
 
 def _why_not(family: str, families: tuple[str, ...], *, several: bool) -> str:
-    listed, what = ", ".join(families), "several columns of tasks" if several else "tasks"
+    listed, noun = ", ".join(families), "several columns of tasks" if several else "tasks"
     if not several and isinstance(FAMILIES[family], GuessesFromColumn):
         return (
             f"{family} needs many rows of each provider: with one row on a task, a provider's offset cannot be told "
-            f"from the noise of its row; for {what} use {listed}, for labels omit --family"
+            f"from the noise of its row; for {noun} use {listed}, for labels omit --family"
         )
     return (
-        f"a campaign of {what} can be written for {listed}, and for labels without --family; for {family} write an "
+        f"a campaign of {noun} can be written for {listed}, and for labels without --family; for {family} write an "
         f"example with troth init DIR --family {family}, and add [data] task and [campaign] price to it"
     )
 
 
-def _several(sizes: Sequence[int]) -> int:
+def _count_repeated(sizes: Sequence[int]) -> int:
     return sum(size > 1 for size in sizes)
 
 
 def _repeated(sizes: Sequence[int]) -> str:
     """Return how many reports have several rows."""
-    reports = f"{_several(sizes):,} of {len(sizes):,} reports of a worker on a task"
+    reports = f"{_count_repeated(sizes):,} of {len(sizes):,} reports of a worker on a task"
     return f"{reports} have several rows, up to {max(sizes):,}"
 
 

@@ -58,11 +58,11 @@ class YesNo:
     def expand_columns(self, eta: Sequence[Any], y: Any, labels: Sequence[Any] | None, /) -> Expanded:
         """Return the same of columns; ``labels`` are what the codes 0, 1, … are called in the table."""
         x = eta[0]
-        one = y.cast("float64") if labels is None else (y == labels[1]).ifelse(1.0, 0.0)
+        is_one = y.cast("float64") if labels is None else (y == labels[1]).ifelse(1.0, 0.0)
         small = (-x.abs()).exp()
         mean = (x > 0).ifelse(1.0, small) / (1 + small)
-        log_likelihood = one * x - (x > 0).ifelse(x, 0.0) - (1 + small).ln()
-        return Expanded(log_likelihood, (one - mean,), (small / ((1 + small) * (1 + small)),))
+        log_likelihood = is_one * x - (x > 0).ifelse(x, 0.0) - (1 + small).ln()
+        return Expanded(log_likelihood, (is_one - mean,), (small / ((1 + small) * (1 + small)),))
 
     def draw(self, rng: np.random.Generator, eta: Array, /) -> Array:
         """Draw labels."""
@@ -122,9 +122,9 @@ class Classes:
         weights = [(x - top).exp() for x in eta]
         total = sum(weights[1:], weights[0])
         mean = [weight / total for weight in weights]
-        own = sum((here * x for here, x in zip(is_class[1:], eta[1:], strict=True)), is_class[0] * eta[0])
+        own = sum((indicator * x for indicator, x in zip(is_class[1:], eta[1:], strict=True)), is_class[0] * eta[0])
         products = [mean[a] * mean[b] for a, b in combinations(range(self.count), 2)]
-        slopes = [here - mu for here, mu in zip(is_class, mean, strict=True)]
+        slopes = [indicator - mu for indicator, mu in zip(is_class, mean, strict=True)]
         return Expanded(own - top - total.ln(), slopes, products)
 
     def draw(self, rng: np.random.Generator, eta: Array, /) -> Array:

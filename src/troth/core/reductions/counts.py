@@ -58,9 +58,9 @@ class Counts:
             return SummaryWords("rate" if labels is None else f"rate of {labels[1]}", f"{summary[1] / total:.0%}")
         names = range(self.size) if labels is None else labels
         codes = range(self.size) if self.size <= _SHOWN else np.argsort(-summary, kind="stable")[: _SHOWN // 2]
-        what = "label shares" if self.size <= _SHOWN else "most frequent labels"
+        noun = "label shares" if self.size <= _SHOWN else "most frequent labels"
         shares = ", ".join(f"{names[code]} ({summary[code] / total:.0%})" for code in codes)
-        return SummaryWords(what, shares, plural=True)
+        return SummaryWords(noun, shares, plural=True)
 
     def magnitudes(self, summary: Array, /) -> Array:
         """Return nothing: no value can spoil a count."""
@@ -81,7 +81,7 @@ class Counts:
         return np.bincount(cell, minlength=size * self.size).reshape(size, self.size).astype(np.float64)
 
     def fewer(self, summary: Array, rows: int, rng: np.random.Generator, /) -> Array:
-        """Return the counts of some of the rows, drawn without replacement, or with it from a thousand million.
+        """Return the counts of some of the rows, drawn without replacement, or with replacement from 10⁹ rows on.
 
         Examples
         --------
@@ -108,14 +108,14 @@ class Counts:
 
         Whole rows change: where the share is not a whole number of them, one more changes by lot.
         """
-        n, last, others = self.rows(summaries), summaries[:, -1], summaries[:, :-1]
+        n, last, counts = self.rows(summaries), summaries[:, -1], summaries[:, :-1]
         wanted = np.floor(abs(by[-1]) * n + rng.random(len(n)))
         if by[-1] >= 0:
             moved = np.minimum(wanted, n - last)
-            return np.column_stack([others - self.thinned(others, moved, rng), last + moved])
+            return np.column_stack([counts - self.thinned(counts, moved, rng), last + moved])
         moved = np.minimum(wanted, last)
-        weights = np.where(others.sum(axis=-1, keepdims=True) > 0, others, 1.0)
-        return np.column_stack([others + whole_counts(weights, moved), last - moved])
+        weights = np.where(counts.sum(axis=-1, keepdims=True) > 0, counts, 1.0)
+        return np.column_stack([counts + whole_counts(weights, moved), last - moved])
 
     def relabelled(self, summaries: Array, rows: Array, rng: np.random.Generator, /) -> Array:
         """Give ``rows`` rows, drawn without replacement, the next code; after the last comes the first."""
@@ -155,7 +155,7 @@ class Counts:
     def convert(self, summary: Array, wanted: Reduction, /) -> Array:
         """Return the counts, if those are wanted."""
         if wanted != self:
-            raise DataError(f"the history has counts of {self.size} codes, but the model wants {wanted!r}")
+            raise DataError(f"the history has counts of {self.size} codes, but the model needs {wanted!r}")
         return np.asarray(summary, dtype=np.float64)
 
 
@@ -170,6 +170,6 @@ def whole_counts(weights: Array, rows: Array) -> Array:
     total = weights.sum(axis=-1, keepdims=True)
     exact = np.where(total > 0, weights / np.where(total > 0, total, 1.0), 1 / weights.shape[-1]) * rows[:, None]
     counts = np.floor(exact + 1e-9)
-    left = np.round(rows - counts.sum(axis=-1))
+    missing = np.round(rows - counts.sum(axis=-1))
     rank = np.argsort(np.argsort(counts - exact, axis=-1, kind="stable"), axis=-1, kind="stable")
-    return np.asarray(counts + (rank < left[:, None]))
+    return np.asarray(counts + (rank < missing[:, None]))

@@ -46,10 +46,10 @@ class AddsAnswers(ABC):
     @property
     def batch_columns(self) -> int:
         """The features, the slopes, and perhaps zeros, for every point."""
-        return (self.columns + self.spare) * len(self.points)
+        return (self.columns + self.padding) * len(self.points)
 
     @property
-    def spare(self) -> int:
+    def padding(self) -> int:
         """How many more rows than columns are multiplied: an even number of rows takes less time than one fewer."""
         rows = self.features + self._slopes
         return rows + rows % 2 - self.columns
@@ -106,7 +106,7 @@ class AddsAnswers(ABC):
         self, columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], size: int, /
     ) -> Iterator[tuple[NDArray[np.intp], Array]]:
         """Yield codes that have rows, and their sums: columns are sorted by code, expanded and multiplied."""
-        for block in sorted_blocks(columns, codes, size, self.width, self.spare):
+        for block in sorted_blocks(columns, codes, size, self.width, self.padding):
             yield block.codes, self.sums(block)
 
 
@@ -243,13 +243,13 @@ class Expansion(AddsAnswers):
         sums[:, 0] = block.sizes
         sums[:, 1] = np.add.reduceat(log_likelihood, np.cumsum(block.sizes) - block.sizes)
         halves, (rows, columns) = self._halves(sums), self._upper
-        alike = len(weights[0]) == 1  # one product will do
+        one_weight = len(weights[0]) == 1  # one product will do
         z[d : d + self._slopes] = slopes[: self._slopes]
         z[d + self._slopes :] = 0.0
-        for place in range(1 if alike else self._blocks)[::-1]:
+        for place in range(1 if one_weight else self._blocks)[::-1]:
             # a matrix times its own transpose is half the work, and the last rows of the first are the slopes
             scaled = np.empty((d, z.shape[1])) if place else z
-            if not alike:
+            if not one_weight:
                 root = np.sqrt(np.maximum(weights[place], _LEAST_WEIGHT))
                 np.multiply(z[:d], root, out=scaled[:d])
                 scaled[d:] /= root
@@ -258,7 +258,7 @@ class Expansion(AddsAnswers):
                 part = scaled[:, rows_of_code]
                 np.matmul(part, part.T, out=out)
             halves[place][...] = product.reshape(len(sums), -1).take(rows * len(scaled) + columns, axis=1)
-        if alike:
+        if one_weight:
             for half, weight in zip(halves[::-1], weights[::-1], strict=True):
                 np.multiply(halves[0], weight, out=half)
         known = product[:, d : d + self._slopes, :d]

@@ -59,8 +59,8 @@ class Expansions(AddsAnswers):
 
     def _parts(self, summary: Array) -> list[Array]:
         """Return the summary of each expansion."""
-        each = self.by_point(np.asarray(summary, dtype=np.float64))
-        return [np.concatenate([summary[..., :1], each[..., k, :]], axis=-1) for k in range(len(self.points))]
+        parts = self.by_point(np.asarray(summary, dtype=np.float64))
+        return [np.concatenate([summary[..., :1], parts[..., k, :]], axis=-1) for k in range(len(self.points))]
 
     def _joined(self, parts: Sequence[Array]) -> Array:
         return np.concatenate([parts[0][..., :1], *(part[..., 1:] for part in parts)], axis=-1)
@@ -68,15 +68,15 @@ class Expansions(AddsAnswers):
     def magnitudes(self, summary: Array, /) -> Array:
         """Return those of each expansion."""
         parts = zip(self.expansions, self._parts(summary), strict=True)
-        return np.concatenate([each.magnitudes(part) for each, part in parts], axis=-1)
+        return np.concatenate([expansion.magnitudes(part) for expansion, part in parts], axis=-1)
 
     def sums(self, block: Block) -> Array:
         """Return the summary of each code, from a copy of the block for each point."""
-        return self._joined([each.sums(block._replace(z=block.z.copy())) for each in self.expansions])
+        return self._joined([expansion.sums(block._replace(z=block.z.copy())) for expansion in self.expansions])
 
     def of_datasets(self, z: Array, y: Array, /) -> Array:
         """Add up datasets ``(..., row, feature)`` with answers ``(..., row)``."""
-        return self._joined([each.of_datasets(z, y) for each in self.expansions])
+        return self._joined([expansion.of_datasets(z, y) for expansion in self.expansions])
 
     def check(self, summary: Array, values: Bounds | None = None, constant: Collection[int] = (), /) -> None:
         """Refuse a summary that no data can have.
@@ -84,8 +84,8 @@ class Expansions(AddsAnswers):
         Each expansion must be possible, and as the log-likelihood is concave, none may lie above the tangent at another
         point.
         """
-        for each, part in zip(self.expansions, self._parts(summary), strict=True):
-            each.check(part, values, constant)
+        for expansion, part in zip(self.expansions, self._parts(summary), strict=True):
+            expansion.check(part, values, constant)
         likelihood, points = self.by_point(summary), np.array(self.points)
         t, slope = likelihood[:, 0], likelihood[:, 1 : 1 + points.shape[1]]
         above = t[None] - (t[:, None] + slope @ points.T - (slope * points).sum(axis=1)[:, None])
@@ -101,13 +101,15 @@ class Expansions(AddsAnswers):
         """Return the sums of each expansion."""
         return {
             f"{name}_at_{k}": sums
-            for k, each in enumerate(self.expansions)
-            for name, sums in each.expressions(columns, labels).items()
+            for k, expansion in enumerate(self.expansions)
+            for name, sums in expansion.expressions(columns, labels).items()
         }
 
     def collect(self, rows: float, aggregates: Mapping[str, Any], /) -> Array:
         """Gather the sums of each expansion."""
-        return self._joined([each.collect(rows, _at(aggregates, k)) for k, each in enumerate(self.expansions)])
+        return self._joined(
+            [expansion.collect(rows, _at(aggregates, k)) for k, expansion in enumerate(self.expansions)]
+        )
 
     def convert(self, summary: Array, wanted: Reduction, /) -> Array:
         """Return the summary, if it was taken at the points that are wanted."""

@@ -83,9 +83,9 @@ class Moments:
         if not self.linear or summary[0] == 0:
             return None
         means = [centre + total / summary[0] for centre, total in zip(self.centre, summary[1:], strict=False)]
-        shown = [few_digits(mean) for mean in means[:_SHOWN]] + ["…"] * (self.columns > _SHOWN)
+        words = [few_digits(mean) for mean in means[:_SHOWN]] + ["…"] * (self.columns > _SHOWN)
         several = self.columns > 1
-        return SummaryWords("means" if several else "mean", ", ".join(shown), several)
+        return SummaryWords("means" if several else "mean", ", ".join(words), several)
 
     @property
     def predicts(self) -> str:
@@ -162,8 +162,8 @@ class Moments:
         >>> Moments(support=Support(0, integer=True)).fewer(np.array([7.0, 14.0]), 2, np.random.default_rng(1))
         array([2., 4.])
         """
-        few = np.asarray(summary * rows / summary[0], dtype=np.float64)
-        return np.floor(few + rng.random(few.shape)) if self.support.integer else few
+        thinned = np.asarray(summary * rows / summary[0], dtype=np.float64)
+        return np.floor(thinned + rng.random(thinned.shape)) if self.support.integer else thinned
 
     @property
     def has_means(self) -> bool:
@@ -308,13 +308,13 @@ class Moments:
         array([  2.,  10., 100.])
         """
         if not isinstance(wanted, Moments):
-            raise DataError(f"the history has {self.columns} columns of numbers, but the model wants {wanted!r}")
+            raise DataError(f"the history has {self.columns} columns of numbers, but the model needs {wanted!r}")
         if self.columns != wanted.columns:
-            raise DataError(f"the history has {self.columns} columns, but the model wants {wanted.columns}")
+            raise DataError(f"the history has {self.columns} columns, but the model needs {wanted.columns}")
         if (wanted.linear or any(wanted.centre) or any(self.centre)) and not self.linear:
             raise DataError("the history has no sums of the values, only their products: add them up with linear=True")
         if wanted.squares and not self.squares:
-            raise DataError("the model wants squares, which the history does not have: add them up with squares=True")
+            raise DataError("the model needs squares, which the history does not have: add them up with squares=True")
         return self._shifted(np.asarray(summary, dtype=np.float64), wanted)
 
     def _shifted(self, s: Array, wanted: Moments) -> Array:

@@ -56,8 +56,8 @@ class Fitted(ABC):
 
     def draw(self, axes: Sequence[Any], history: History) -> None:
         """Draw what was learnt on three Matplotlib axes; here as text."""
-        for each in axes:
-            each.set_axis_off()
+        for panel in axes:
+            panel.set_axis_off()
         axes[0].text(0, 0.5, str(self), family="monospace", fontsize=8, va="center")
 
 

@@ -162,9 +162,9 @@ def dirichlet_moments(family: str, summaries: Array, reduction: Reduction) -> Ar
     if not isinstance(reduction, Counts):
         raise DataError(f"{family} needs codes that were counted, but the history has sums of numbers")
     total = summaries.sum(axis=1)
-    seen = total.sum(axis=0)
-    if (seen == 0).any():
-        code = int(np.argmin(seen))
+    totals = total.sum(axis=0)
+    if (totals == 0).any():
+        code = int(np.argmin(totals))
         raise DataError(f"code {code} never occurs in the history, so its weight in the prior cannot be fitted")
     rates = total / total.sum(axis=1, keepdims=True)
     mean = rates.mean(axis=0)

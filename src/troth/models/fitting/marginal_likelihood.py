@@ -43,9 +43,9 @@ def check_fixed(family: type[Family], fixed: Mapping[str, Any]) -> None:
     for name in fixed:
         if name not in family._names():
             raise ParameterError(f"{family.__name__} has no parameter {name!r}")
-    for each in family.parameters():
-        if each.name in family.given_parameters and each.name not in fixed:
-            needed = f"the history does not determine {each.name}: give {each.name}= ({each.meaning})"
+    for parameter in family.parameters():
+        if parameter.name in family.given_parameters and parameter.name not in fixed:
+            needed = f"the history does not determine {parameter.name}: give {parameter.name}= ({parameter.meaning})"
             raise ParameterError(f"{family.__name__}: {needed}")
 
 
@@ -103,10 +103,10 @@ class _MarginalLikelihood:
                 return 1e300
             return -value if np.isfinite(value) else 1e300
 
-        reach = np.concatenate([np.full(each.free, each.reach) for each in self.parameters.values()])
+        reach = np.concatenate([np.full(parameter.free, parameter.reach) for parameter in self.parameters.values()])
         self.log_likelihood(np.zeros(free))  # refuses summaries that lack what the family needs
         best = None
-        bounds = [(-each, each) for each in reach.tolist()]
+        bounds = [(-bound, bound) for bound in reach.tolist()]
         for start in self._starts():
             top = minimize(loss, start, method="L-BFGS-B", bounds=bounds, options={"maxiter": 500, "ftol": 1e-13})
             if best is None or top.fun < best.fun - 1e-9:
@@ -120,7 +120,9 @@ class _MarginalLikelihood:
 
     def _starts(self) -> list[Array]:
         """Start at the guess by moments, and with each positive number ten times larger or smaller."""
-        positive = [np.full(each.free, float(isinstance(each, Positive))) for each in self.parameters.values()]
+        positive = [
+            np.full(parameter.free, float(isinstance(parameter, Positive))) for parameter in self.parameters.values()
+        ]
         return [move * np.concatenate(positive) for move in (0.0, 2.3, -2.3)]
 
     def _errors(self, curvature: Array, x: Array) -> dict[str, Any]:
@@ -150,8 +152,8 @@ class _MarginalLikelihood:
 
     def _at_bound(self, x: Array) -> tuple[str, ...]:
         parts = ((name, self.parameters[name], part) for name, part in self.split(x).items())
-        far = ((name, each) for name, each, part in parts if (np.abs(part) > 0.5 * each.reach).any())
-        return tuple(name for name, each in far if not isinstance(each, Real))
+        far = ((name, parameter) for name, parameter, part in parts if (np.abs(part) > 0.5 * parameter.reach).any())
+        return tuple(name for name, parameter in far if not isinstance(parameter, Real))
 
 
 def _newton(loss: Callable[[Array], float], x: Array, curvature: Array, reach: Array) -> Array:

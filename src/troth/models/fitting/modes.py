@@ -41,7 +41,7 @@ def fit_at_modes(family: type[ExpandedRegression], history: History, fixed: Mapp
         started = {day: replace(prior, point=at) for day, at in points.items()}
         points = {day: np.array(model.expanded_at_mode(days[day]).point) for day, model in started.items()}
         modes = np.stack(list(points.values()))
-        spare = np.stack([_spare(prior, _at(expansion, points[day]), days[day]) for day in used])
+        spare = np.stack([_posterior_variance(prior, _at(expansion, points[day]), days[day]) for day in used])
         mean = modes.mean(axis=0)
         variance = ((modes - mean) ** 2 + spare).mean(axis=0)
         moved = np.abs(mean - np.array(prior.mean)) / np.sqrt(variance)
@@ -73,7 +73,7 @@ def _at(expansion: Expansion, point: Array) -> Expansion:
     return replace(expansion, point=tuple(point.tolist()))
 
 
-def _spare(prior: ExpandedRegression, expansion: Expansion, rows: tuple[Array, Array]) -> Array:
+def _posterior_variance(prior: ExpandedRegression, expansion: Expansion, rows: tuple[Array, Array]) -> Array:
     """Return the posterior variance of the coefficients of a day, expanded at its mode."""
     return np.diagonal(np.linalg.inv(prior._prior_precision + expansion.curvature(expansion.of_datasets(*rows))))
 

@@ -120,9 +120,9 @@ def fit_offsets(
     part = history.select(providers=own)
     rows = part.rows
     average = part.summaries[..., 1] / np.maximum(rows, 1.0) + reduction.centre[0]
-    seen = rows > 0
-    middle, size = float(average[seen].mean()), float(np.var(average[seen]))
-    data = _Days(np.where(seen, average, 0.0), rows, spreads(part, spread), 1e-6 * size)
+    present = rows > 0
+    middle, size = float(average[present].mean()), float(np.var(average[present]))
+    data = _Days(np.where(present, average, 0.0), rows, spreads(part, spread), 1e-6 * size)
     variance = np.full(len(own), 0.2 * size)
     start = _State(middle, np.sqrt(0.5 * size), np.zeros(len(own)), variance, float(np.log(0.2 * size)), 1e-3 / size)
     state, _ = _maximise(data, start)
@@ -140,11 +140,11 @@ def fit_offsets(
 def _posterior(data: _Days, state: _State) -> tuple[Array, Array, Array]:
     """Posterior mean and variance of each day's θ, and ln p(day) up to a constant."""
     w = data.weight(state.variance)
-    away = data.average - state.offset - state.mean
+    residuals = data.average - state.offset - state.mean
     precision = state.scale**-2 + w.sum(axis=1)
-    shift = (w * away).sum(axis=1) / precision
+    shift = (w * residuals).sum(axis=1) / precision
     logs = np.log(np.where(data.rows > 0, w, 1.0)).sum(axis=1)
-    fit = shift**2 * precision - (w * away**2).sum(axis=1)
+    fit = shift**2 * precision - (w * residuals**2).sum(axis=1)
     evidence = 0.5 * (logs - np.log(precision) - 2 * np.log(state.scale) + fit)
     return state.mean + shift, 1 / precision, evidence
 
@@ -224,14 +224,14 @@ def _result(
 ) -> FittedOffsets:
     mean, spare, evidence = _posterior(data, state)
     w = data.weight(state.variance)
-    away = data.average - mean[:, None] - state.offset
+    residuals = data.average - mean[:, None] - state.offset
     prior = np.stack(
         [(mean - state.mean) / state.scale**2, ((spare + (mean - state.mean) ** 2) / state.scale**2 - 1) / state.scale],
         axis=1,
     )
-    squares = away**2 + spare[:, None]
+    squares = residuals**2 + spare[:, None]
     by_variance = 0.5 * (squares * w - 1) * w
-    scores = np.concatenate([prior, w * away, by_variance], axis=1)
+    scores = np.concatenate([prior, w * residuals, by_variance], axis=1)
     people = len(part.providers)
     extra = np.concatenate([np.zeros(2), np.full(people, state.shrinkage), np.zeros(people)])
     errors = np.sqrt(np.maximum(np.diagonal(inverse(scores.T @ scores + np.diag(extra))), 0.0))
@@ -259,8 +259,8 @@ def _result(
         of_dispersion = root_error(state.variance[i], errors[2 + people + i])
         standard_errors["providers"][name] = {"offset": float(errors[2 + i]), "dispersion": float(of_dispersion)}
     models = {name: own.get(name, population) for name in history.providers}
-    how = (standard_errors, float(np.sqrt(between)), tuple(trace), tuple(notes))
-    return FittedOffsets(models, population, float(evidence.mean()), *how)
+    diagnostics = (standard_errors, float(np.sqrt(between)), tuple(trace), tuple(notes))
+    return FittedOffsets(models, population, float(evidence.mean()), *diagnostics)
 
 
 class Walk(NamedTuple):
@@ -280,8 +280,8 @@ def walk_of(residual: Array, dispersion: Array, noise: Array, ahead: int) -> Wal
     variance of an offset ``h`` days later is that after the last day plus hq, averaged over h = 1 … ``ahead``.
     Residuals, NaN where there is no report, and ``noise``, σ²/n, are ``(day, provider)``; ``dispersion`` is τ².
     """
-    seen = ~np.isnan(residual)
-    unit = float(np.nanmean(np.where(seen, residual - np.nanmean(residual, axis=0), np.nan) ** 2))
+    present = ~np.isnan(residual)
+    unit = float(np.nanmean(np.where(present, residual - np.nanmean(residual, axis=0), np.nan) ** 2))
     part, step = (grid.ravel()[:, None] for grid in np.meshgrid(_PARTS, _STEPS * unit, indexing="ij"))
     level = np.broadcast_to(np.nanmean(residual[: max(5, len(residual) // 10)], axis=0), (len(part), residual.shape[1]))
     level = np.nan_to_num(level)
@@ -289,11 +289,11 @@ def walk_of(residual: Array, dispersion: Array, noise: Array, ahead: int) -> Wal
     fit = np.zeros(len(part))
     for day, reported in enumerate(residual):
         spare = spare + step
-        total = spare + part * dispersion + np.where(seen[day], noise[day], 1.0)
-        away = np.where(seen[day], reported - level, 0.0)
-        fit -= 0.5 * np.where(seen[day], np.log(total) + away**2 / total, 0.0).sum(axis=1)
-        gain = np.where(seen[day], spare / total, 0.0)
-        level, spare = level + gain * away, spare * (1 - gain)
+        total = spare + part * dispersion + np.where(present[day], noise[day], 1.0)
+        residual_of_report = np.where(present[day], reported - level, 0.0)
+        fit -= 0.5 * np.where(present[day], np.log(total) + residual_of_report**2 / total, 0.0).sum(axis=1)
+        gain = np.where(present[day], spare / total, 0.0)
+        level, spare = level + gain * residual_of_report, spare * (1 - gain)
     best = int(np.argmax(fit))
     variance = spare[best] + float(step[best, 0]) * (ahead + 1) / 2
     return Walk(level[best], variance, float(part[best, 0]), float(step[best, 0]))

@@ -109,11 +109,13 @@ def fit_workers(
     if pooling is None:
         pooling = _choose_pooling(answers) if tasks >= _FEWEST else _GUESS
     estimate, posterior, now = _climb(answers, pooling, _STEPS, _CLOSE)
-    prior, tables, population = estimate.prior, *(_like_the_others(each, answers.seen) for each in estimate[1:])
-    shown = [float(p) for p in _rounded(prior)]
+    prior, tables, population = estimate.prior, *(_fill_unseen(table, answers.seen) for table in estimate[1:])
+    rounded_prior = [float(p) for p in _rounded(prior)]
     return FittedWorkers(
-        models={name: Finite(shown, _rounded(table).tolist()) for name, table in zip(names, tables, strict=True)},
-        population=Finite(shown, _rounded(population).tolist()),
+        models={
+            name: Finite(rounded_prior, _rounded(table).tolist()) for name, table in zip(names, tables, strict=True)
+        },
+        population=Finite(rounded_prior, _rounded(population).tolist()),
         pooling=pooling,
         tasks=tasks,
         known=int((classes >= 0).sum()),
@@ -140,7 +142,7 @@ class _Answers(NamedTuple):
     def expected_counts(self, posterior: Array) -> Array:
         """Return N[worker, class, label]."""
         weights = posterior[self.task].T
-        return np.stack([_sums(self.worker, self.counts * each[:, None], self.workers) for each in weights], axis=1)
+        return np.stack([_sums(self.worker, self.counts * weight[:, None], self.workers) for weight in weights], axis=1)
 
     @property
     def seen(self) -> Mask:
@@ -165,11 +167,11 @@ class _Estimate(NamedTuple):
 def _climb(answers: _Answers, pooling: float, steps: int, close: float) -> tuple[_Estimate, Array, float]:
     """Take turns until the likelihood per task hardly changes; return estimate, posteriors and likelihood."""
     labels, tasks = answers.counts.shape[1], len(answers.classes)
-    known = answers.classes[:, None] >= 0
+    gold = answers.classes[:, None] >= 0
     one_hot = np.eye(labels)[np.maximum(answers.classes, 0)]
     votes = _sums(answers.task, answers.counts, tasks) + 0.1
     votes[:, ~answers.seen] = 0.0
-    posterior = np.where(known, one_hot, votes / votes.sum(axis=1, keepdims=True))
+    posterior = np.where(gold, one_hot, votes / votes.sum(axis=1, keepdims=True))
     population = np.full((labels, labels), 1 / labels)
     before = now = -np.inf
     for _ in range(steps):
@@ -178,7 +180,7 @@ def _climb(answers: _Answers, pooling: float, steps: int, close: float) -> tuple
         tables = expected + pooling * population
         prior = (posterior.sum(axis=0) + _PRIOR_TASKS) / (tasks + _PRIOR_TASKS * labels)
         estimate = _Estimate(prior, tables / tables.sum(axis=2, keepdims=True), population)
-        joint = np.where((known & (one_hot == 0)) | ~answers.seen, -np.inf, answers.log_joint(estimate))
+        joint = np.where((gold & (one_hot == 0)) | ~answers.seen, -np.inf, answers.log_joint(estimate))
         evidence = logsumexp(joint, axis=1)
         posterior = np.exp(joint - evidence[:, None])
         before, now = now, float(evidence.mean())
@@ -187,8 +189,8 @@ def _climb(answers: _Answers, pooling: float, steps: int, close: float) -> tuple
     return estimate, posterior, now
 
 
-def _like_the_others(tables: Array, seen: Mask) -> Array:
-    """Let classes that were never seen be answered rightly as often as the others are on average."""
+def _fill_unseen(tables: Array, seen: Mask) -> Array:
+    """Let classes that were never seen be answered correctly as often as the others are on average."""
     labels = tables.shape[-1]
     if seen.all() or labels < 2:
         return tables
@@ -200,14 +202,14 @@ def _like_the_others(tables: Array, seen: Mask) -> Array:
 def _choose_pooling(answers: _Answers) -> float:
     """Return κ under which tasks that were held out are most likely; ties go to more pooling."""
     out = np.random.default_rng(0).random(len(answers.classes)) < 0.2
-    rest = answers.without(out)
-    best, chosen = -np.inf, _GUESS
+    training = answers.without(out)
+    best, best_pooling = -np.inf, _GUESS
     for pooling in _POOLINGS:
-        estimate, _, _ = _climb(rest, pooling, _ROUGH_STEPS, _ROUGH)
+        estimate, _, _ = _climb(training, pooling, _ROUGH_STEPS, _ROUGH)
         score = float(logsumexp(answers.log_joint(estimate)[out], axis=1).sum())
         if score >= best:
-            best, chosen = score, pooling
-    return chosen
+            best, best_pooling = score, pooling
+    return best_pooling
 
 
 def _sums(groups: Indexes, entries: Array, size: int) -> Array:
@@ -228,6 +230,6 @@ def _rounded(probabilities: Array) -> Array:
     """Round to a few digits, so that files stay small; what is left goes to the largest."""
     rounded = np.round(probabilities, _DIGITS)
     largest = rounded.argmax(axis=-1)[..., None]
-    rest = 1 - rounded.sum(axis=-1, keepdims=True)
-    np.put_along_axis(rounded, largest, np.take_along_axis(rounded, largest, axis=-1) + rest, axis=-1)
+    remainder = 1 - rounded.sum(axis=-1, keepdims=True)
+    np.put_along_axis(rounded, largest, np.take_along_axis(rounded, largest, axis=-1) + remainder, axis=-1)
     return np.round(rounded, _DIGITS)

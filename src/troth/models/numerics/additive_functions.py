@@ -66,19 +66,19 @@ class Tables:
     def __init__(self, coefficients: Array, cells: int, functions: int) -> None:
         self._coefficients, self._cells, self._functions = coefficients, cells, functions
 
-    def _local(self, which: Indexes, at: Array) -> tuple[Indexes, Array]:
+    def _local(self, table: Indexes, at: Array) -> tuple[Indexes, Array]:
         """Return the cells, and the position in them from −1 to 1 or beyond the last."""
         cell = np.clip(at, 0.0, self._cells - 1.0).astype(np.intp)
         u = at - cell
         u += u
         u -= 1.0
         cell *= self._functions
-        cell += which
+        cell += table
         return cell, u
 
-    def value(self, which: Indexes, at: Array) -> Array:
+    def value(self, table: Indexes, at: Array) -> Array:
         """Evaluate functions ``which`` at positions in cells."""
-        cell, u = self._local(which, at)
+        cell, u = self._local(table, at)
         beyond = np.maximum(u - 1.0, 0.0) if u.max(initial=0.0) > 1.0 else None
         u = u if beyond is None else u - beyond
         value = self._coefficients[-1].take(cell, mode="clip")
@@ -91,9 +91,9 @@ class Tables:
             value += power.take(cell, mode="clip", out=part)
         return np.asarray(value if beyond is None else value + beyond * slope)
 
-    def value_and_slopes(self, which: Indexes, at: Array) -> tuple[Array, Array, Array]:
+    def value_and_slopes(self, table: Indexes, at: Array) -> tuple[Array, Array, Array]:
         """Evaluate functions, and first and second derivatives with respect to ln(origin + a)."""
-        cell, u = self._local(which, at)
+        cell, u = self._local(table, at)
         beyond = np.maximum(u - 1.0, 0.0)
         u = u - beyond
         value, slope, bend = self._coefficients[-1].take(cell, mode="clip"), np.zeros_like(u), np.zeros_like(u)
@@ -110,5 +110,5 @@ class Tables:
 
 def by_count(counts: Array, function: Callable[[Array], Array]) -> Array:
     """Evaluate a function of counts ``(n, 1)`` once for each different count."""
-    distinct, which = np.unique(counts, return_inverse=True)
-    return np.asarray(function(distinct[:, None])[which.reshape(counts.shape)])
+    distinct, inverse = np.unique(counts, return_inverse=True)
+    return np.asarray(function(distinct[:, None])[inverse.reshape(counts.shape)])

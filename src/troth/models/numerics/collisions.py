@@ -82,18 +82,18 @@ def log_same_dispersed(table: Array, dispersion: float, rows: int, unordered: bo
     >>> np.exp(log_same_dispersed(np.array([[0.5, 0.5], [0.2, 0.8]]), 0.0, 1, True)).round(3)
     array([0.5 , 0.5 , 0.68])
     """
-    one, two = np.triu_indices(len(table))
+    first, second = np.triu_indices(len(table))
     if unordered:
         probabilities, log_total = _negative_binomial(table, dispersion, rows)
-        same = [_same_counts(probabilities[i] * probabilities[j]) for i, j in zip(one, two, strict=True)]
+        same = [_same_counts(probabilities[i] * probabilities[j]) for i, j in zip(first, second, strict=True)]
         with np.errstate(divide="ignore"):  # where it vanishes compared with √(K_ii K_jj), it does in qᵀKq too
             return np.asarray(np.log(same) - 2 * log_total)
     if dispersion == 0:
-        return log_same_sequence(table, rows)[one, two]
+        return log_same_sequence(table, rows)[first, second]
     counts = np.arange(rows + 1.0)
     strength = pseudo_counts(np.ones(()), np.asarray(dispersion))
     log_terms = xlogy(counts, table[..., None]) + log_rising(table[..., None] * strength, counts)
-    log_pairs = log_terms[one] + log_terms[two] - gammaln(counts + 1)
+    log_pairs = log_terms[first] + log_terms[second] - gammaln(counts + 1)
     window = log_pairs[:, 0]
     for symbol in range(1, table.shape[1] - 1):
         window = _log_convolved(window, log_pairs[:, symbol])
@@ -127,14 +127,14 @@ def _same_counts(products: Array) -> float:
     return float(window @ products[-1, ::-1])
 
 
-def _convolved(one: Array, two: Array) -> Array:
+def _convolved(first: Array, second: Array) -> Array:
     from scipy.signal import fftconvolve  # takes long to load
 
-    small = min(len(one), len(two)) < 500
-    return np.convolve(one, two) if small else np.maximum(fftconvolve(one, two), 0.0)
+    small = min(len(first), len(second)) < 500
+    return np.convolve(first, second) if small else np.maximum(fftconvolve(first, second), 0.0)
 
 
-def _log_convolved(one: Array, two: Array) -> Array:
+def _log_convolved(first: Array, second: Array) -> Array:
     """Convolve logarithms along the last axis, and keep its length."""
-    sums = [log_sum_exp(one[:, : total + 1] + two[:, total::-1]) for total in range(one.shape[1])]
+    sums = [log_sum_exp(first[:, : total + 1] + second[:, total::-1]) for total in range(first.shape[1])]
     return np.stack(sums, axis=-1)

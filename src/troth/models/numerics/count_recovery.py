@@ -46,9 +46,9 @@ def recover_counts(log_table: Array, statistics: Array, rows: Array | None = Non
         log_table = np.hstack([log_table, np.full((len(log_table), 1), -1.0)])
     distinct, back = np.unique(t.reshape(-1, t.shape[-1]).round(10) + 0.0, axis=0, return_inverse=True)
     counts = np.full((len(distinct), len(log_table)), np.nan)
-    patterns, which = np.unique(np.isneginf(distinct), axis=0, return_inverse=True)
+    patterns, inverse = np.unique(np.isneginf(distinct), axis=0, return_inverse=True)
     for i, excluded in enumerate(patterns):
-        members = np.flatnonzero(which.ravel() == i)
+        members = np.flatnonzero(inverse.ravel() == i)
         alive = ~excluded
         symbols = np.flatnonzero(np.isfinite(log_table[:, alive]).all(axis=1))
         ruling_out = np.isneginf(log_table[symbols][:, excluded])
@@ -118,18 +118,18 @@ def log_orders(table: Array, dispersion: float, statistics: Array, rows: int) ->
 
 @lru_cache(maxsize=1 << 16)
 def _log_orders(table: Table, dispersion: float, statistic: tuple[float, ...], rows: int) -> float:
-    few, many = _halves(table, dispersion, rows)
+    first_half, many = _halves(table, dispersion, rows)
     strength = pseudo_counts(np.ones(()), np.asarray(dispersion))
     t = np.array([*statistic, -float(rows)])
     t[:-1] += log_rising(strength, np.asarray(float(rows)))
     weights = _weights(len(t))
     slack = _CLOSE_ORDERS * (1 + np.abs(t) @ weights)
-    wanted = t @ weights - few[0]
-    first, last = np.searchsorted(many[0], wanted - slack), np.searchsorted(many[0], wanted + slack)
-    one = np.repeat(np.arange(len(wanted)), last - first)
-    two = np.arange(len(one)) + np.repeat(first - np.concatenate([[0], np.cumsum(last - first)[:-1]]), last - first)
-    fits = (np.abs(few[1][one] + many[1][two] - t) <= _CLOSE_ORDERS * (1 + np.abs(t).max())).all(axis=1)
-    orders = gammaln(rows + 1) - few[2][one[fits]] - many[2][two[fits]]
+    targets = t @ weights - first_half[0]
+    first, last = np.searchsorted(many[0], targets - slack), np.searchsorted(many[0], targets + slack)
+    left = np.repeat(np.arange(len(targets)), last - first)
+    right = np.arange(len(left)) + np.repeat(first - np.concatenate([[0], np.cumsum(last - first)[:-1]]), last - first)
+    fits = (np.abs(first_half[1][left] + many[1][right] - t) <= _CLOSE_ORDERS * (1 + np.abs(t).max())).all(axis=1)
+    orders = gammaln(rows + 1) - first_half[2][left[fits]] - many[2][right[fits]]
     if len(orders) == 0:
         raise MissingCapabilityError(f"no dataset of {rows} rows has these log-likelihoods: pass rows= as reported")
     if np.ptp(orders) > 1e-9 * (1 + abs(orders[0])):
@@ -153,9 +153,9 @@ def _halves(
             "labels are merged"
         )
     strength = pseudo_counts(np.ones(()), np.asarray(dispersion))
-    every = np.arange(rows + 1.0)
-    parts = xlogy(every, p[..., None]) + log_rising(p[..., None] * strength, every)  # [state, symbol, count]
-    log_factorials = gammaln(every + 1)
+    possible = np.arange(rows + 1.0)
+    parts = xlogy(possible, p[..., None]) + log_rising(p[..., None] * strength, possible)  # [state, symbol, count]
+    log_factorials = gammaln(possible + 1)
     halves = []
     for labels in (range(cut), range(cut, symbols)):
         counts = unordered_datasets(rows, len(labels) + 1)[:, :-1].astype(np.intp)  # the rest is the other half's

@@ -66,10 +66,10 @@ def _count_ratios(sums: Array, means: Array, reference: Array, dispersion: float
     """
     n, total, other = sums[..., None, 0], sums[..., None, 1], reference[..., None]
     gap = means - other
-    own, theirs = 1 + n * means * dispersion, 1 + n * other * dispersion
-    v = n * dispersion * gap / theirs
-    share = np.divide(_log_ratio(own, theirs, n * dispersion * gap), v, out=np.ones(v.shape), where=v != 0)
-    return np.asarray(total * _log_ratio(means * theirs, other * own, gap) - n * gap / theirs * share)
+    own, other_part = 1 + n * means * dispersion, 1 + n * other * dispersion
+    v = n * dispersion * gap / other_part
+    share = np.divide(_log_ratio(own, other_part, n * dispersion * gap), v, out=np.ones(v.shape), where=v != 0)
+    return np.asarray(total * _log_ratio(means * other_part, other * own, gap) - n * gap / other_part * share)
 
 
 def _label_ratios(counts: Array, p: Array, reference: Array, gaps: Array, dispersion: float) -> Array:
@@ -120,21 +120,21 @@ def widest_spread(
     if rows == 0 or len(means) == 1:
         return 0.0
     if outcome in LABELS:
-        return max(_labels(rows, one, two, dispersion) for one in means for two in means)
+        return max(_labels(rows, first, second, dispersion) for first in means for second in means)
     if outcome == "count":
         return _counts(rows, means, dispersion, max(values[1], 0.0))
     return _reals(rows, means, dispersion, spread, values)
 
 
-def _labels(rows: int, one: Array, two: Array, dispersion: float) -> float:
+def _labels(rows: int, first: Array, second: Array, dispersion: float) -> float:
     """Return the most that a report favours one type over another.
 
     The i-th row of code c adds ln((p_c + iγ)/(p′_c + iγ)), γ = ρ/(1 − ρ): positive if and only if p_c > p′_c, and then
     falling in i. So the best report takes the ``rows`` largest of these increments. Where they are too many to sort,
     all codes that are worth it are taken to have all rows.
     """
-    better = one > two
-    p, q = one[better], two[better]
+    better = first > second
+    p, q = first[better], second[better]
     if not len(p):
         return 0.0
     gamma = dispersion / (1 - dispersion)

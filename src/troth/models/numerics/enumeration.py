@@ -45,5 +45,7 @@ def count_reports(model: Any, rows: int) -> int:
 def _labels(model: Any) -> int:
     support = model.support if isinstance(model, HasSupport) and isinstance(model, HasSummary) else Support()
     if not support.finite or explains_target(model):  # features may be any numbers
-        raise MissingCapabilityError(f"{type(model).__name__} has too many datasets to enumerate; use audit instead")
+        raise MissingCapabilityError(
+            f"{type(model).__name__} has too many datasets to enumerate; use troth.audit instead"
+        )
     return int(support.high) + 1

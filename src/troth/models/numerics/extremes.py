@@ -32,8 +32,8 @@ def dirichlet_extremes(prior: Array, own: int, peers: int) -> tuple[float, float
     if own == 0 or peers == 0:
         return 0.0, 0.0
 
-    one, two = np.eye(len(prior))[:2]
-    low = float(dirichlet_log_pmi(prior, own * one, peers * two))
+    first, second = np.eye(len(prior))[:2]
+    low = float(dirichlet_log_pmi(prior, own * first, peers * second))
     few = comb(own + len(prior) - 1, own) <= _ALL_TYPES
     reports = unordered_datasets(own, len(prior)) if few else _spreads(prior, own)
     scores = dirichlet_log_pmi(prior, reports, best_counts(prior, reports, peers))
@@ -115,7 +115,7 @@ def ray_extremes(
         if not better or (len(n_tried) == len(ns) and len(m_tried) == len(ms)):
             return low, high
         best = [int(lows.argmin()), int(highs.argmax())]
-        n_tried, m_tried = around(ns, n[best]), around(ms, m[best])
+        n_tried, m_tried = neighbours(ns, n[best]), neighbours(ms, m[best])
 
 
 def count_ladder(limit: int, weight: float = 1.0) -> Array:
@@ -139,7 +139,7 @@ def coarse(counts: Array) -> Array:
     return counts[picks]
 
 
-def around(counts: Array, best: Array) -> Array:
+def neighbours(counts: Array, best: Array) -> Array:
     """Return counts near the best ones."""
     if len(counts) <= _EXHAUSTIVE:
         return counts

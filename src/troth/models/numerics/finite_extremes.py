@@ -64,7 +64,7 @@ def can_contradict(blocks: Sequence[Block]) -> bool:
 
     own, *peer_blocks = (survivors(table, limit) for table, limit in blocks)
     peers = {frozenset.intersection(*chosen) for chosen in product(*peer_blocks)} if peer_blocks else set()
-    return any(one and two and not one & two for one, two in product(own, peers))
+    return any(first and second and not first & second for first, second in product(own, peers))
 
 
 def log_likelihoods(counts: Array, table: Array) -> Array:

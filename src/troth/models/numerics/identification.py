@@ -38,8 +38,8 @@ def dirichlet_sensitivity(model: Any, prior: Array, rows: int, peers: Peers) -> 
     _, reports, _ = enumerate_reports(model, range(rows + 1))
     posterior = prior + reports
     shares = (posterior / posterior.sum(axis=1, keepdims=True)).round(12)
-    _, first, which = np.unique(shares, axis=0, return_index=True, return_inverse=True)
-    for i, group in enumerate(which.ravel()):
+    _, first, inverse = np.unique(shares, axis=0, return_index=True, return_inverse=True)
+    for i, group in enumerate(inverse.ravel()):
         if first[group] != i:
             reason = "one peer row shows only ratios of counts, and these reports share theirs"
             return Sensitivity("refuted", reason, 0.0, _pair(reports, int(first[group]), i))
@@ -57,15 +57,17 @@ def compare_predictions(model: Any, rows: int, cosines: Array, lengths: Array, l
         return Sensitivity("undecided", "Q of the peers may lack rank, and reports are too many to compare", least)
     counts, statistics, _ = enumerate_reports(model, range(rows + 1))
     posterior = model.posterior_probabilities(statistics)
-    _, first = np.unique(posterior.round(10), axis=0, return_index=True)
-    pairs = np.array(list(combinations(first, 2)), dtype=np.intp).reshape(-1, 2)
+    _, representative = np.unique(posterior.round(10), axis=0, return_index=True)
+    pairs = np.array(list(combinations(representative, 2)), dtype=np.intp).reshape(-1, 2)
     difference = (posterior[pairs[:, 0]] - posterior[pairs[:, 1]]) * lengths
-    seen = np.einsum("pi,ij,pj->p", difference, cosines, difference)
-    free = seen <= _FREE * (difference**2).sum(axis=1)
+    explained = np.einsum("pi,ij,pj->p", difference, cosines, difference)
+    free = explained <= _FREE * (difference**2).sum(axis=1)
     if free.any():
-        one, two = pairs[int(np.argmax(free))]
-        return Sensitivity("refuted", "peers' data are equally likely under both reports", 0.0, _pair(counts, one, two))
-    margin = float(seen.min(initial=1.0))
+        first, second = pairs[int(np.argmax(free))]
+        return Sensitivity(
+            "refuted", "peers' data are equally likely under both reports", 0.0, _pair(counts, first, second)
+        )
+    margin = float(explained.min(initial=1.0))
     return Sensitivity("proved", "no two admissible reports predict the same of the peers", margin)
 
 
@@ -84,19 +86,19 @@ def compare_log_pmi(model: Any, rows: int, peers: Peers) -> Sensitivity:
     _, outcomes, _ = enumerate_reports(model, [min(3, max(n for _, n in peers))])
     scores = second_difference(model, statistics[:, None], outcomes)
     gaps = np.abs(scores[:, None] - scores).max(axis=-1) + np.eye(len(scores))
-    one, two = (int(i) for i in np.unravel_index(np.argmin(gaps), gaps.shape))
-    least = float(gaps[one, two])
+    first, second = (int(i) for i in np.unravel_index(np.argmin(gaps), gaps.shape))
+    least = float(gaps[first, second])
     if least > _SAME_LOG_PMI:
         return Sensitivity("proved", "no two admissible reports predict the same of the peers", least)
     if max(n for _, n in peers) <= 3 and sum(n > 0 for _, n in peers) == 1:
         reason = "peers' data are equally likely under both reports"
-        return Sensitivity("refuted", reason, 0.0, _pair(counts, one, two))
+        return Sensitivity("refuted", reason, 0.0, _pair(counts, first, second))
     return Sensitivity("undecided", "three rows of a peer do not distinguish all reports", least)
 
 
 def _pair(reports: Array, one: int, two: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    first, second = (tuple(int(n) for n in reports[k]) for k in (one, two))
-    return first, second
+    a, b = (tuple(int(n) for n in reports[k]) for k in (one, two))
+    return a, b
 
 
 def peer_cosines(peers: Peers, states: int) -> tuple[Array, Array]:
@@ -164,6 +166,6 @@ def exact_linear_price(model: Any, rows: int, peers: Peers, low: float = -np.inf
         seen = chance[i] > 0
         loss = chance[i, seen] @ (score[i, seen][:, None] - score[:, seen].T)
         distance = np.linalg.norm(posterior - posterior[i], axis=1)
-        apart = distance > 1e-9
-        least = min(least, float((loss[apart] / distance[apart]).min(initial=np.inf)))
+        distinct = distance > 1e-9
+        least = min(least, float((loss[distinct] / distance[distinct]).min(initial=np.inf)))
     return least if np.isfinite(least) else None

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from troth.core.contract import Array, Indexes
-from troth.models.numerics.extremes import around, coarse
+from troth.models.numerics.extremes import coarse, neighbours
 
 _ALL_PAIRS = 1 << 18  # combinations of precisions up to this many are all tried
 _STEPS = 65  # precisions of peers tried at a time, where they are not all tried
@@ -58,17 +58,17 @@ def normal_extremes(
         lows, highs = scores(own.precisions, *_all_sums(peers))
         return min(0.0, float(lows.min())), max(0.0, float(highs.max()))
     ends = []
-    for which in (0, 1):
+    for end in (0, 1):
         w, v, best = coarse(own.precisions), _first_precisions(peers), 0.0
         while True:
-            values = (2 * which - 1) * scores(w, v, *_envelope(peers, v))[which]
+            values = (2 * end - 1) * scores(w, v, *_envelope(peers, v))[end]
             i, j = divmod(int(values.argmax()), len(v))
             if not values[i, j] > best * (1 + 1e-13):
                 break
             best = float(values[i, j])
-            w = around(own.precisions, w[[i]])
+            w = neighbours(own.precisions, w[[i]])
             v = np.unique(np.append(np.linspace(v[max(j - 1, 0)], v[min(j + 1, len(v) - 1)], _STEPS), v[j]))
-        ends.append((2 * which - 1) * best)
+        ends.append((2 * end - 1) * best)
     return min(0.0, ends[0]), max(0.0, ends[1])
 
 
@@ -76,8 +76,8 @@ def _all_sums(peers: Sequence[Side]) -> tuple[Array, Array, Array]:
     """Return every precision that peers have together, with the least and the greatest h."""
     sums = np.zeros((3, 1))
     for side in peers:
-        each = side.precisions * np.array([[1.0], [side.low], [side.high]])
-        sums = (sums[:, :, None] + each[:, None, :]).reshape(3, -1)
+        vertices = side.precisions * np.array([[1.0], [side.low], [side.high]])
+        sums = (sums[:, :, None] + vertices[:, None, :]).reshape(3, -1)
     v, least, greatest = np.unique(sums, axis=1)
     return v, least, greatest
 

@@ -108,8 +108,8 @@ def residual(target: Array, matrix: Array, x: Array, peak: Array) -> Array:
     high = _leading_bits(matrix, peak)
     x_high = _leading_bits(x, np.abs(x).max(axis=-1, keepdims=True))
     exact, small = np.moveaxis(high @ np.stack([x_high, x - x_high], axis=-1), -1, 0)
-    rest = (np.subtract(matrix, high, out=high) @ x[..., None])[..., 0]
-    return np.asarray((target - exact) - (small + rest))
+    remainder = (np.subtract(matrix, high, out=high) @ x[..., None])[..., 0]
+    return np.asarray((target - exact) - (small + remainder))
 
 
 def peak_of(gram: Array) -> Array:
@@ -213,16 +213,16 @@ def in_chunks(
 ) -> Array:
     """Apply a kernel over flattened leading axes, a cache-full of rows at a time; ``both`` is own + peers."""
     shape = np.broadcast_shapes(own.shape, peers.shape)
-    one, two = (np.broadcast_to(t, shape).reshape(-1, shape[-1]) for t in (own, peers))
+    own_rows, peer_rows = (np.broadcast_to(t, shape).reshape(-1, shape[-1]) for t in (own, peers))
     shared = both is not None and both.size == shape[-1]
     total = None if both is None else (both if shared else np.broadcast_to(both, shape)).reshape(-1, shape[-1])
-    out = np.empty(len(one))
+    out = np.empty(len(own_rows))
 
     def work(rows: slice) -> None:
-        a, b = one[rows], two[rows]
+        a, b = own_rows[rows], peer_rows[rows]
         out[rows] = kernel(a, b, a + b if total is None else total if shared else total[rows])
 
-    for_each_chunk(len(one), size, work)
+    for_each_chunk(len(own_rows), size, work)
     return out.reshape(shape[:-1])
 
 
@@ -236,9 +236,9 @@ def _columns(prior: Array, data: tuple[Array, ...], with_total: bool = False) ->
     return parts[0], parts[1], parts[2], parts[3]
 
 
-def _part(columns: Columns, which: slice) -> Columns:
+def _part(columns: Columns, part: slice) -> Columns:
     prior, own, peers, both = columns
-    return prior[which], own[which], peers[which], both[which]
+    return prior[part], own[part], peers[part], both[part]
 
 
 def _sum(rows: Array) -> Array:

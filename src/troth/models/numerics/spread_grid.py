@@ -72,13 +72,13 @@ class SpreadGrid:
         values, counts = evidence.reshape(-1, evidence.shape[-1]), np.broadcast_to(effects, evidence.shape[:-1])
         total = np.empty(len(values))
         quadratures = {count: self.quadrature(count) for count in np.unique(counts).tolist()}
-        for each in dict.fromkeys(quadratures.values()):
-            rows = np.flatnonzero(np.isin(counts, [n for n, other in quadratures.items() if other is each]))
+        for quadrature in dict.fromkeys(quadratures.values()):
+            rows = np.flatnonzero(np.isin(counts, [n for n, other in quadratures.items() if other is quadrature]))
 
-            def work(chunk: slice, each: _Quadrature = each, rows: Indexes = rows) -> None:
-                total[rows[chunk]] = log_sum_exp(each.posterior(values[rows[chunk]]))
+            def work(chunk: slice, quadrature: _Quadrature = quadrature, rows: Indexes = rows) -> None:
+                total[rows[chunk]] = log_sum_exp(quadrature.posterior(values[rows[chunk]]))
 
-            for_each_chunk(len(rows), max(1, _CHUNK // len(each.spreads)), work)
+            for_each_chunk(len(rows), max(1, _CHUNK // len(quadrature.spreads)), work)
         return total.reshape(evidence.shape[:-1])
 
 

@@ -85,7 +85,7 @@ class BySpread(NamedTuple):
             total[rows] = np.log(mixed) + top[:, 0]
         return total
 
-    def draw(self, which: Indexes, uniform: Array, low: float, high: float) -> Array:
+    def draw(self, rows: Indexes, uniform: Array, low: float, high: float) -> Array:
         """Turn two uniform numbers for each draw, ``(2, draw)``, into a spread of the report ``which``; 0 is none."""
         first, last = (np.log(np.exp(end) - self.resolution)[:, None] for end in (self.low, self.high))
         step = (last - first) / _CELLS
@@ -103,8 +103,8 @@ class BySpread(NamedTuple):
         weights = (1 - CHANCE_OF_NO_SPREAD) / (2 * np.log(high / low)) * step * np.exp(between - top)
         without_spread = CHANCE_OF_NO_SPREAD * np.exp(self.without_spread[:, None] - top)
         summed = np.cumsum(np.concatenate([without_spread, weights], axis=1), axis=1)
-        cell = (summed[which] < (uniform[0] * summed[which, -1])[:, None]).sum(axis=1)
-        inside = v[which, np.maximum(cell - 1, 0)] + step[which, 0] * (uniform[1] - 0.5)
+        cell = (summed[rows] < (uniform[0] * summed[rows, -1])[:, None]).sum(axis=1)
+        inside = v[rows, np.maximum(cell - 1, 0)] + step[rows, 0] * (uniform[1] - 0.5)
         return np.where(cell == 0, 0.0, np.exp(0.5 * inside))
 
 
@@ -120,14 +120,14 @@ def _quadrature(points: int, nodes: int) -> tuple[Array, Array, Array]:
 def evidence_by_spread(location: Location, low: float, high: float) -> list[BySpread]:
     """L at the points that matter, by how many these are."""
     reports = len(location.start)
-    everyone = np.repeat(np.arange(reports), _COARSE)
+    report_of_step = np.repeat(np.arange(reports), _COARSE)
     first = np.log(low**2 + location.resolution)
     step = (np.log(high**2 + location.resolution) - first) / (_COARSE - 1)
     steps = np.tile(np.arange(_COARSE), reports)
-    delta = np.exp(first[everyone] + step[everyone] * steps) - location.resolution[everyone]
-    slopes = _slopes_at(location, delta, everyone)
-    coarse = find_tails(slopes, *find_peaks(slopes, location.start[everyone], 0.3))
-    rough = (coarse.value + np.log(coarse.width) + location.constant(delta, everyone)).reshape(reports, _COARSE)
+    delta = np.exp(first[report_of_step] + step[report_of_step] * steps) - location.resolution[report_of_step]
+    slopes = _slopes_at(location, delta, report_of_step)
+    coarse = find_tails(slopes, *find_peaks(slopes, location.start[report_of_step], 0.3))
+    rough = (coarse.value + np.log(coarse.width) + location.constant(delta, report_of_step)).reshape(reports, _COARSE)
     best = rough > rough.max(axis=1, keepdims=True) - _NEGLIGIBLE
     left = np.maximum(np.argmax(best, axis=1) - 1, 0)
     right = np.minimum(_COARSE - np.argmax(best[:, ::-1], axis=1), _COARSE - 1)
@@ -139,7 +139,7 @@ def evidence_by_spread(location: Location, low: float, high: float) -> list[BySp
     report = np.repeat(np.arange(reports), points)
     number = np.arange(len(report)) - np.repeat(np.cumsum(points) - points, points)
     u = 0.5 * (1 + np.cos(np.pi * (number + 0.5) / points[report]))
-    given = np.exp(ends[0][report] + length[report] * u) - location.resolution[report]
+    deltas = np.exp(ends[0][report] + length[report] * u) - location.resolution[report]
     position = left[report] + (right - left)[report] * u
     before = np.minimum(position.astype(np.intp), _COARSE - 2)
     part = position - before
@@ -148,28 +148,28 @@ def evidence_by_spread(location: Location, low: float, high: float) -> list[BySp
     def between(values: Array) -> Array:
         return np.asarray((1 - part) * values[before] + part * values[before + 1])
 
-    peak, value, width = find_peaks(_slopes_at(location, given, report), between(coarse.mode), 0.15)
+    peak, value, width = find_peaks(_slopes_at(location, deltas, report), between(coarse.mode), 0.15)
     tails = (1.05 * width * between(tail / coarse.width) for tail in (coarse.left, coarse.right))
     evidence = log_integral(
-        lambda x, function: location.values(x, given[function], report[function]), Peaks(peak, value, width, *tails)
-    ) + location.constant(given, report)
+        lambda x, function: location.values(x, deltas[function], report[function]), Peaks(peak, value, width, *tails)
+    ) + location.constant(deltas, report)
     groups = []
     for count in np.unique(points).tolist():
         rows = np.flatnonzero(points == count)
         values = evidence[np.repeat(points == count, points)].reshape(len(rows), count)
         of_report = (ends[0], ends[1], location.resolution, location.without_spread, location.providers)
-        groups.append(BySpread(rows, values, *(each[rows] for each in of_report)))
+        groups.append(BySpread(rows, values, *(array[rows] for array in of_report)))
     return groups
 
 
 def _slopes_at(location: Location, delta: Array, report: Indexes) -> Slopes:
     """Return slopes of many functions, each of one report at one δ."""
-    return lambda x, which: location.slopes(x, delta[which], report[which])
+    return lambda x, chosen: location.slopes(x, delta[chosen], report[chosen])
 
 
 def integrate(statistics: Array, location: Callable[[Array], Location], low: float, high: float) -> Array:
     """Ln of the integral over location and spread of statistics ``(..., statistic)``."""
-    distinct, which = _distinct(statistics.reshape(-1, statistics.shape[-1]))
+    distinct, inverse = _distinct(statistics.reshape(-1, statistics.shape[-1]))
     result = np.empty(len(distinct))
 
     def work(chunk: slice) -> None:
@@ -177,7 +177,7 @@ def integrate(statistics: Array, location: Callable[[Array], Location], low: flo
             result[chunk][group.report] = group.integrate(low, high)
 
     for_each_chunk(len(distinct), _CHUNK, work)
-    return np.asarray(result[which].reshape(statistics.shape[:-1]))
+    return np.asarray(result[inverse].reshape(statistics.shape[:-1]))
 
 
 def draw(
@@ -187,9 +187,9 @@ def draw(
 
     Where there is no spread, the location is to be drawn elsewhere.
     """
-    distinct, which = _distinct(statistics)
-    order = np.argsort(which, kind="stable")
-    ends = np.searchsorted(which[order], np.arange(len(distinct) + 1))
+    distinct, inverse = _distinct(statistics)
+    order = np.argsort(inverse, kind="stable")
+    ends = np.searchsorted(inverse[order], np.arange(len(distinct) + 1))
     uniform = rng.random((4, len(statistics)))
     samples = np.empty((2, len(statistics)))
 
@@ -198,7 +198,7 @@ def draw(
         groups = evidence_by_spread(of_reports, low, high)
         for first in range(ends[reports.start], ends[reports.stop], _DRAWS):
             chosen = order[first : min(first + _DRAWS, ends[reports.stop])]
-            report, spread = which[chosen] - reports.start, np.empty(len(chosen))
+            report, spread = inverse[chosen] - reports.start, np.empty(len(chosen))
             for group in groups:
                 rows = np.flatnonzero(np.isin(report, group.report))
                 within = np.searchsorted(group.report, report[rows])
@@ -219,5 +219,5 @@ def _draw_location(location: Location, report: Indexes, spread: Array, uniform: 
 def _distinct(statistics: Array) -> tuple[Array, Indexes]:
     """Return the different rows of a table, and which of them each row is."""
     flat = np.ascontiguousarray(statistics) + 0.0
-    _, first, which = np.unique(flat.view(np.dtype((np.void, flat.itemsize * flat.shape[1]))), True, True)
-    return flat[first], which.ravel()
+    _, first, inverse = np.unique(flat.view(np.dtype((np.void, flat.itemsize * flat.shape[1]))), True, True)
+    return flat[first], inverse.ravel()

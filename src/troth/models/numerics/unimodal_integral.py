@@ -41,27 +41,27 @@ def find_peaks(slopes: Slopes, start: Array, close: float) -> tuple[Array, Array
     width: the rule is as exact a little off the peak.
     """
     mode, top, width = np.array(start), np.empty(len(start)), np.empty(len(start))
-    which = np.arange(len(start))
+    active = np.arange(len(start))
     for _ in range(_ITERATIONS):
-        x = mode[which]
-        value, slope, bend = slopes(x, which)
+        x = mode[active]
+        value, slope, bend = slopes(x, active)
         curvature = np.where(-bend > 1e-8, -bend, np.abs(slope) + 1e-8)
-        top[which], width[which] = value, 1 / np.sqrt(curvature)
+        top[active], width[active] = value, 1 / np.sqrt(curvature)
         still = np.flatnonzero(np.abs(slope) > close * np.sqrt(curvature))
         if len(still) == 0:
             break
-        which = which[still]
-        mode[which] = x[still] + np.clip(slope[still] / curvature[still], -2.0, 2.0)
+        active = active[still]
+        mode[active] = x[still] + np.clip(slope[still] / curvature[still], -2.0, 2.0)
     return mode, top, width
 
 
 def find_tails(slopes: Slopes, mode: Array, value: Array, width: Array) -> Peaks:
     """Find how long the tails are, roughly: tangents to a concave function cross a level beyond it."""
-    ends, everyone = [], np.arange(len(mode))
+    ends, all_reports = [], np.arange(len(mode))
     for side in (-1.0, 1.0):
         distance = np.minimum(5.0 * width, _FARTHEST)
         for _ in range(2):
-            at, slope, _ = slopes(mode + side * distance, everyone)
+            at, slope, _ = slopes(mode + side * distance, all_reports)
             missing = at - (value - _DROP)
             distance = np.clip(distance + missing / np.maximum(-side * slope, _FLATTEST), 4.0 * width, _FARTHEST)
         ends.append(distance)
@@ -73,8 +73,8 @@ def log_integral(values: Callable[[Array, Indexes], Array], peaks: Peaks) -> Arr
     integral = np.empty(len(peaks.mode))
     step = np.minimum(peaks.width / (1 + peaks.width), _LONGEST_STEP)
     growing = np.maximum(peaks.left, peaks.right) > _LONG * step
-    for which, grows in ((~growing, False), (growing, True)):
-        rows = np.flatnonzero(which)
+    for selected, grows in ((~growing, False), (growing, True)):
+        rows = np.flatnonzero(selected)
         if len(rows) == 0:
             continue
         unit = np.minimum(peaks.width[rows], _WIDEST) if grows else step[rows]

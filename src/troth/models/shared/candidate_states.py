@@ -42,11 +42,11 @@ class CandidateStates(FiniteStates):
         """
         t = np.atleast_2d(np.asarray(statistics, dtype=np.float64))
         with np.errstate(invalid="ignore"):
-            each, together = (
+            separate, together = (
                 np.where(np.isneginf(x).all(axis=-1), 0.0, 1 / (self.posterior_probabilities(x) ** 2).sum(axis=-1))
                 for x in (t, t.sum(axis=0))
             )
-        return EffectiveCandidates(np.asarray(each), float(together), len(self.prior))
+        return EffectiveCandidates(np.asarray(separate), float(together), len(self.prior))
 
     def log_pmi_extremes(self, rows: int, peers: Peers, values: Bounds | None = None, /) -> Extremes:
         """PMI = Σ p(θ|a) p(θ|b)/p(θ) is at most 1/min p(θ), and may come as near to 0 as it likes."""
@@ -86,13 +86,13 @@ def refuse_alike(family: str, likelihoods: Array, parameter: str) -> None:
 
 def draws_by_name(draws: Any, group: str, most: int) -> dict[str, Any]:
     """Return up to ``most`` evenly spaced draws, arrays by name; chains of an InferenceData follow each other."""
-    named = _by_name(draws, group)
-    counts = {len(each) for each in named.values()}
+    variables = _by_name(draws, group)
+    counts = {len(values) for values in variables.values()}
     if len(counts) != 1 or not min(counts):
-        raise ParameterError(f"give as many draws of every variable, at least one, not {sorted(counts)}")
+        raise ParameterError(f"every variable needs the same number of draws, at least one, not {sorted(counts)}")
     (count,) = counts
-    chosen = np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(int))
-    return {name: values[chosen] for name, values in named.items()}
+    thinned = np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(int))
+    return {name: values[thinned] for name, values in variables.items()}
 
 
 def _by_name(draws: Any, group: str) -> Mapping[str, Any]:
@@ -112,10 +112,10 @@ def refuse_other_draws(data: Any, published: Mapping[str, Any], group: str, most
     """Refuse log-likelihoods of other draws than the published ones, where the draws came with them."""
     if group not in data if isinstance(data, Mapping) else not hasattr(data, group):
         return
-    theirs = draws_by_name(data, group, most)
+    draws = draws_by_name(data, group, most)
     for name, values in published.items():
-        if name in theirs and not (
-            np.shape(theirs[name]) == np.shape(values) and np.allclose(theirs[name], values, rtol=1e-6, equal_nan=True)
+        if name in draws and not (
+            np.shape(draws[name]) == np.shape(values) and np.allclose(draws[name], values, rtol=1e-6, equal_nan=True)
         ):
             raise DataError(
                 f"these log-likelihoods are of other draws of {name!r} than the candidates: compute them for the "
@@ -125,5 +125,5 @@ def refuse_other_draws(data: Any, published: Mapping[str, Any], group: str, most
 
 def summed_log_likelihoods(data: Any, most: int) -> Array:
     """Return the log-likelihood of a dataset under each draw, from the group of that name of its InferenceData."""
-    named = draws_by_name(data, "log_likelihood", most)
-    return np.asarray(np.sum([values.reshape(len(values), -1).sum(axis=1) for values in named.values()], axis=0))
+    variables = draws_by_name(data, "log_likelihood", most)
+    return np.asarray(np.sum([values.reshape(len(values), -1).sum(axis=1) for values in variables.values()], axis=0))

@@ -20,7 +20,7 @@ class Conjugate(Family):
     parameters are all hyper-parameters but those declared as known.
     """
 
-    def _given(self, statistics: Array) -> dict[str, Array]:
+    def _posterior_parameters(self, statistics: Array) -> dict[str, Array]:
         """Return the prior's parameters given statistics, each with the leading axes of these."""
         raise NotImplementedError
 
@@ -32,20 +32,24 @@ class Conjugate(Family):
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """Ln of the integral of the posterior's density."""
-        return np.asarray(self._log_integral(**self._given(np.asarray(statistics, dtype=np.float64))))
+        return np.asarray(self._log_integral(**self._posterior_parameters(np.asarray(statistics, dtype=np.float64))))
 
     def posterior(self, statistics: Array, /) -> Self:
         """Return the family with the prior's parameters given statistics."""
-        return self._replace(**self._given(np.asarray(statistics, dtype=np.float64)))
+        return self._replace(**self._posterior_parameters(np.asarray(statistics, dtype=np.float64)))
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw θ from the prior, shape ``(*shape, parameter)``."""
-        prior = {each.name: np.array(getattr(self, each.name)) for each in self.parameters() if not each.known}
+        prior = {
+            parameter.name: np.array(getattr(self, parameter.name))
+            for parameter in self.parameters()
+            if not parameter.known
+        }
         return self._draw(rng, **{name: np.broadcast_to(x, (*shape, *x.shape)) for name, x in prior.items()})
 
     def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
         """Draw θ given statistics."""
-        return np.asarray(self._draw(rng, **self._given(np.asarray(statistics, dtype=np.float64))))
+        return np.asarray(self._draw(rng, **self._posterior_parameters(np.asarray(statistics, dtype=np.float64))))
 
 
 class BetaPrior(Conjugate):

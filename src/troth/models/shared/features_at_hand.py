@@ -94,8 +94,8 @@ class FeaturesAtHand:
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> Any:
         """Draw (z, y): with the features at hand if there are `rows` of them, otherwise with others."""
-        own = np.ndim(rows) == 0 and np.ndim(self.features) == 2 and len(self.features) == rows
-        return self.model.draw_data(rng, parameters, self.features if own else rows)
+        has_own_rows = np.ndim(rows) == 0 and np.ndim(self.features) == 2 and len(self.features) == rows
+        return self.model.draw_data(rng, parameters, self.features if has_own_rows else rows)
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw answers for the features at hand, and return their statistics; a report without rows keeps none."""
@@ -124,7 +124,7 @@ class KeptFeatures(FeaturesAtHand):
         super().__init__(model, np.ascontiguousarray(z))
         self.total = len(z) if rows is None else int(rows)
         if not 0 < len(z) <= self.total:
-            raise DataError(f"there are features of {len(z)} rows, and {self.total} rows")
+            raise DataError(f"there are features of {len(z)} rows, but {self.total} rows")
 
     @cached_property
     def _counts(self) -> Array | None:

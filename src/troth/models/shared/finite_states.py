@@ -35,7 +35,9 @@ class FiniteStates(Family):
     @classmethod
     def fit_options(cls, _: Reduction, /) -> Mapping[str, Kind | None]:
         """Return the parameters that a fit must be given; it fits the probabilities of the states."""
-        return {each.name: each.kind for each in cls.parameters() if each.name in cls.given_parameters}
+        return {
+            parameter.name: parameter.kind for parameter in cls.parameters() if parameter.name in cls.given_parameters
+        }
 
     @cached_property
     def _log_prior(self) -> Array:
@@ -54,7 +56,7 @@ class FiniteStates(Family):
 
         −∞ where either dataset, or both together, cannot occur.
         """
-        return second_difference(self, *(_less_greatest(self._of(t)) for t in (own, peers)))
+        return second_difference(self, *(_relative_to_largest(self._of(t)) for t in (own, peers)))
 
     def log_posterior(self, statistics: Array, /) -> Array:
         """Ln p(θ | statistics), shape ``(..., state)``."""
@@ -162,6 +164,6 @@ def _likeliest_weights(chance: Array) -> tuple[Array, Array]:
     return weights, total
 
 
-def _less_greatest(t: Array) -> Array:
+def _relative_to_largest(t: Array) -> Array:
     greatest = t.max(axis=-1, keepdims=True)
     return np.asarray(t - np.where(np.isneginf(greatest), 0.0, greatest))

@@ -86,10 +86,10 @@ class ExpandedRegression(AnsweredRows, Regression):
         z, scales, levels = standardised([*columns]) if columns else (np.ones((len(target.values), 1)), {}, {})
         slopes = z.shape[1] - 1
         intercepts = cls._guess_intercepts(target)
-        one = [cls.scale_of_intercept**-2, *[cls.scale_of_slopes**-2] * slopes]
+        precisions = [cls.scale_of_intercept**-2, *[cls.scale_of_slopes**-2] * slopes]
         parameters: dict[str, Any] = {
             "mean": [number for intercept in intercepts for number in (intercept, *[0.0] * slopes)],
-            "precision": [float(f"{number:.6g}") for number in one * len(intercepts)],
+            "precision": [float(f"{number:.6g}") for number in precisions * len(intercepts)],
         }
         if len(intercepts) > 1:
             parameters["classes"] = len(intercepts)
@@ -264,7 +264,7 @@ class ExpandedRegression(AnsweredRows, Regression):
         H, shift = self._pooled(t)[0], self._point_from_mean @ self._prior_root
         learnt = (self.posterior_mean(t) - self.public_coefficients) @ self._prior_root
         squares = float(np.trace(H) + shift @ H @ shift), float(learnt @ H @ learnt) / 4
-        over_prior, of_reports = (float(np.sqrt(max(each, 0.0) / weight)) for each in squares)
+        over_prior, of_reports = (float(np.sqrt(max(square, 0.0) / weight)) for square in squares)
         if max(over_prior, of_reports) <= self.good_within:
             return ""
         if over_prior > self.good_within:

@@ -66,8 +66,8 @@ class Regression(ReducesRows):
         z, scales, levels = standardised(columns)
         scales[target.name] = centre, scale = rough_scale(target.numbers)
         y = (target.numbers - centre) / scale
-        left = y - z @ np.linalg.lstsq(z, y, rcond=None)[0]
-        noise = rough(float(np.sqrt((left**2).sum() / max(len(left) - z.shape[1], 1)))) or 0.1
+        residuals = y - z @ np.linalg.lstsq(z, y, rcond=None)[0]
+        noise = rough(float(np.sqrt((residuals**2).sum() / max(len(residuals) - z.shape[1], 1)))) or 0.1
         return FirstGuess(cls._guess_noise(noise), from_data=True, scales=scales, levels=levels)
 
     @classmethod
@@ -80,7 +80,7 @@ class Regression(ReducesRows):
         names = ["intercept" if column is None else f"coefficient of {column}" for column in columns[:-1]]
         if self._classes == 1:
             return names
-        return [f"{name} for {each}" for each in labels or range(self._classes) for name in names]
+        return [f"{name} for {label}" for label in labels or range(self._classes) for name in names]
 
     @property
     def _classes(self) -> int:
@@ -208,11 +208,11 @@ class Regression(ReducesRows):
                 gap = gap - (np.where(direct[..., None], mean, 0.0)[..., None, :] @ side.root)[..., 0, :]
             sides.append(side)
             distances.append((gap * gap).sum(axis=-1))
-        one, two = sides
+        first, second = sides
         W = 0.5 * ((distances[0] - anchor) + distances[1]) / unit
         prior_log_determinant = 2 * np.log(np.diagonal(np.sqrt(unit) * self._prior_root)).sum()
-        determinant = (one.log_determinant - prior_log_determinant) - (joint.log_determinant - two.log_determinant)
-        return W, determinant, one.residual / 2, two.residual / 2
+        determinant = (first.log_determinant - prior_log_determinant) - (joint.log_determinant - second.log_determinant)
+        return W, determinant, first.residual / 2, second.residual / 2
 
     def _corner(self, scale: float | None, t: Array, mean: Array, near: Array, anchor: Array) -> tuple[Array, Mask]:
         """Corner of the augmented matrix, and whether it is taken around 0; with known noise it does not matter."""
@@ -252,28 +252,30 @@ class Regression(ReducesRows):
         log_determinant)`` is the log evidence, given (rᵀr, n), hᵀΛ⁻¹h and ln det Λ.
         """
         count, leading = len(products), products.shape[1:-1]
-        one, two = (np.broadcast_to(t, (*leading, t.shape[-1])).reshape(-1, t.shape[-1]) for t in (own, peers))
-        members = products.reshape(count, len(one), -1)
+        own_rows, peer_rows = (
+            np.broadcast_to(t, (*leading, t.shape[-1])).reshape(-1, t.shape[-1]) for t in (own, peers)
+        )
+        members = products.reshape(count, len(own_rows), -1)
         ends = np.broadcast_to(tails, (count, *leading, 2)).reshape(count, -1, 2)
         out = np.empty(members.shape[:-1])
         prior = self._prior_precision * unit
         nothing = evidence(np.zeros(2), np.zeros(()), _log_determinant(prior))
 
         def work(rows: slice) -> None:
-            a, b, h, tail = one[rows], two[rows], members[:, rows], ends[:, rows]
-            ours, theirs = prior + self._gram(a), prior + self._gram(b)
+            a, b, h, tail = own_rows[rows], peer_rows[rows], members[:, rows], ends[:, rows]
+            own_matrix, peer_matrix = prior + self._gram(a), prior + self._gram(b)
             joint, alone, peers = (
                 evidence(t, _quadratic(products, precision), _log_determinant(precision))
                 for t, products, precision in (
-                    (a[:, -2:] + tail, self._product(a) + h, ours + self._gram(b)),
-                    (a[None, :, -2:], self._product(a)[None], ours),
-                    (tail, h, theirs),
+                    (a[:, -2:] + tail, self._product(a) + h, own_matrix + self._gram(b)),
+                    (a[None, :, -2:], self._product(a)[None], own_matrix),
+                    (tail, h, peer_matrix),
                 )
             )
             empty = (a[:, -1] == 0) | (b[:, -1] == 0)
             out[:, rows] = np.where(empty, 0.0, (joint - peers) - (alone - nothing))
 
-        for_each_chunk(len(one), max(1, _CHUNK // (len(self.mean) * (len(self.mean) + count))), work)
+        for_each_chunk(len(own_rows), max(1, _CHUNK // (len(self.mean) * (len(self.mean) + count))), work)
         return out.reshape(count, *leading)
 
     def _draw_coefficients(self, rng: Generator, t: Array, variance: Array) -> Array:
@@ -335,12 +337,12 @@ def _root_and_rank(matrix: Array) -> tuple[Array, Mask]:
 
 def _smallest_pivot(matrix: Array) -> Array:
     """Return the smallest pivot of Gaussian elimination, or one that is not positive: no matrix stops the others."""
-    rest, smallest = matrix, np.full(matrix.shape[:-2], np.inf)
+    remaining, smallest = matrix, np.full(matrix.shape[:-2], np.inf)
     for _ in range(matrix.shape[-1]):
-        pivot, row = rest[..., 0, 0], rest[..., 0, 1:]
+        pivot, row = remaining[..., 0, 0], remaining[..., 0, 1:]
         smallest = np.minimum(smallest, pivot)
-        multiple = rest[..., 1:, 0] / np.where(pivot > 0, pivot, 1.0)[..., None]
-        rest = rest[..., 1:, 1:] - multiple[..., None] * row[..., None, :]
+        multiple = remaining[..., 1:, 0] / np.where(pivot > 0, pivot, 1.0)[..., None]
+        remaining = remaining[..., 1:, 1:] - multiple[..., None] * row[..., None, :]
     return smallest
 
 

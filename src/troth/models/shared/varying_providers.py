@@ -167,13 +167,13 @@ class RandomEffects(VaryingProviders):
 
         def score(line: Array) -> Array:
             constant, product = line[..., :nodes], line[..., nodes:].reshape(*line.shape[:-1], nodes, -1)
-            both, peers_alone = (
+            pooled, peers_alone = (
                 self._grid.integrate(evidence, np.broadcast_to(count, evidence.shape[:-1]))
                 for evidence, count in zip(
                     (joint(a.constant + constant, a.product + product), alone(constant, product)), counts, strict=True
                 )
             )
-            return np.asarray((both - peers_alone) - of_own)
+            return np.asarray((pooled - peers_alone) - of_own)
 
         return score
 

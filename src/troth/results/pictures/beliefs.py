@@ -17,11 +17,11 @@ _TOP, _TALL, _MOST_LABELS = 28, 120, 8
 
 def draw_belief(belief: Belief) -> Picture:
     """Draw the prior in grey and, if there is one, the posterior in blue."""
-    both = len(belief.posterior) > 0
-    title = f"{'Prior and posterior' if both else 'Prior'} of {short(belief.name, 80)}"
+    updated = len(belief.posterior) > 0
+    title = f"{'Prior and posterior' if updated else 'Prior'} of {short(belief.name, 80)}"
     picture = Picture(title, height=_TOP + _TALL + 22, description=belief.summary)
-    picture.key(("prior", "prior"), *([("bar", "posterior")] if both else []))
-    curves = {"prior": belief.prior} | ({"bar": belief.posterior} if both else {})
+    picture.key(("prior", "prior"), *([("bar", "posterior")] if updated else []))
+    curves = {"prior": belief.prior} | ({"bar": belief.posterior} if updated else {})
     (_draw_states if belief.discrete else _draw_curves)(picture, belief.places, curves)
     picture.add("line", kind="axis", x1=0, x2="100%", y1=_TOP + _TALL, y2=_TOP + _TALL)
     return picture

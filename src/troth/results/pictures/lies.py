@@ -20,11 +20,11 @@ def draw_lies(findings: Sequence[Finding]) -> Picture:
     """Draw the gain of each lie as a dot on its interval: orange gains, blue loses, grey is neither."""
     row, top = 42, 4
     bottom = top + row * len(findings)
-    reach = max(0.05, *(max(abs(finding.low), abs(finding.high)) for finding in findings))
+    limit = max(0.05, *(max(abs(finding.low), abs(finding.high)) for finding in findings))
     picture = Picture("Gain of each lie over the truth, with its interval", height=bottom + 26)
 
     def place(gain: float) -> str:
-        return percent(0.5 + 0.49 * gain / reach)
+        return percent(0.5 + 0.49 * gain / limit)
 
     for i, finding in enumerate(sorted(findings, key=lambda finding: finding.gain)):
         y, kind = top + row * i, _KINDS.get(finding.verdict, "neither")
@@ -38,7 +38,7 @@ def draw_lies(findings: Sequence[Finding]) -> Picture:
         ends = {"x1": place(finding.low), "x2": place(finding.high)}
         picture.add("line", kind=kind, inside=line, y1=middle, y2=middle, **ends)
         picture.add("circle", kind=kind, inside=line, cx=place(finding.gain), cy=middle, r=5.5)
-    for x, anchor, value in (("0%", "start", -reach), ("50%", "middle", 0.0), ("100%", "end", reach)):
+    for x, anchor, value in (("0%", "start", -limit), ("50%", "middle", 0.0), ("100%", "end", limit)):
         words = share(value, 0, sign=True) if value else "0: the truth"
         picture.add("text", words, kind="note", x=x, y=bottom + 18, text_anchor=anchor)
     return picture

@@ -53,10 +53,10 @@ def draw_bars(title: str, bars: Sequence[Bar]) -> Picture:
     picture = Picture(title, height=top + row * len(bars), description="The table shows the same numbers.")
     picture.key(("bar", "paid"), ("track", "cap"), ("mark", "an empty report"))
     low = min((bar.share * bar.cap for bar in bars if bar.share < 0), default=0.0)
-    reach = max((bar.cap for bar in bars), default=1.0) - low
+    span = max((bar.cap for bar in bars), default=1.0) - low
 
     def place(bar: Bar, part: float) -> float:
-        return (part * bar.cap - low) / reach
+        return (part * bar.cap - low) / span
 
     for i, bar in enumerate(bars):
         y = top + row * i
@@ -99,7 +99,7 @@ def draw_ranking(payments: Sequence[Payment]) -> Picture:
 
 
 def draw_days(result: Result) -> Picture:
-    """Draw shares of the cap by provider and day: the fuller the colour, the larger the share."""
+    """Draw shares of the cap by provider and day: the stronger the colour, the larger the share."""
     names, rounds = list(result.totals)[:_MOST_PROVIDERS], result.rounds[-_MOST_DAYS:]
     top, row, left = 24, 22, 0.3
     cut = len(names) < len(result.totals) or len(rounds) < len(result.rounds)
@@ -135,8 +135,8 @@ def draw_days(result: Result) -> Picture:
     return picture
 
 
-def _left_out(which: str, shown: int, every: int, what: str) -> list[str]:
-    return [] if shown == every else [f"{which} {shown:,} of {every:,} {what}"]
+def _left_out(selection: str, shown: int, total: int, noun: str) -> list[str]:
+    return [] if shown == total else [f"{selection} {shown:,} of {total:,} {noun}"]
 
 
 def _shade(part: float) -> float:

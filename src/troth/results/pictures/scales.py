@@ -36,12 +36,12 @@ def draw_line(line: Line) -> Picture:
     """
     dots = 100 if line.count is None else min(line.count, _MOST_DOTS)
     if line.count is None:
-        each = ", a dot for 1%"
+        legend = ", a dot for 1%"
     else:
-        each = "" if dots == line.count else f", a dot for {line.count / dots:,.0f}"
-    description = f"{line.others[:1].upper()}{line.others[1:]}, in the order in which they fit the report."
+        legend = "" if dots == line.count else f", a dot for {line.count / dots:,.0f}"
+    description = f"{line.drawn[:1].upper()}{line.drawn[1:]}, in the order in which they fit the report."
     picture = Picture(line.title, height=70, description=description)
-    picture.key(("mark", line.who), ("track", f"{line.others}{each}"))
+    picture.key(("mark", line.real), ("track", f"{line.drawn}{legend}"))
     for dot in range(dots):
         picture.add("circle", kind="track", cx=percent(0.01 + 0.98 * (dot + 0.5) / dots), cy=38, r=3)
     x = percent(0.01 + 0.98 * (line.above + line.tied / 2) / (line.count or 1))

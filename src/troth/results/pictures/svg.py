@@ -40,10 +40,10 @@ class Picture:
         self, tag: str, text: str = "", *, kind: str = "", inside: Element | None = None, **attributes: str | float
     ) -> Element:
         """Add a shape or text, of a class of the style sheet; ``x_1`` is the attribute ``x-1``."""
-        named = {"class": kind} if kind else {}
+        class_attribute = {"class": kind} if kind else {}
         for name, value in attributes.items():
-            named[name.replace("_", "-")] = value if isinstance(value, str) else f"{value:.4g}"
-        element = SubElement(self._root if inside is None else inside, tag, named)
+            class_attribute[name.replace("_", "-")] = value if isinstance(value, str) else f"{value:.4g}"
+        element = SubElement(self._root if inside is None else inside, tag, class_attribute)
         element.text = printable(text) or None
         return element
 

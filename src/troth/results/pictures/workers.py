@@ -17,10 +17,10 @@ _MOST_BARS = 40
 def draw_workers(payments: Sequence[Payment], errors: Mapping[str, float]) -> Picture:
     """Draw mean shares, the best first, with two standard errors to each side; of many the best and the worst."""
     half = _MOST_BARS // 2
-    shown = payments if len(payments) <= _MOST_BARS else [*payments[:half], *payments[-half:]]
+    bars = payments if len(payments) <= _MOST_BARS else [*payments[:half], *payments[-half:]]
     step, empty = 20, payments[0].empty_share
-    picture = Picture("Pay per task, as a share of the price", height=step * len(shown) + 30)
-    for place, payment in enumerate(shown):
+    picture = Picture("Pay per task, as a share of the price", height=step * len(bars) + 30)
+    for place, payment in enumerate(bars):
         error = 2 * errors[payment.provider]
         low, high = max(0.0, payment.share - error), min(1.0, payment.share + error)
         tip = picture.group(f"{payment.provider}: {payment.share:.1%} ± {error:.1%}")
@@ -30,7 +30,7 @@ def draw_workers(payments: Sequence[Payment], errors: Mapping[str, float]) -> Pi
         span = {"x": percent(0.25 + 0.75 * low), "width": percent(0.75 * max(high - low, 0.002))}
         picture.add("rect", kind="mark", inside=tip, y=y + 8, height=2, **span)
         picture.add("text", payment.provider[:18], kind="note", inside=tip, x=0, y=y + 13)
-    middle, bottom = percent(0.25 + 0.75 * empty), step * len(shown)
+    middle, bottom = percent(0.25 + 0.75 * empty), step * len(bars)
     picture.add("rect", kind="mark", x=middle, y=0, width=1, height=bottom)
     picture.add("text", f"empty share {empty:.0%}", kind="note", x=middle, y=bottom + 16)
     return picture

@@ -31,12 +31,12 @@ class Call(KnownRequest):
     operation: Operation
     keyed: KeyedRequest | None
 
-    def reply(self, shown: Any) -> Reply:
+    def reply(self, content: Any) -> Reply:
         """Write a view as JSON with the fields of the operation's model."""
         if self.operation.output is None:
             return Reply(self.operation.status, b"")
         writer = _writer(str(self.operation.output))
-        return Reply(self.operation.status, writer.dump_json(writer.validate_python(shown)))
+        return Reply(self.operation.status, writer.dump_json(writer.validate_python(content)))
 
     def once(self, work: Callable[[Connection], Any]) -> Reply:
         """Do something in one transaction and write its view; under a key that was used before, repeat the reply."""
@@ -109,13 +109,13 @@ def endpoint_of(operation: Operation, function: Callable[..., Any]) -> Callable[
 
     async def receive(request: Request, key: str | None = None, **values: Any) -> Response:
         store, limits = request.app.state.store, request.app.state.settings.limits
-        where = request.state.visitor, values["campaign"], values["number"]
-        await threads.run("reads", incoming.check_welcome, store, *where, key)
+        round_key = request.state.visitor, values["campaign"], values["number"]
+        await threads.run("reads", incoming.check_welcome, store, *round_key, key)
         async with incoming.stored(request.stream(), limits, store.spool) as path:
             call, reply = await threads.run("writes", called, request, key=key, body=path, **values)
         if isinstance(reply, str):  # it waits to be read
             row = await incoming.read_soon(store, limits, reply)
-            reply = await threads.run("writes", _receipt, call, row, *where)
+            reply = await threads.run("writes", _receipt, call, row, *round_key)
         return response(call, reply)
 
     endpoint: Any = receive if isinstance(operation.input, Content) else answer

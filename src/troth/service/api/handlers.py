@@ -124,15 +124,15 @@ confirm_submission = changes(rounds.confirm, views.submission_view)
 
 
 def submit_file(call: Call, campaign: str, number: int, name: str, body: Path) -> Reply | str:
-    where, received = (call.user, campaign, number), incoming.arrival(body)
+    round_key, received = (call.user, campaign, number), incoming.arrival(body)
     key = None if call.keyed is None else call.keyed.key
-    upload = incoming.read_statistics(call.store, *where, body, name, call.settings.limits)
+    upload = incoming.read_statistics(call.store, *round_key, body, name, call.settings.limits)
     if upload is None or (key is not None and _waits(call, key)):
         with call.store.write() as tx:
-            return upload_queue.enqueue(tx, *where, body, name, received, key)
+            return upload_queue.enqueue(tx, *round_key, body, name, received, key)
 
     def add(tx: Connection) -> responses.Submission:
-        return views.submission_view(tx, *where, rounds.add_upload(tx, *where, upload, received))
+        return views.submission_view(tx, *round_key, rounds.add_upload(tx, *round_key, upload, received))
 
     return call.once(add)
 

@@ -59,11 +59,15 @@ class Page(NamedTuple):
             async with forms.sent(request, visit.visitor, with_file=self.welcome is not None) as form:
                 return await self._answer(replace(visit, form=form), values)
 
-        given = {"request": Request} | {name: PARAMETERS[name] for name in names_in(self.path)}
-        needed = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind) for name, kind in given.items()]
-        own = signature(self.function, eval_str=True).parameters.values()
-        asked = [each for each in own if each.kind is each.POSITIONAL_OR_KEYWORD and each.default is not each.empty]
-        query = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in asked]
+        parameters = {"request": Request} | {name: PARAMETERS[name] for name in names_in(self.path)}
+        needed = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind) for name, kind in parameters.items()]
+        own_parameters = signature(self.function, eval_str=True).parameters.values()
+        form_parameters = [
+            parameter
+            for parameter in own_parameters
+            if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and parameter.default is not parameter.empty
+        ]
+        query = [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in form_parameters]
         endpoint.__signature__ = Signature([*needed, *query])  # type: ignore[attr-defined]
         return endpoint
 
@@ -77,8 +81,8 @@ class Page(NamedTuple):
         except TrothError as error:
             if self.again is None:
                 raise
-            known = {name: values[name] for name in signature(self.again).parameters if name in values}
-            return await threads.run("reads", self.again, replace(visit, error=error), **known)
+            arguments = {name: values[name] for name in signature(self.again).parameters if name in values}
+            return await threads.run("reads", self.again, replace(visit, error=error), **arguments)
 
 
 _ANALYST, _PROVIDER, _BOTH = Access(("analyst",)), Access(("provider",)), Access(("analyst", "provider"))

@@ -25,23 +25,31 @@ def home(visit: Visit) -> Response:
     if user.role == "provider":
         return provider.home(visit)
     with visit.store.read() as tx:
-        shown = [
+        campaign_views = [
             (views.own_campaign(tx, user, row.id), _status(tx, user, row.id))
             for row in campaigns.list_campaigns(tx, user)
         ]
-    all_rounds = [(view, each) for view, status in shown for each in status["rounds"]]
-    deadlines = [(view, each) for view, each in all_rounds if each.state == "open" and each.deadline is not None]
-    waiting = [(view, each) for view, each in all_rounds if each.state == "paid" or each.problem is not None]
+    all_rounds = [(view, round_row) for view, status in campaign_views for round_row in status["rounds"]]
+    deadlines = [
+        (view, round_row)
+        for view, round_row in all_rounds
+        if round_row.state == "open" and round_row.deadline is not None
+    ]
+    waiting = [
+        (view, round_row)
+        for view, round_row in all_rounds
+        if round_row.state == "paid" or round_row.problem is not None
+    ]
     soonest = min(deadlines, key=lambda pair: str(pair[1].deadline), default=None)
-    return visit.page("analyst_home.html", campaigns=shown, soonest=soonest, waiting=waiting)
+    return visit.page("analyst_home.html", campaigns=campaign_views, soonest=soonest, waiting=waiting)
 
 
 def _status(tx: Connection, user: User, campaign: str) -> dict[str, Any]:
     """Return a campaign's rounds, what it has paid, and the most that rounds which are open or closed can still pay."""
     terms = campaigns.terms_of(campaigns.owned(tx, user, campaign))
-    shown = views.own_rounds(tx, terms, rounds.list_rounds(tx, campaign))
-    paid = sum(each.amount.minor for each in shown if each.amount is not None)
-    pending = terms.round_budget * sum(each.state in ("open", "closed") for each in shown)
+    round_views = views.own_rounds(tx, terms, rounds.list_rounds(tx, campaign))
+    paid = sum(round_row.amount.minor for round_row in round_views if round_row.amount is not None)
+    pending = terms.round_budget * sum(round_row.state in ("open", "closed") for round_row in round_views)
     days = terms.days if terms.per_day else 1
     budget = paid + pending if days is None else terms.budget * days
     texts = {
@@ -50,7 +58,7 @@ def _status(tx: Connection, user: User, campaign: str) -> dict[str, Any]:
         "budget": f"{terms.show(terms.budget)} a day" if days is None else f"of {terms.show(budget)}",
     }
     title = f"{texts['paid']} paid" + (f", up to {texts['pending']} pending" if pending else "")
-    return {"rounds": shown, "bar": draw_budget(title, paid=paid, pending=pending, budget=budget), **texts}
+    return {"rounds": round_views, "bar": draw_budget(title, paid=paid, pending=pending, budget=budget), **texts}
 
 
 def campaign_page(visit: Visit, campaign: str) -> Response:
@@ -60,13 +68,13 @@ def campaign_page(visit: Visit, campaign: str) -> Response:
     with visit.store.read() as tx:
         view = views.own_campaign(tx, visit.user, campaign)
         status = _status(tx, visit.user, campaign)
-    days = [each.day for each in status["rounds"]]
-    more = (view.days is None or len(days) < view.days) if view.daily else not days
-    stuck = any(each.state == "open" or each.problem for each in status["rounds"])
+    days = [round_row.day for round_row in status["rounds"]]
+    more_rounds = (view.days is None or len(days) < view.days) if view.daily else not days
+    stuck = any(round_row.state == "open" or round_row.problem for round_row in status["rounds"])
     context = {
         "toml": to_toml(view.terms),
         "next_day": rounds.next_day(days) if view.daily else None,
-        "may_open": view.state != "ended" and more and not stuck,
+        "may_open": view.state != "ended" and more_rounds and not stuck,
         "may_finish": view.daily and view.state == "running" and bool(days) and not stuck,
     }
     return visit.page("campaign.html", view=view, status=status, **context)

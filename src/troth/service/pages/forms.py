@@ -113,8 +113,8 @@ def check_origin(request: Request) -> None:
     Under no-referrer they call every origin null, and on plain HTTP they do not send ``Sec-Fetch-Site``.
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
-    ours = {_origin(request.app.state.settings.url), _origin(str(request.url))}
-    if site not in (None, "same-origin", "none") or origin not in (None, "null", *ours):
+    own_origins = {_origin(request.app.state.settings.url), _origin(str(request.url))}
+    if site not in (None, "same-origin", "none") or origin not in (None, "null", *own_origins):
         raise ForbiddenError("this form came from another site")
 
 

@@ -95,9 +95,9 @@ def changes(
     What is called gets who asks, what the address says, and ``fields`` as they are read from the form.
     """
 
-    def in_transaction(store: Store, *who: User, **values: Any) -> None:
+    def in_transaction(store: Store, *user: User, **values: Any) -> None:
         with store.write() as tx:
-            change(tx, *who, **values)
+            change(tx, *user, **values)
 
     return settles(in_transaction, to, notice, **fields)
 

@@ -24,20 +24,20 @@ _MOST_ROUNDS, _SMALL = 60, 1 << 16
 def home(visit: Visit) -> Response:
     """Show the campaigns that somebody provides data to."""
     with visit.store.read() as tx:
-        shown = [
+        campaign_views = [
             (views.campaign_for(tx, row, member), views.joined_rounds(tx, member, rounds.list_rounds(tx, row.id)))
             for row, member in campaigns.all_joined(tx, visit.user)
         ]
-    return visit.page("provider_home.html", campaigns=shown)
+    return visit.page("provider_home.html", campaigns=campaign_views)
 
 
 def campaign_page(visit: Visit, campaign: str) -> Response:
     """Show a campaign to one of its providers."""
     with visit.store.read() as tx:
         row, member = campaigns.joined(tx, visit.user, campaign)
-        view, shown, payments = _rounds(tx, row, member)
+        view, round_views, payments = _rounds(tx, row, member)
     toml = to_toml(view.terms)
-    return visit.page("provider_campaign.html", view=view, rounds=shown, payments=payments, toml=toml)
+    return visit.page("provider_campaign.html", view=view, rounds=round_views, payments=payments, toml=toml)
 
 
 def _rounds(
@@ -45,8 +45,8 @@ def _rounds(
 ) -> tuple[JoinedCampaign, list[JoinedRound], dict[int, Payment]]:
     """Return a campaign as one of its providers sees it, with its rounds and what they paid, once published."""
     round_rows = rounds.list_rounds(tx, row.id)
-    shown, payments = views.joined_rounds(tx, member, round_rows), views.own_payments(tx, row, member, round_rows)
-    return views.campaign_for(tx, row, member), shown, payments
+    round_views, payments = views.joined_rounds(tx, member, round_rows), views.own_payments(tx, row, member, round_rows)
+    return views.campaign_for(tx, row, member), round_views, payments
 
 
 def round_page(visit: Visit, campaign: str, number: int) -> Response:
@@ -55,7 +55,7 @@ def round_page(visit: Visit, campaign: str, number: int) -> Response:
         row, member = campaigns.joined(tx, visit.user, campaign)
         terms, round_row = campaigns.terms_of(row), rounds.find_round(tx, campaign, number)
         submissions = views.submissions_of(tx, terms, member, round_row)
-        report = next((each.id for each in submissions if each.confirmed is not None), None)
+        report = next((submission.id for submission in submissions if submission.confirmed is not None), None)
         context = {
             "view": views.campaign_for(tx, row, member),
             "round": views.joined_round(round_row, report),
@@ -100,12 +100,12 @@ async def _blocks(form: Fields) -> AsyncIterator[bytes]:
 
 def _add(visit: Visit, campaign: str, number: int, path: Path, name: str) -> tuple[str, bool]:
     """Store what was sent; return its identifier, and whether it waits to be read."""
-    where, received = (visit.user, campaign, number), incoming.arrival(path)
-    upload = incoming.read_statistics(visit.store, *where, path, name, visit.settings.limits)
+    round_key, received = (visit.user, campaign, number), incoming.arrival(path)
+    upload = incoming.read_statistics(visit.store, *round_key, path, name, visit.settings.limits)
     with visit.store.write() as tx:
         if upload is None:
-            return upload_queue.enqueue(tx, *where, path, name, received, None), True
-        return rounds.add_upload(tx, *where, upload, received), False
+            return upload_queue.enqueue(tx, *round_key, path, name, received, None), True
+        return rounds.add_upload(tx, *round_key, upload, received), False
 
 
 def submission_page(visit: Visit, campaign: str, number: int, submission: str) -> Response:
@@ -135,8 +135,12 @@ def results(visit: Visit) -> Response:
     paid_campaigns = []
     with visit.store.read() as tx:
         for row, member in campaigns.all_joined(tx, visit.user):
-            view, shown, payments = _rounds(tx, row, member)
-            lines = [{"round": each, "payment": payments[each.number]} for each in shown if each.number in payments]
+            view, round_views, payments = _rounds(tx, row, member)
+            lines = [
+                {"round": round_row, "payment": payments[round_row.number]}
+                for round_row in round_views
+                if round_row.number in payments
+            ]
             if lines:
                 paid_campaigns.append({"view": view, "lines": lines, "picture": _draw_rounds(lines)})
     return visit.page("results.html", campaigns=paid_campaigns)

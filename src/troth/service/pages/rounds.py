@@ -29,13 +29,13 @@ def round_page(visit: Visit, campaign: str, number: int) -> Response:
     with visit.store.read() as tx:
         terms = campaigns.terms_of(campaigns.owned(tx, user, campaign))
         row = rounds.find_round(tx, campaign, number)
-        (shown,) = views.own_rounds(tx, terms, [row])
+        (view,) = views.own_rounds(tx, terms, [row])
         paid = views.payments_view(tx, user, campaign, number) if row.state == "paid" else None
         result = ledgers.load_result(tx, campaign)
         context: dict[str, Any] = {
             "view": views.own_campaign(tx, user, campaign),
-            "round": shown,
-            "members": [each for each in campaigns.list_members(tx, campaign) if each.name in terms.providers],
+            "round": view,
+            "members": [member for member in campaigns.list_members(tx, campaign) if member.name in terms.providers],
             "reports": rounds.reporters(tx, row.id),
             "paid": paid,
             "picture": None,
@@ -43,15 +43,15 @@ def round_page(visit: Visit, campaign: str, number: int) -> Response:
             "candidates": None,
         }
     if paid is not None and paid.payments and result is not None:
-        payments = next(each for each in result.rounds if each.day == paid.day).payments
+        payments = next(paid_round for paid_round in result.rounds if paid_round.day == paid.day).payments
         total = sum(payment.payment for payment in payments)
         context["picture"] = draw_round(terms, payments)
         if terms.task is None:
-            context["beliefs"] = _beliefs(campaign, shown.head or "", paid.day, result)
+            context["beliefs"] = _beliefs(campaign, view.head or "", paid.day, result)
             context["candidates"] = result.candidates_on(paid.day)
         context["total"], context["left"] = terms.show(total), terms.show(terms.round_budget - total)
     response = visit.page("part_reports.html" if part else "round.html", **context)
-    if part and shown.state != "open":
+    if part and view.state != "open":
         response.headers["HX-Refresh"] = "true"  # the round has closed meanwhile: there is more to see
     return response
 
@@ -85,12 +85,12 @@ def close_page(
     """Ask whether the round is really to be closed, with what a dry run would pay."""
     with visit.store.read() as tx:
         view = views.own_campaign(tx, visit.user, campaign)
-        shown = views.round_view(tx, visit.user, campaign, number)
+        round_view = views.round_view(tx, visit.user, campaign, number)
         terms = campaigns.terms_of(campaigns.owned(tx, visit.user, campaign))
-    if shown.state != "open":
+    if round_view.state != "open":
         raise ConflictError("the round is closed")
-    given = {"expected": len(terms.providers), "would": would, "candidates": candidates}
-    return visit.page("close.html", view=view, round=shown, **given)
+    context = {"expected": len(terms.providers), "would": would, "candidates": candidates}
+    return visit.page("close.html", view=view, round=round_view, **context)
 
 
 close = settles(

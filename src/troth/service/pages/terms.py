@@ -32,7 +32,7 @@ def new_page(visit: Visit, *, template: str = "", preview: dict[str, Any] | None
     as_file, family = bool(typed["toml"]), FAMILIES[typed["family"]]
     context = {
         "typed": typed,
-        "families": {name: each.description for name, each in FAMILIES.items()},
+        "families": {name: family.description for name, family in FAMILIES.items()},
         "rules": {name: rule.purpose for name, rule in offered_rules().items()},
         "options": terms_form.options_of(typed["rule"]),
         "parameters": terms_form.parameters_of(typed["family"]),
@@ -90,14 +90,14 @@ def preview(visit: Visit) -> Response:
     providers = _bounded("providers", typed["providers"], 2, _MOST_PROVIDERS)
     rows = _bounded("expected", typed["expected"], 1, _MOST_ROWS)
     providers = len(campaign.providers) or providers
-    shown = make_preview(dict(campaign.plain), providers, min(rows, campaign.rows or rows))
+    preview_page = make_preview(dict(campaign.plain), providers, min(rows, campaign.rows or rows))
     budget = campaign.budget * (campaign.days or 1) if campaign.per_day else campaign.budget
     cap = campaign.round_budget // providers
     if campaign.price is not None:
         cap = int(campaign.price * (campaign.most_tasks or 0))
-    shown |= {"spend": campaign.show(budget), "each_day": campaign.per_day and campaign.days is None}
-    shown |= {"cap": campaign.show(cap), "tasks": campaign.task is not None}
-    return new_page(visit, preview=shown)
+    preview_page |= {"spend": campaign.show(budget), "each_day": campaign.per_day and campaign.days is None}
+    preview_page |= {"cap": campaign.show(cap), "tasks": campaign.task is not None}
+    return new_page(visit, preview=preview_page)
 
 
 def _bounded(name: str, text: str, least: int, most: int) -> int:
@@ -137,9 +137,9 @@ async def change_public(visit: Visit, campaign: str) -> Response:
 def _change_public(visit: Visit, campaign: str, path: Path, name: str) -> None:
     with visit.store.read() as tx:
         terms = campaigns.terms_of(campaigns.owned(tx, visit.user, campaign))
-    known = read_public_upload(terms, path, name, visit.settings.limits)
+    public = read_public_upload(terms, path, name, visit.settings.limits)
     with visit.store.write() as tx:
-        campaigns.change_public(tx, visit.user, campaign, known)
+        campaigns.change_public(tx, visit.user, campaign, public)
 
 
 def _parse_toml(text: str) -> dict[str, Any]:

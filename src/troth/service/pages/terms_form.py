@@ -19,7 +19,7 @@ from troth.service.errors import InvalidError
 from troth.service.pages.forms import Fields
 
 DEFAULT_FAMILY = next(
-    name for name, each in FAMILIES.items() if isinstance(each, GuessesFromColumn) and not each.independent_rows
+    name for name, family in FAMILIES.items() if isinstance(family, GuessesFromColumn) and not family.independent_rows
 )
 """The first family for a column whose providers may differ, as `troth init` proposes."""
 _PROVIDERS = 5  # that the preview expects, unless somebody says otherwise
@@ -39,7 +39,10 @@ def _first_options(rule: str) -> dict[str, str]:
 
 def parameters_of(family: str) -> dict[str, Parameter]:
     """Return the parameters of a family by the names of their fields: of the prior, and known ones."""
-    return {f"{'known' if each.known else 'prior'}_{each.name}": each for each in FAMILIES[family].parameters()}
+    return {
+        f"{'known' if parameter.known else 'prior'}_{parameter.name}": parameter
+        for parameter in FAMILIES[family].parameters()
+    }
 
 
 def blank(family: str = DEFAULT_FAMILY, rule: str = DEFAULT_RULE) -> dict[str, str]:
@@ -70,10 +73,10 @@ def typed_in(form: Fields) -> dict[str, str]:
     rule = form.text("rule") if form.text("rule") in offered_rules() else DEFAULT_RULE
     typed = blank(family, rule)
     examples = {"family", "rule"}
-    shown = form.text("shown")
-    if shown != family:
+    shown_family = form.text("shown")
+    if shown_family != family:
         examples |= {*parameters_of(family)}
-        before = _columns_of(shown) if shown in FAMILIES else {}
+        before = _columns_of(shown_family) if shown_family in FAMILIES else {}
         examples |= {name for name in _columns_of(family) if form.text(name) in ("", before.get(name))}
     if form.text("shown_rule") != rule:
         examples |= {name for name in options_of(rule) if not form.has(name)}
@@ -149,20 +152,20 @@ def _parameters(typed: dict[str, str]) -> dict[str, Any]:
         if typed[name] and (parameter.example is not None or typed[name] != parameter.text)
     }
     in_one_table = any(parameter.name == "prior" for parameter in fields.values())
-    known: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
     prior: dict[str, Any] = {}
     for name, parameter in fields.items():
-        table, section = (known, "model") if in_one_table or parameter.known else (prior, "model.prior")
+        table, section = (parameters, "model") if in_one_table or parameter.known else (prior, "model.prior")
         table[parameter.name] = _read(section, parameter.name, parameter.kind.parse, typed[name])
-    return {**known, "prior": prior} if prior else known
+    return {**parameters, "prior": prior} if prior else parameters
 
 
 def _by_column(key: str, typed: dict[str, str], columns: list[str]) -> dict[str, list[str]]:
     """Return what is typed as ``column: word, word; column: …``, by column."""
     table: dict[str, list[str]] = {}
-    known = [*columns, typed["target"]] if typed["target"] else columns
+    names = [*columns, typed["target"]] if typed["target"] else columns
     for part in filter(None, map(str.strip, typed[key].split(";"))):
-        name = next((name for name in known if re.match(rf"{re.escape(name)}\s*:", part)), None)
+        name = next((name for name in names if re.match(rf"{re.escape(name)}\s*:", part)), None)
         if name is None or name in table:
             problem = "appears twice" if name else "must begin with one of the columns and a colon"
             raise InvalidError.in_terms("model", key, f"{part!r} {problem}")

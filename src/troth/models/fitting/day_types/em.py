@@ -61,9 +61,9 @@ def objective(data: OutcomeData, state: State, evidence: Array) -> float:
     return float(evidence.sum() + _PRIOR_DAYS * state.log_prior.sum() + _penalties(data, state, slice(None)).sum())
 
 
-def _penalties(data: OutcomeData, state: State, who: Who) -> Array:
-    penalty = ((np.log(state.dispersion[who]) - state.centre) / _SPREAD_OF_LOGS) ** 2
-    return np.asarray(data.penalty(state.means[who], state.population, state.shrinkage) - 0.5 * penalty)
+def _penalties(data: OutcomeData, state: State, providers: Who) -> Array:
+    penalty = ((np.log(state.dispersion[providers]) - state.centre) / _SPREAD_OF_LOGS) ** 2
+    return np.asarray(data.penalty(state.means[providers], state.population, state.shrinkage) - 0.5 * penalty)
 
 
 def maximise(data: OutcomeData, state: State, steps: int, tolerance: float = 0.0) -> tuple[State, list[float]]:
@@ -87,19 +87,21 @@ def _step(data: OutcomeData, state: State, weights: Array, parts: Array) -> tupl
     up = slope.sum(axis=0) - (log_dispersion - state.centre) / _SPREAD_OF_LOGS**2
     step = np.clip(up / ((slope**2).sum(axis=0) + _SPREAD_OF_LOGS**-2), -1.0, 1.0)
     before = np.einsum("dk,dik->i", weights, parts) + _penalties(data, state, slice(None))
-    who = np.arange(len(step))
+    providers = np.arange(len(step))
     new_means, new_dispersion, new_parts = state.means.copy(), state.dispersion.copy(), parts.copy()
     for of_means, of_dispersion in _ATTEMPTS:
-        new_means[who] = state.means[who] + of_means * (means[who] - state.means[who])
-        moved = np.exp(log_dispersion[who] + of_dispersion * step[who])
-        new_dispersion[who] = np.clip(moved, data.low, data.high) if of_dispersion else state.dispersion[who]
-        new_parts[:, who] = data.log_likelihood(new_means, new_dispersion, who)
+        new_means[providers] = state.means[providers] + of_means * (means[providers] - state.means[providers])
+        moved = np.exp(log_dispersion[providers] + of_dispersion * step[providers])
+        new_dispersion[providers] = (
+            np.clip(moved, data.low, data.high) if of_dispersion else state.dispersion[providers]
+        )
+        new_parts[:, providers] = data.log_likelihood(new_means, new_dispersion, providers)
         trial = replace(state, means=new_means, dispersion=new_dispersion)
-        after = np.einsum("dk,dik->i", weights, new_parts[:, who]) + _penalties(data, trial, who)
-        who = who[~(after >= before[who])]
-        if not len(who):
+        after = np.einsum("dk,dik->i", weights, new_parts[:, providers]) + _penalties(data, trial, providers)
+        providers = providers[~(after >= before[providers])]
+        if not len(providers):
             break
-    for provider in who:
+    for provider in providers:
         new_means[provider], new_dispersion[provider] = state.means[provider], state.dispersion[provider]
         new_parts[:, provider] = parts[:, provider]
     next_state = State(
@@ -134,11 +136,11 @@ def climb(data: OutcomeData, types: int, rng: Generator, starts: int, steps: int
 
 def unusualness(data: OutcomeData) -> Array:
     """Each day's averages as deviations from the provider's own mean, in its own standard deviations, 0 if absent."""
-    features, seen = data.averages, (data.rows > 0)[..., None]
-    count = np.maximum(seen.sum(axis=0), 1)
-    middle = (features * seen).sum(axis=0) / count
-    size = np.sqrt((((features - middle) * seen) ** 2).sum(axis=0) / count)
-    z = np.where(seen, (features - middle) / np.maximum(size, 1e-12), 0.0)
+    features, present = data.averages, (data.rows > 0)[..., None]
+    count = np.maximum(present.sum(axis=0), 1)
+    middle = (features * present).sum(axis=0) / count
+    size = np.sqrt((((features - middle) * present) ** 2).sum(axis=0) / count)
+    z = np.where(present, (features - middle) / np.maximum(size, 1e-12), 0.0)
     return np.asarray(z.reshape(len(z), -1))
 
 

@@ -82,8 +82,8 @@ def fit_day_types(
     progress(1.0, f"{types} day types")
     models, population = _models(family, history, part, outcome, data, state, posterior)
     errors = standard_errors(data, state, part.providers)
-    how = (outcome, errors, state.shrinkage, held_out, tuple(trace), posterior, tuple(notes))
-    return FittedDayTypes(models, population, float(evidence.mean()), *how)
+    diagnostics = (outcome, errors, state.shrinkage, held_out, tuple(trace), posterior, tuple(notes))
+    return FittedDayTypes(models, population, float(evidence.mean()), *diagnostics)
 
 
 def usable_providers(history: History, outcome: str) -> tuple[list[str], list[str]]:
@@ -96,9 +96,9 @@ def usable_providers(history: History, outcome: str) -> tuple[list[str], list[st
     average = values / np.maximum(rows, 1.0)[..., None]
     own, notes, steady, varied = [], [], 0, 0
     for place, name in enumerate(history.providers):
-        seen = average[rows[:, place] > 0, place]
-        varies = len(seen) > 0 and bool((np.ptp(seen, axis=0) > 0).any())
-        steady += len(seen) > 0 and not varies
+        averages = average[rows[:, place] > 0, place]
+        varies = len(averages) > 0 and bool((np.ptp(averages, axis=0) > 0).any())
+        steady += len(averages) > 0 and not varies
         if days[place] < FEWEST_DAYS_OF_A_PROVIDER:
             notes.append(
                 f"provider {name!r} has {days[place]} days of data, fewer than {FEWEST_DAYS_OF_A_PROVIDER}: "
@@ -166,10 +166,10 @@ def _shrinkage(data: OutcomeData, state: State) -> float:
     """
     _, posterior = day_log_likelihoods(data, state)
     chance = data.sampling_variance(state.means, state.dispersion, posterior)
-    apart = ((state.means - state.population) ** 2 - chance) / data.unit_variance(state.population)
+    excess = ((state.means - state.population) ** 2 - chance) / data.unit_variance(state.population)
     count = max(len(state.means) - 1, 1) / len(state.means)
     weights = posterior.sum(axis=0)
-    of_type = apart.reshape(*apart.shape[:2], -1).mean(axis=(0, 2)) / count
+    of_type = excess.reshape(*excess.shape[:2], -1).mean(axis=(0, 2)) / count
     between = float(of_type @ weights / weights.sum())
     return float(np.clip(1 / max(between, 1 / _STRONG), _WEAK, _STRONG))
 
@@ -200,8 +200,8 @@ def _models(
     centre = history.reduction.centre[0] if isinstance(history.reduction, Moments) else 0.0
 
     def model(means: Array, size: float, spread: float | None) -> LatentClass:
-        shown = means[..., 1] if outcome == "binary" else means + centre
-        return family(prior, outcome, shown, float(size), spread, centre)
+        day_mean = means[..., 1] if outcome == "binary" else means + centre
+        return family(prior, outcome, day_mean, float(size), spread, centre)
 
     spreads: Any = getattr(data, "spread", [None] * len(part.providers))
     own = {

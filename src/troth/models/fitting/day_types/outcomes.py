@@ -51,9 +51,9 @@ class LabelData:
         """Share of each code but the last, by day and provider, ``(day, provider, feature)``."""
         return (self.counts / np.maximum(self.rows, 1.0)[..., None])[..., :-1]
 
-    def log_likelihood(self, means: Array, dispersion: Array, who: Who = slice(None)) -> Array:
+    def log_likelihood(self, means: Array, dispersion: Array, providers: Who = slice(None)) -> Array:
         """Log-likelihoods of some providers' days under each type."""
-        return labels_log_likelihood(self.counts[:, who], means[who], _rho(dispersion[who]))
+        return labels_log_likelihood(self.counts[:, providers], means[providers], _rho(dispersion[providers]))
 
     def initial(self, weights: Array) -> Array:
         """Return providers' shares by type, given how likely each day is of each type."""
@@ -78,9 +78,9 @@ class LabelData:
 
     def penalty(self, means: Array, population: Array, shrinkage: float) -> Array:
         """Return what each provider pays for means unlike the population's."""
-        apart = xlogy(population, population) - population * np.log(means)
+        divergence = xlogy(population, population) - population * np.log(means)
         anchored = self.overall * np.log(self.overall / means)
-        return np.asarray(-shrinkage * apart.sum(axis=(1, 2)) - _ANCHOR * anchored.sum(axis=(1, 2)))
+        return np.asarray(-shrinkage * divergence.sum(axis=(1, 2)) - _ANCHOR * anchored.sum(axis=(1, 2)))
 
     def population(self, means: Array) -> Array:
         """Geometric mean over providers, by type."""
@@ -104,8 +104,8 @@ class LabelData:
 
     def sampling_variance(self, means: Array, dispersion: Array, weights: Array) -> Array:
         """Variance that an estimate of a mean has by chance."""
-        worth = self.rows / (1 + np.maximum(self.rows - 1, 0.0) * _rho(dispersion))
-        days = np.maximum(np.einsum("dk,di->ik", weights, worth), 1e-9)
+        effective_rows = self.rows / (1 + np.maximum(self.rows - 1, 0.0) * _rho(dispersion))
+        days = np.maximum(np.einsum("dk,di->ik", weights, effective_rows), 1e-9)
         return np.asarray(means * (1 - means) / days[..., None])
 
     def widened(self, dispersion: float, population: Array, between: float) -> float:
@@ -145,25 +145,27 @@ class CountData(SumData):
     def __init__(self, history: History) -> None:
         super().__init__(history)
         self.overall = np.asarray((self.total.sum() + 0.5) / (self.rows.sum() + 0.5))
-        seen = self.rows > 0
-        varied = float(np.var((self.total / np.maximum(self.rows, 1.0))[seen])) if seen.any() else 0.0
-        self.worth = float(1 / (1 + varied / self.overall))  # of a row, where days vary more than its own noise
+        present = self.rows > 0
+        varied = float(np.var((self.total / np.maximum(self.rows, 1.0))[present])) if present.any() else 0.0
+        self.row_weight = float(1 / (1 + varied / self.overall))  # of a row, where days vary more than its own noise
 
     @property
     def averages(self) -> Array:
         """Square root of the mean count, whose variance hardly depends on the mean."""
         return np.sqrt(self.total / np.maximum(self.rows, 1.0))[..., None]
 
-    def log_likelihood(self, means: Array, dispersion: Array, who: Who = slice(None)) -> Array:
+    def log_likelihood(self, means: Array, dispersion: Array, providers: Who = slice(None)) -> Array:
         """Log-likelihoods of some providers' days under each type."""
-        return count_log_likelihood(self.summaries[:, who], means[who], dispersion[who], all_terms=True)
+        return count_log_likelihood(
+            self.summaries[:, providers], means[providers], dispersion[providers], all_terms=True
+        )
 
     def steps(
         self, means: Array, dispersion: Array, weights: Array, population: Array, shrinkage: float
     ) -> tuple[Array, Array]:
         """Fisher scoring of ln λ, and the slope in ln δ."""
         rate, slope = self._slopes(means, dispersion)
-        shrinkage, anchor = shrinkage * self.worth, _ANCHOR * self.worth
+        shrinkage, anchor = shrinkage * self.row_weight, _ANCHOR * self.row_weight
         up = np.einsum("dk,dik->ik", weights, rate) + shrinkage * (population - means) + anchor * (self.overall - means)
         n = self.rows[..., None] * means
         information = np.einsum("dk,dik->ik", weights, n / (1 + n * dispersion[:, None]))
@@ -181,9 +183,9 @@ class CountData(SumData):
 
     def penalty(self, means: Array, population: Array, shrinkage: float) -> Array:
         """Return what each provider pays for means unlike the population's."""
-        apart = population * np.log(population / means) - population + means
+        divergence = population * np.log(population / means) - population + means
         anchored = self.overall * np.log(self.overall / means) - self.overall + means
-        return np.asarray(-self.worth * (shrinkage * apart.sum(axis=1) + _ANCHOR * anchored.sum(axis=1)))
+        return np.asarray(-self.row_weight * (shrinkage * divergence.sum(axis=1) + _ANCHOR * anchored.sum(axis=1)))
 
     def population(self, means: Array) -> Array:
         """Geometric mean over providers, by type."""
@@ -192,7 +194,7 @@ class CountData(SumData):
     def scores(self, means: Array, dispersion: Array) -> tuple[Array, Array, Array]:
         """Return derivatives by ln λ and by δ, and a row's worth of shrinkage for ln λ."""
         rate, slope = self._slopes(means, dispersion)
-        return rate[..., None], slope, self.worth * means[..., None]
+        return rate[..., None], slope, self.row_weight * means[..., None]
 
     def errors(self, means: Array, covariance: Array) -> Array:
         """Return standard errors of rates."""
@@ -200,17 +202,17 @@ class CountData(SumData):
 
     def unit_variance(self, population: Array) -> Array:
         """Variance of a row, and of the days beside it."""
-        return population / self.worth
+        return population / self.row_weight
 
     def sampling_variance(self, means: Array, dispersion: Array, weights: Array) -> Array:
         """Variance that an estimate of a mean has by chance."""
         n = self.rows[..., None]
-        worth = np.einsum("dk,dik->ik", weights, n / (1 + n * means * dispersion[:, None]))
-        return np.asarray(means / np.maximum(worth, 1e-9))
+        weight = np.einsum("dk,dik->ik", weights, n / (1 + n * means * dispersion[:, None]))
+        return np.asarray(means / np.maximum(weight, 1e-9))
 
     def widened(self, dispersion: float, population: Array, between: float) -> float:
         """Dispersion of a provider whose rates are unknown: λ varies by between·λ."""
-        other = between * float((1 / population).mean()) / self.worth
+        other = between * float((1 / population).mean()) / self.row_weight
         return float(dispersion + other + dispersion * other)
 
     def natural(self, dispersion: Array) -> Array:
@@ -241,10 +243,14 @@ class ValueData(SumData):
         """Mean value by day and provider."""
         return (self.total / np.maximum(self.rows, 1.0))[..., None]
 
-    def log_likelihood(self, means: Array, dispersion: Array, who: Who = slice(None)) -> Array:
+    def log_likelihood(self, means: Array, dispersion: Array, providers: Who = slice(None)) -> Array:
         """Log-likelihoods of some providers' days under each type."""
         return real_log_likelihood(
-            self.summaries[:, who], means[who], np.sqrt(dispersion[who]), self.spread[who], all_terms=True
+            self.summaries[:, providers],
+            means[providers],
+            np.sqrt(dispersion[providers]),
+            self.spread[providers],
+            all_terms=True,
         )
 
     def _weight(self, dispersion: Array) -> Array:
@@ -258,14 +264,14 @@ class ValueData(SumData):
         total = np.einsum("dk,di->ik", weights, w * self.averages[..., 0])
         total += (shrinkage * population + _ANCHOR * self.overall) / self.unit
         information = np.einsum("dk,di->ik", weights, w) + (shrinkage + _ANCHOR) / self.unit
-        away = (self.averages - means) ** 2 * w[..., None]
-        slope = np.einsum("dk,dik->di", weights, 0.5 * (away - 1)) * w * dispersion
+        squares = (self.averages - means) ** 2 * w[..., None]
+        slope = np.einsum("dk,dik->di", weights, 0.5 * (squares - 1)) * w * dispersion
         return total / information, slope
 
     def penalty(self, means: Array, population: Array, shrinkage: float) -> Array:
         """Return what each provider pays for means unlike the population's."""
-        apart = shrinkage * (means - population) ** 2 + _ANCHOR * (means - self.overall) ** 2
-        return np.asarray(-0.5 / self.unit * apart.sum(axis=1))
+        divergence = shrinkage * (means - population) ** 2 + _ANCHOR * (means - self.overall) ** 2
+        return np.asarray(-0.5 / self.unit * divergence.sum(axis=1))
 
     def population(self, means: Array) -> Array:
         """Mean over providers, by type."""
@@ -274,9 +280,9 @@ class ValueData(SumData):
     def scores(self, means: Array, dispersion: Array) -> tuple[Array, Array, Array]:
         """Return derivatives by means and by τ², and a row's worth of shrinkage for a mean."""
         w = self._weight(dispersion)[..., None]
-        away = self.averages - means
-        slope = 0.5 * (away**2 * w - 1) * w
-        return (w * away)[..., None], slope, np.full((*means.shape, 1), 1 / self.unit)
+        residuals = self.averages - means
+        slope = 0.5 * (residuals**2 * w - 1) * w
+        return (w * residuals)[..., None], slope, np.full((*means.shape, 1), 1 / self.unit)
 
     def errors(self, means: Array, covariance: Array) -> Array:
         """Return standard errors of means."""
@@ -327,8 +333,8 @@ def outcome_data(history: History, outcome: str, spread: float | None) -> Outcom
     reduction = history.reduction
     if outcome in LABELS:
         if not isinstance(reduction, Counts) or (outcome == "binary" and reduction.size != 2):
-            wanted = "zeros and ones" if outcome == "binary" else "codes"
-            raise DataError(f"{outcome} outcomes need counts of {wanted}, not {reduction!r}")
+            expected = "zeros and ones" if outcome == "binary" else "codes"
+            raise DataError(f"{outcome} outcomes need counts of {expected}, not {reduction!r}")
         return LabelData(history)
     if not isinstance(reduction, Moments) or reduction.columns != 1 or not reduction.linear:
         raise DataError(f"{outcome} outcomes need the number of rows and the sum of one column, not {reduction!r}")
@@ -352,9 +358,9 @@ def _unexplained(n: Array, total: Array) -> float:
     for _ in range(20):
         day = mean(x - provider, axis=1)
         provider = mean(x - day, axis=0)
-    left = np.where(present, x - day - provider, 0.0)
+    residuals = np.where(present, x - day - provider, 0.0)
     freedom = max(1, int(present.sum()) - sum(x.shape) + 1)
-    spread = float(np.sqrt((left**2).sum() / freedom))
+    spread = float(np.sqrt((residuals**2).sum() / freedom))
     if not spread > 0:
         raise DataError("values do not vary beyond their day and provider: there is nothing to learn, or give spread=")
     return spread

@@ -18,10 +18,10 @@ from service.world import NAMES, World, make_world, payments_of, statistics
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError
 from troth.data.request import Report
-from troth.service import campaigns, settlement, settling
+from troth.service import campaigns, limited_payments, settlement
 from troth.service.errors import UnavailableError
+from troth.service.limited_payments import check_bounded, suspect_of
 from troth.service.schema import rounds
-from troth.service.settling import check_bounded, suspect_of
 from troth.service.store import now
 from troth.service.worker_processes import Bounds
 
@@ -55,20 +55,20 @@ def test_a_report_that_no_round_could_be_paid_with_is_refused(kind: str, databas
 
 
 def test_a_report_is_tried_out_with_peers_before_it_is_admitted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settling, "TRIAL", Bounds(memory=48 << 20, seconds=1.0))
+    monkeypatch.setattr(limited_payments, "TRIAL", Bounds(memory=48 << 20, seconds=1.0))
     campaign = Campaign.from_dict(FINITE)
     report = Report("Ash", None, 40, np.array([30.0, 10.0]))
     check_bounded(campaign, report)
     with pytest.raises(DataError, match="1,000,000,000,000 rows could not be paid"):
         check_bounded(campaign, Report("Ash", None, LARGE, np.array([LARGE / 2, LARGE / 2])))
-    monkeypatch.setattr(settling.SANDBOX, "run", lambda *_, **__: pytest.fail("smaller ones were tried"))
+    monkeypatch.setattr(limited_payments.SANDBOX, "run", lambda *_, **__: pytest.fail("smaller ones were tried"))
     check_bounded(campaign, replace(report, rows=12, summary=np.array([12.0, 0.0])))
 
 
 def test_the_third_attempt_is_the_last_and_names_the_report(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("troth.service.uploads.check_bounded", lambda *_: None)
     for name in ("BOUNDS", "TRIAL"):
-        monkeypatch.setattr(settling, name, Bounds(memory=48 << 20, seconds=1.0))
+        monkeypatch.setattr(limited_payments, name, Bounds(memory=48 << 20, seconds=1.0))
     with opened(database) as store:
         world = make_world(store, terms=FINITE)
         other = make_world(store, ("Oak", "Fir"), analyst="Bob")
@@ -171,7 +171,7 @@ def test_a_time_without_a_place_to_compute_in_is_no_attempt(database: str, monke
         for _ in range(settlement.MOST_ATTEMPTS + 2):
             settlement.settle(store, world.campaign)
         assert (world.round().state, world.round().problem, world.round().attempts) == ("closed", None, 0)
-        monkeypatch.setattr(settlement, "pay_rounds", settling.pay_rounds)
+        monkeypatch.setattr(settlement, "pay_rounds", limited_payments.pay_rounds)
         settlement.settle(store, world.campaign)
         assert world.round().state == "paid"
 

@@ -33,11 +33,11 @@ SANDBOX = Sandbox(COMPUTING, patience=600.0)
 class UnboundedError(TrothError):
     """Payments that take too much memory or time, and the one report that causes it."""
 
-    def __init__(self, why: str, suspect: Report | None = None) -> None:
-        self.why, self.suspect = why, suspect
-        whose = "no single report is the cause" if suspect is None else f"the report of {suspect} is the cause"
+    def __init__(self, reason: str, suspect: Report | None = None) -> None:
+        self.reason, self.suspect = reason, suspect
+        cause = "no single report is the cause" if suspect is None else f"the report of {suspect} is the cause"
         rows = "" if suspect is None else f", with {counted(suspect.rows, 'row')}"
-        super().__init__(f"the payments cannot be computed: {why}; {whose}{rows}")
+        super().__init__(f"the payments cannot be computed: {reason}; {cause}{rows}")
 
 
 class Paid(NamedTuple):
@@ -81,9 +81,9 @@ def _judge(plain: dict[str, Any], lines: list[bytes], file: bytes | None) -> dic
         return _unchecked("the check cannot be computed for these reports")
 
 
-def _unchecked(why: str) -> dict[str, Any]:
+def _unchecked(reason: str) -> dict[str, Any]:
     """Return a verdict that says nothing but why there is none: who would have been better off is unknown, too."""
-    return {**_plain(Verdict(None, why)), "below_empty_report": None, "better_with_less": None}
+    return {**_plain(Verdict(None, reason)), "below_empty_report": None, "better_with_less": None}
 
 
 def _plain(verdict: Verdict) -> dict[str, Any]:
@@ -133,11 +133,11 @@ def suspect_of(reports: Sequence[Report], fails: Callable[[list[Report]], bool])
 
     if failing(()):
         return None
-    left = list(reports)
-    while len(left) > 1:
-        half = left[: len(left) // 2]
-        left = half if failing(half) else left[len(half) :]
-    return left[0] if failing(left) else None
+    remaining = list(reports)
+    while len(remaining) > 1:
+        half = remaining[: len(remaining) // 2]
+        remaining = half if failing(half) else remaining[len(half) :]
+    return remaining[0] if failing(remaining) else None
 
 
 def _size(report: Report) -> float:
@@ -169,9 +169,9 @@ def check_bounded(campaign: Campaign, report: Report) -> None:
     try:
         payable = SANDBOX.run(_rehearse, campaign.plain, report, bounds=bounds)
     except (OutOfMemoryError, OutOfTimeError, BrokenOffError) as error:
-        what = "row" if campaign.task is None else "task"
+        noun = "row" if campaign.task is None else "task"
         raise DataError(
-            f"a round with this report of {counted(report.rows, what)} could not be paid: {error}; send fewer {what}s"
+            f"a round with this report of {counted(report.rows, noun)} could not be paid: {error}; send fewer {noun}s"
         ) from None
     except UnavailableError:
         return  # the round itself is computed within limits, too
@@ -190,8 +190,8 @@ def _rehearse(plain: dict[str, Any], report: Report) -> bool:
     """Return whether numbers can be computed with; what else is wrong is said where the report is checked or paid."""
     try:
         campaign = Campaign.from_dict(plain)
-        others = [name for name in campaign.providers if name != report.provider]
-        names = [report.provider, *(others or ["somebody else"])[:2]]
+        peers = [name for name in campaign.providers if name != report.provider]
+        names = [report.provider, *(peers or ["somebody else"])[:2]]
         if isinstance(report, TaskReport):
             rehearse_tasks(campaign, names, report.content)
         else:

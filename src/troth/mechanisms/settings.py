@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from troth.mechanisms.bonded import Bonded
 from troth.mechanisms.options import Flag, Option
-from troth.mechanisms.registry import DEFAULT_RULE, RULES, offered_rules
+from troth.mechanisms.registry import DEFAULT_RULE, RESERVED_KEYS, RULES, offered_rules
 
 if TYPE_CHECKING:
     from troth.core.contract import Model
@@ -45,5 +45,5 @@ def read_rule(section: Section, tasks_of: Model | None = None) -> Rule:
         section.left.update({**chosen.task_defaults(tasks_of), **section.left})
     bonded = BONDED.read(section)
     rule = chosen.from_settings(section)
-    section.done(("rule", "commitment", *settings_of(name)))
+    section.done((*RESERVED_KEYS, *chosen.settings()))
     return Bonded(rule) if bonded else rule

@@ -13,7 +13,7 @@ from troth.data.gather import column_names
 from troth.data.public import PUBLIC
 from troth.data.request import listed
 from troth.mechanisms import DEFAULT_RULE, Rule
-from troth.models import Family
+from troth.models import Family, is_registered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,7 +49,7 @@ def describe_campaign(
         rule = tables.get("mechanism", {}).pop("rule", DEFAULT_RULE)
     mechanism = rule.to_settings() if isinstance(rule, Rule) else {"rule": rule}
     own_rule = rule if isinstance(rule, Rule) and mechanism is None else None
-    own_model = None if isinstance(model, Family) else model
+    own_model = None if is_registered(model) else model
     columns = tables.get("model", {}).pop("columns", None) if columns is None else columns
     if task is not None:
         have = column_names(data)
@@ -113,10 +113,10 @@ def _columns(
 
 def _describe_model(model: Model, columns: list[str], table: dict[str, Any]) -> dict[str, Any]:
     """Write a model as the table [model]; models of single providers in ``table`` become tables there."""
-    if not isinstance(model, Family):
+    if not (isinstance(model, Family) and is_registered(model)):
         if "providers" in table:
             raise ParameterError(
-                "terms: [model.providers] is for the families of troth.models; a custom model applies to all providers"
+                "terms: [model.providers] is for registered families; a custom model applies to all providers"
             )
         return {"columns": columns}
     described = model.to_dict()

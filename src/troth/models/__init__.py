@@ -136,6 +136,19 @@ for _family in (
     register(_family)
 
 
+def is_registered(model: object) -> bool:
+    """Return whether `FAMILIES` has the class of a model, so that campaign files and ledgers can name it.
+
+    Examples
+    --------
+    >>> class Mine(Bernoulli):
+    ...     pass
+    >>> is_registered(Bernoulli(1, 1)), is_registered(Mine(1, 1))
+    (True, False)
+    """
+    return FAMILIES.get(type(model).__name__) is type(model)
+
+
 def named_family(name: str) -> type[Family]:
     """Return the family of a name, which may be spelled with other capitals, spaces or dashes.
 

@@ -107,10 +107,13 @@ def candidates_for(reduction: Reduction, recent: int | None = None, **options: A
         if family.suits_reduction(reduction):
             known = family.fit_options(reduction)
             given = {key: value for key, value in options.items() if key in known and key != "ahead"}
-            candidates[family.provider_effects or f"textbook {name}"] = Learner(family, given)
+            label = family.provider_effects or f"textbook {name}"
+            if label in candidates:
+                label = f"{label} of {name}"
+            candidates[label] = Learner(family, given)
             if recent is not None and family.provider_effects:
-                candidates[f"{family.provider_effects}, last {recent} days"] = Learner(family, given, recent)
+                candidates[f"{label}, last {recent} days"] = Learner(family, given, recent)
             if "ahead" in known:
                 drifting = given | {"ahead": options.get("ahead") or AHEAD}
-                candidates[f"drifting {family.provider_effects}"] = Learner(family, drifting)
+                candidates[f"drifting {label}"] = Learner(family, drifting)
     return candidates

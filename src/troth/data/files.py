@@ -308,8 +308,8 @@ def _open_csv(fragment: Fragment, columns: list[str], types: dict[str, Any]) -> 
         lengths = f"{counted(row.actual_columns, 'value')} for {counted(row.expected_columns, 'column')}"
         shown = row.text[:_SHOWN_TEXT].splitlines()[0]
         raise DataError(
-            f"{place}, row {row.number - 1}: {lengths} ({shown}); correct the row: a value with a comma in it needs quotes "
-            "around it"
+            f"{place}, row {row.number - 1}: {lengths} ({shown}); correct the row: a value with a comma in it "
+            "needs quotes around it"
         ) from None
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from troth.campaigns.terms import Campaign
-from troth.core.contract import HasReduction, Model
+from troth.core.contract import HasReduction, Model, explains_target
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import plain_copy
 from troth.data.gather import column_names
@@ -113,20 +113,20 @@ def _columns(
 
 def _describe_model(model: Model, columns: list[str], table: dict[str, Any]) -> dict[str, Any]:
     """Write a model as the table [model]; models of single providers in ``table`` become tables there."""
-    if not (isinstance(model, Family) and is_registered(model)):
+    described = model.to_dict() if isinstance(model, Family) else {}  # which a family of functions refuses
+    if described.pop("reference", None) is not None:
+        raise ParameterError("give the original models, not the result of troth.combine; pay combines them")
+    if not is_registered(model):
         if "providers" in table:
             raise ParameterError(
                 "terms: [model.providers] is for registered families; a custom model applies to all providers"
             )
         return {"columns": columns}
-    described = model.to_dict()
-    if described.pop("reference", None) is not None:
-        raise ParameterError("give the original models, not the result of troth.combine; pay combines them")
     for name, other in table.get("providers", {}).items():
         if isinstance(other, Family):
             settings = other.to_dict().items()
             table["providers"][name] = {key: value for key, value in settings if value != described.get(key)}
-    if model.explains_target and "target" not in table:
+    if explains_target(model) and "target" not in table:
         *columns, target = columns
         return {"columns": columns, "target": target, **described}
     return {"columns": columns, **described}

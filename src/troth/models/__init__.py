@@ -85,7 +85,9 @@ def _check_parameters(family: type[Family]) -> None:
             )
         if not (each.meaning or each.hidden):
             raise ParameterError(f"{name}: say what {each.name} means", parameter=each.name)
-        if each.required and each.example is None and not each.hidden:
+        if each.required and each.hidden:
+            raise ParameterError(f"{name}: give {each.name} a default, because nobody is asked for it")
+        if each.required and each.example is None:
             raise ParameterError(f"{name}: give an example of {each.name}", parameter=each.name)
 
 

@@ -51,7 +51,7 @@ def test_the_lock_has_every_package_that_the_service_needs_with_its_hash() -> No
 
 
 def named_in_code(source: str, names: set[str]) -> set[str]:
-    """Return which names the code uses or spells out. Docstrings do not count: their examples use families and rules."""
+    """Return which names the code uses or spells out, without docstrings, whose examples use families and rules."""
     tree = ast.parse(source)
     docstrings = {
         id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

@@ -227,3 +227,23 @@ def test_a_subclass_keeps_its_given_parameters_when_it_is_fitted() -> None:
         assert (type(fitted.model).__name__, fitted.model.known_shape) == (family, 2)
     with pytest.raises(troth.ParameterError, match="give known_shape="):  # in which it is 1, and no parameter
         fit_campaign(campaign("Exponential", {"shape": 3, "rate": 2}), past, "Gamma")
+
+
+def test_a_rule_that_draws_also_settles_tasks(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    workers = [str(who) for _ in range(20) for who in rng.choice(["Ash", "Birch", "Elm", "Fir"], 3, replace=False)]
+    answers = {"item": np.repeat(np.arange(20), 3), "who": workers, "x": rng.integers(0, 2, 60)}
+    paid = troth.pay(
+        answers, EmptyBernoulli(1, 1), Lottery(), provider="who", task="item", price="0.05", seed=1, anyway=True,
+        ledger=tmp_path / "ledger.jsonl",
+    )  # fmt: skip
+    assert sum(paid.totals.values()) > 0
+    assert "Lottery draws what it pays for an uninformative answer" in paid.write_page(tmp_path / "r.html").read_text()
+    assert troth.verify(tmp_path / "ledger.jsonl").totals == paid.totals
+
+
+def test_a_rule_that_draws_asks_for_draws_of_empty_shares_too() -> None:
+    reports = np.array([[6.0, 2.0], [4.0, 2.0], [1.0, 5.0]])
+    with pytest.raises(troth.MissingCapabilityError, match="Lottery draws: pass rng="):
+        Lottery().empty_share(models.Bernoulli(1, 1), reports)
+    assert Lottery().empty_share(models.Bernoulli(1, 1), reports, rng=np.random.default_rng(1)).shape == (3,)

@@ -119,8 +119,7 @@ class Rule(RuleDescription):
             raise
 
     def _evaluate(self, this_round: Round, /) -> Breakdown:
-        if self.needs_seed and this_round.rng is None:
-            raise MissingCapabilityError(f"{self.name} draws: pass rng=, such as numpy.random.default_rng(secret)")
+        self._check_draws(this_round)
         result = dataclasses.replace(self._checked(self.breakdown(this_round), this_round), labels=self.term_labels)
         contradicted = self.contradicted(this_round)
         if contradicted.any():
@@ -133,6 +132,10 @@ class Rule(RuleDescription):
             where = tuple(int(i) for i in np.argwhere(outside)[0])
             raise ScoreOutOfRangeError(where[-1], float(result.share[where]), low, high, "share of the cap")
         return result
+
+    def _check_draws(self, this_round: Round) -> None:
+        if self.needs_seed and this_round.rng is None:
+            raise MissingCapabilityError(f"{self.name} draws: pass rng=, such as numpy.random.default_rng(secret)")
 
     def _checked(self, result: Any, this_round: Round) -> Breakdown:
         """Refuse what is not one share for each report."""
@@ -174,6 +177,7 @@ class Rule(RuleDescription):
 
     def evaluate_empty(self, this_round: Round, /) -> Array:
         """Return everybody's empty share in a round."""
+        self._check_draws(this_round)
         return self.breakdown(this_round.with_own(np.zeros_like(this_round.statistics))).share
 
     def deposit_shares(self, this_round: Round, /) -> Any:

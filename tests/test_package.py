@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import subprocess
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 
 import troth
+from troth import mechanisms, models
+from troth.mechanisms import Rule
 
 
 @pytest.mark.parametrize("name", troth.__all__)
@@ -45,3 +48,38 @@ def test_the_lock_has_every_package_that_the_service_needs_with_its_hash() -> No
         declared = [one.get("expression") or one["license"]["name"] for one in each["licenses"]]
         assert declared, each["name"]
         assert all(declared), each["name"]
+
+
+def named_in_code(source: str, names: set[str]) -> set[str]:
+    """Return which names the code uses or spells out, without docstrings, whose examples use families and rules."""
+    tree = ast.parse(source)
+    docstrings = {
+        id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    words: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            words.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            words.add(node.attr)
+        elif isinstance(node, ast.alias):
+            words.update(node.name.split("."))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            words.update(re.findall(r"\w+", node.value))
+    return words & names
+
+
+def test_no_module_outside_models_and_mechanisms_names_a_family_or_a_rule() -> None:
+    root = Path(troth.__file__).parent
+    rules = {each.__name__ for each in vars(mechanisms).values() if isinstance(each, type) and issubclass(each, Rule)}
+    names = {*models.FAMILIES, *rules, "Candidates"} - {"Rule"}
+    assert {"Normal", "LineUp", "Bonded"} < names
+    assert named_in_code("from troth.models import Normal as N\nx = 'LineUp'\n", names) == {"Normal", "LineUp"}
+    allowed = {"__init__.py", "campaigns/starter/demo.py"}  # the lazy exports, and the demonstration
+    for path in root.rglob("*.py"):
+        place = path.relative_to(root).as_posix()
+        if not place.startswith(("models/", "mechanisms/")) and place not in allowed:
+            assert named_in_code(path.read_text("utf-8"), names) == set(), place
+    for path in (*root.rglob("*.html"), *root.rglob("*.jinja"), *root.rglob("page.js"), *root.rglob("troth.js")):
+        words = set(re.findall(r"\w+", path.read_text("utf-8"))) - {"Candidates"}  # a heading of the page
+        assert words & names == set(), path

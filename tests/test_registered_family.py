@@ -110,8 +110,42 @@ def test_a_family_that_does_not_describe_itself_is_refused() -> None:
     class Mute(models.Family):
         description: ClassVar[str] = "numbers"
 
+    class Undecorated(models.Bernoulli):
+        gamma: float = field(metadata=parameter("a shape", positive, 1.0))
+
+    @dataclass(frozen=True)
+    class Improbable(models.Family):
+        description: ClassVar[str] = "numbers"
+        summary = models.Normal.summary
+
+    @dataclass(frozen=True)
+    class Meaningless(models.Bernoulli):
+        gamma: float = field(default=1.0, metadata=parameter("", positive, 1.0))
+
+    @dataclass(frozen=True, kw_only=True)
+    class Hidden(models.Bernoulli):
+        gamma: float = field(metadata=parameter("a shape", positive, 1.0, hidden=True))
+
+    @dataclass(frozen=True)
+    class Unkind(models.Bernoulli):
+        gamma: float = field(default=1.0, metadata=parameter("a shape", "positive", 1.0))  # type: ignore[arg-type]
+
+    @dataclass(frozen=True)
+    class Negative(models.Bernoulli):
+        gamma: float = field(default=1.0, metadata=parameter("a shape", positive, -1.0))
+
+    class Irreducible(models.Bernoulli):
+        reduction = models.Poisson(1, 1).support  # type: ignore[assignment]
+
     refused: list[tuple[Any, str]] = [
         (Mute, "what numbers rows become"),
+        (Improbable, "how probable statistics are, as log_evidence"),
+        (Undecorated, r"write @dataclass\(frozen=True\) above the class"),
+        (Meaningless, "say what gamma means"),
+        (Hidden, "give gamma a default, because nobody is asked for it"),
+        (Unkind, "the kind of gamma must be one of troth.models.parameters, such as positive, not 'positive'"),
+        (Negative, "gamma must be above 0, not -1.0"),
+        (Irreducible, "its reduction must have all methods .* it lacks columns, width, .*convert"),
         (Silent, "what data it is for"),
         (Bare, "declare shape"),
         (Vague, "example of"),

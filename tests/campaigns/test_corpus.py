@@ -118,7 +118,7 @@ CASES: dict[str, tuple[str, Files | None, str]] = {
     "no such column": (change('"improved"', '"better"'), None, "clinics.csv: there is no column 'better'; there are 'clinic', 'improved'"),
     "no provider column": (change('provider = "clinic"', 'provider = "site"'), None, "no column 'site'"),
     "no day column": (DAILY, None, "no column 'day'"),
-    "ragged": (GOOD, rows("Ash,1", "Ash,1,2"), "clinics.csv.*Expected 2 columns, got 3"),
+    "ragged": (GOOD, rows("Ash,1", "Ash,1,2"), "clinics.csv, row 2: 3 values for 2 columns"),
     "same header twice": (GOOD, {"clinics.csv": "clinic,improved,improved\nAsh,1,1\n"}, "2 columns named 'improved'"),
     "text": (GOOD, rows("Ash,1", "Birch,yes"), "provider 'Birch', column 'improved': 1 value not a number; name the labels.*row 2.*'yes'"),
     "missing value": (GOOD, rows("Ash,1", "Birch,", "Birch,0"), "provider 'Birch'.*missing.*row 2"),

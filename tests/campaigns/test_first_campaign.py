@@ -620,7 +620,7 @@ def test_many_days_are_summed_up(tmp_path: Path, monkeypatch: Any, capsys: Any) 
 
 def test_a_row_with_too_many_values_is_named_with_the_remedy(tmp_path: Path) -> None:
     (tmp_path / "own.csv").write_text("who,x\na,1\nb,1,2\n")
-    with pytest.raises(troth.DataError, match="Row #3: Expected 2 columns, got 3: b,1,2; correct the row"):
+    with pytest.raises(troth.DataError, match=r"own.csv, row 2: 3 values for 2 columns \(b,1,2\); correct the row"):
         guess(tmp_path / "own.csv", provider="who", column="x")
 
 

@@ -422,6 +422,58 @@ def test_a_model_of_ones_own_is_paid_and_verified(tmp_path: Path) -> None:
         troth.verify(tmp_path / "l.jsonl")
 
 
+class Unregistered(troth.models.Normal):
+    """A family that nobody registered."""
+
+
+class Halved(troth.models.Normal):
+    """Another one, which has a bundled family's name and reads half of each value."""
+
+    def from_summary(self, summary: Any, /) -> Any:
+        return super().from_summary(summary * [1, 0.5])
+
+
+Halved.__name__ = "Normal"
+
+
+def test_a_family_that_is_not_registered_is_paid_as_a_custom_model(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"who": np.repeat(["a", "b", "c"], 20), "x": np.random.default_rng(1).normal(size=60)})
+
+    def pay(model: Any) -> Any:
+        return troth.pay(frame, model, provider="who", budget="900", seed=1, anyway=True)
+
+    bundled, paid, halved = (pay(kind(0, 1, 1)) for kind in (troth.models.Normal, Unregistered, Halved))
+    assert paid.totals == bundled.totals != halved.totals
+    paid.write_ledger(tmp_path / "l.jsonl")
+    paid.write_page(tmp_path / "r.html")
+    assert troth.verify(tmp_path / "l.jsonl", model=Unregistered(0, 1, 1)).totals == paid.totals
+    with pytest.raises(TypeError, match="model="):
+        troth.verify(tmp_path / "l.jsonl")
+    with pytest.raises(troth.ParameterError, match="a custom model applies to all providers"):
+        troth.pay(
+            frame,
+            Unregistered(0, 1, 1),
+            provider="who",
+            budget="9",
+            terms={"model": {"providers": {"a": {"noise": 2}}}},
+        )
+
+
+def test_an_unregistered_regression_is_paid_as_a_registered_one() -> None:
+    class Line(troth.models.LinearRegression):
+        """An empty subclass."""
+
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"who": np.repeat(["a", "b", "c"], 8), "x": rng.normal(size=24), "y": rng.normal(size=24)})
+
+    def pay(kind: Any, **terms: Any) -> Any:
+        model = kind(mean=[0, 0], precision=[[1, 0], [0, 1]], noise=1)
+        return troth.pay(frame, model, provider="who", budget="9", seed=1, terms={"model": terms}).verify()
+
+    named = {"intercept": True, "target": "y"}
+    assert pay(Line, **named).totals == pay(troth.models.LinearRegression, **named).totals
+
+
 class Answered(Rayleigh):
     """Rows of 0 say nothing, and count as rows."""
 

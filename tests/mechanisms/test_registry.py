@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 import troth
@@ -76,6 +77,17 @@ def test_what_is_no_rule_or_takes_a_name_is_refused() -> None:
     class Required(Damped):
         depth: int = option(Whole("depth", None, "how deep", "Depth", example=3, least=1))
 
+    class Undecorated(Damped):
+        depth: int = option(Whole("depth", 3, "how deep", "Depth", least=1))
+
+    @dataclass(frozen=True)
+    class Twice(Damped):
+        depth: int = option(Whole("panels", 3, "how deep", "Depth", least=1))
+
+    @dataclass(frozen=True)
+    class Reserved(Damped):
+        held: bool = option(Flag("bonded", False, "what every rule has", "Held"))
+
     line_up = type(DEFAULT_RULE, (Damped,), {})
     refused: list[tuple[Any, str]] = [
         (int, "not a subclass of Rule"),
@@ -85,12 +97,33 @@ def test_what_is_no_rule_or_takes_a_name_is_refused() -> None:
         (Shareless, "breakdown"),
         (Undeclared, r"declare depth with option\(...\)"),
         (Required, "give every option a default .* depth"),
+        (Undecorated, r"write @dataclass\(frozen=True\) above the class"),
+        (Twice, "two options have the key 'panels'"),
+        (Reserved, "'bonded' is taken"),
     ]
     before = dict(RULES)
     for rule, message in refused:
         with pytest.raises(troth.ParameterError, match=message):
             register(rule)
     assert before == RULES
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (np.ones(3), "Careless: breakdown must return a troth.Breakdown, not ndarray"),
+        (Breakdown(np.full(2, 0.5)), r"Careless: breakdown must return shares of shape \(3,\), not \(2,\)"),
+        (Breakdown(np.array(0.5)), r"Careless: breakdown must return shares of shape \(3,\), not \(\)"),
+    ],
+)
+def test_a_breakdown_has_a_share_for_each_report(returned: Any, message: str) -> None:
+    class Careless(Rule):
+        def breakdown(self, this_round: troth.Round, /) -> Breakdown:
+            return returned  # type: ignore[no-any-return]
+
+    reports = np.array([[6.0, 2.0], [4.0, 2.0], [1.0, 5.0]])
+    with pytest.raises(troth.ParameterError, match=message):
+        Careless().pay(troth.models.Bernoulli(1, 1), reports, budget=300.0)
 
 
 def test_a_rule_that_is_defined_again_takes_its_place(damped: type[Rule]) -> None:

@@ -11,7 +11,7 @@ import pytest
 import troth
 from registry import SOAK, generator
 from troth import models
-from troth.models.numerics.dispersed import draw_effect, draw_sums
+from troth.models.numerics.dispersed import draw_effect, draw_summaries
 
 DIGITS = 60
 SIZES = (1e3, 1e6, 1e9, 1e12)
@@ -80,10 +80,10 @@ def test_day_types(model: Any, rows: float) -> None:
         for pair in (types, [types[0], types[0]], [0, 2]):
             effects = draw_effect(model.outcome, rng, np.array(model.means)[list(pair)], model.dispersion)
             sizes = np.array([0.3 * rows, 0.7 * rows]).round()
-            sums = draw_sums(model.outcome, rng, effects, sizes, model.spread or 0.0, model.centre)
+            summaries = draw_summaries(model.outcome, rng, effects, sizes, model.spread or 0.0, model.centre)
             with mpmath.workdps(DIGITS):
-                expected = log_pmi_of_states(PRIOR, *(log_likelihoods(model, s) for s in sums))
-                assert error(troth.log_pmi(model, *model.from_summary(sums)), expected) < TOLERANCE
+                expected = log_pmi_of_states(PRIOR, *(log_likelihoods(model, s) for s in summaries))
+                assert error(troth.log_pmi(model, *model.from_summary(summaries)), expected) < TOLERANCE
 
 
 @pytest.mark.parametrize("outcome", ["binary", "categorical", "count", "real"])

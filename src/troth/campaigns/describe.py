@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from troth.campaigns.terms import Campaign
-from troth.core.contract import HasReduction, Model
+from troth.core.contract import HasReduction, Model, explains_target
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import plain_copy
 from troth.data.gather import column_names
 from troth.data.public import PUBLIC
 from troth.data.request import listed
 from troth.mechanisms import DEFAULT_RULE, Rule
-from troth.models import Family
+from troth.models import Family, is_registered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,7 +49,7 @@ def describe_campaign(
         rule = tables.get("mechanism", {}).pop("rule", DEFAULT_RULE)
     mechanism = rule.to_settings() if isinstance(rule, Rule) else {"rule": rule}
     own_rule = rule if isinstance(rule, Rule) and mechanism is None else None
-    own_model = None if isinstance(model, Family) else model
+    own_model = None if is_registered(model) else model
     columns = tables.get("model", {}).pop("columns", None) if columns is None else columns
     if task is not None:
         header = column_names(data)
@@ -113,20 +113,20 @@ def _columns(
 
 def _describe_model(model: Model, columns: list[str], table: dict[str, Any]) -> dict[str, Any]:
     """Write a model as the table [model]; models of single providers in ``table`` become tables there."""
-    if not isinstance(model, Family):
-        if "providers" in table:
-            raise ParameterError(
-                "terms: [model.providers] is for the families of troth.models; a custom model applies to all providers"
-            )
-        return {"columns": columns}
-    described = model.to_dict()
+    described = model.to_dict() if isinstance(model, Family) else {}  # which a family of functions refuses
     if described.pop("reference", None) is not None:
         raise ParameterError("give the original models, not the result of troth.combine; pay combines them")
+    if not is_registered(model):
+        if "providers" in table:
+            raise ParameterError(
+                "terms: [model.providers] is for registered families; a custom model applies to all providers"
+            )
+        return {"columns": columns}
     for name, other in table.get("providers", {}).items():
         if isinstance(other, Family):
             settings = other.to_dict().items()
             table["providers"][name] = {key: value for key, value in settings if value != described.get(key)}
-    if model.explains_target and "target" not in table:
+    if explains_target(model) and "target" not in table:
         *columns, target = columns
         return {"columns": columns, "target": target, **described}
     return {"columns": columns, **described}

@@ -65,6 +65,18 @@ def to_price(amount: Any, decimals: int, what: str = "price") -> Fraction | None
     return price
 
 
+def to_decimal(minor: int, decimals: int) -> Decimal:
+    """Return minor units as a decimal number, exactly.
+
+    Examples
+    --------
+    >>> to_decimal(100050, 2), to_decimal(10**40 + 7, 2)
+    (Decimal('1000.50'), Decimal('100000000000000000000000000000000000000.07'))
+    """
+    sign, digits, _ = Decimal(minor).as_tuple()
+    return Decimal((sign, digits, -decimals))
+
+
 def to_text(minor: int, decimals: int) -> str:
     """Return minor units as a decimal string.
 

@@ -127,9 +127,14 @@ def fit_campaign(
 
 
 def given_parameters(campaign: Campaign, family: type[Family]) -> dict[str, Any]:
-    """Return the parameters that no history determines, as the campaign's model has them."""
-    model = campaign.model
-    return {name: getattr(model, name) for name in family.given_parameters if type(model) is family}
+    """Return the parameters that no history determines, as the campaign's model has them.
+
+    A subclass whose histories determine them has none.
+    """
+    model, names = campaign.model, family.given_parameters
+    if not isinstance(model, family) or model.given_parameters != names:
+        return {}
+    return {name: getattr(model, name) for name in names}
 
 
 def read_fit_options(campaign: Campaign, family: str | None, written: Sequence[str]) -> dict[str, Any]:

@@ -271,7 +271,7 @@ def _make_model(section: Section, family: str, parameters: dict[str, Any]) -> Fa
         message = f"{section.place}: {family} needs {', '.join(missing)}; put it under [model.prior]"
         raise CampaignError(message, section=section.name, key=missing[0])
     try:
-        return models.from_dict({"family": family, **parameters})
+        return models.FAMILIES[family](**parameters)
     except ParameterError as error:
         raise CampaignError(f"{section.place}: {error}", section=section.name, key=error.parameter) from None
 

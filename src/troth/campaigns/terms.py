@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.campaigns.model_file import with_model_file
-from troth.campaigns.money import to_text
+from troth.campaigns.money import to_decimal, to_text
 from troth.campaigns.public import (
     check_public,
     check_task_summaries,
@@ -45,6 +45,7 @@ from troth.mechanisms import read_rule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from decimal import Decimal
 
     from troth.core.contract import Array
     from troth.data.files import Source
@@ -316,9 +317,13 @@ class Campaign:
         """Return minor units as a decimal string."""
         return to_text(minor, self.decimals)
 
+    def amount(self, minor: int) -> Decimal:
+        """Return minor units as a decimal number."""
+        return to_decimal(minor, self.decimals)
+
     def show(self, minor: int) -> str:
         """Return minor units as people write them, with the currency."""
-        return f"{money(self.text(minor))} {self.currency}".rstrip()
+        return f"{money(self.amount(minor))} {self.currency}".rstrip()
 
     @cached_property
     def terms(self) -> dict[str, Any]:

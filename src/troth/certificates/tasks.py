@@ -60,6 +60,8 @@ def _truthful(tasks: Tasks, rule: Rule) -> Claim:
 
 def _uninformed(tasks: Tasks, rule: Rule, exactly: bool) -> Claim:
     name = "uninformed answers earn at most the empty share"
+    if rule.needs_seed and not rule.constant_empty_share:
+        return Claim(name, "undecided", f"{rule.name} draws what it pays for an uninformative answer", "")
     if not rule.constant_empty_share:
         alone = float(rule.evaluate_empty(empty_round(tasks.likelihoods[0], 1))[0])
         text = (

@@ -115,15 +115,24 @@ def init(
 
 
 def _init_example(directory: Path, as_json: bool, **settings: Any) -> None:
-    """Write a campaign with drawn data."""
+    """Write a campaign with drawn data, if the family can draw any."""
     from troth.campaigns.starter.examples import init as write_example
     from troth.campaigns.terms import Campaign
 
     path = write_example(directory, **settings)
+    data = path.parent / "data"
+    if not any(data.iterdir()):
+        text = (
+            f"wrote {path} and {data}, which is empty: the family cannot draw an example\n"
+            f"next: put a file for each provider into {data}, describe them in {path.name}, and run\n"
+            f"      troth pay {path}"
+        )
+        show({"campaign": str(path)}, as_json, text)
+        return
     reveals = " and reveals the seed" if Campaign.load(path).draws else ""
     text = (
-        f"wrote {path} and {path.parent / 'data'}, an example\n"
-        f"next: replace the files in {path.parent / 'data'} with yours, describe them in {path.name}, and run\n"
+        f"wrote {path} and {data}, an example\n"
+        f"next: replace the files in {data} with yours, describe them in {path.name}, and run\n"
         f"      troth pay {path}\n"
         f"To try the example first, pay a copy: paying writes the ledger{reveals}."
     )

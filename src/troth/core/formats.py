@@ -46,15 +46,15 @@ def probability(value: float, digits: int = 3, level: float = 0.01) -> str:
     return f"{value:.{digits}f}"
 
 
-def money(amount: Any) -> str:
-    """Return an amount, a decimal string, with thousands separators.
+def money(amount: Decimal | str) -> str:
+    """Return an amount, which programs may have sent as text, with thousands separators.
 
     Examples
     --------
-    >>> money("1215.40"), money("-0.07")
+    >>> money(Decimal("1215.40")), money("-0.07")
     ('1,215.40', '−0.07')
     """
-    return _signed(Decimal(str(amount)), ",f")
+    return _signed(Decimal(amount), ",f")
 
 
 def counted(count: int, noun: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -11,7 +12,7 @@ C = TypeVar("C")
 
 
 def check_entry(registry: Mapping[str, type[C]], entry: Any, base: type[C]) -> None:
-    """Refuse what is not a class of this kind, and a second class under a name that is taken.
+    """Refuse what is not a class of this kind, a class that forgot to be a dataclass, and a name that is taken.
 
     A class that was defined again in the same place, such as a notebook's cell, takes the place of the old one.
 
@@ -23,6 +24,8 @@ def check_entry(registry: Mapping[str, type[C]], entry: Any, base: type[C]) -> N
     """
     if not (isinstance(entry, type) and issubclass(entry, base)):
         raise ParameterError(f"{entry!r} cannot be registered: it is not a subclass of {base.__name__}")
+    if any(isinstance(value, dataclasses.Field) for value in vars(entry).values()):
+        raise ParameterError(f"{entry.__name__}: write @dataclass(frozen=True) above the class")
     other = registry.get(entry.__name__)
     if other and (other.__module__, other.__qualname__) != (entry.__module__, entry.__qualname__):
         raise ParameterError(

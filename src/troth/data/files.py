@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import glob
+from codecs import getincrementaldecoder
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from csv import Error as CsvError
 from csv import reader as read_csv
 from dataclasses import dataclass, replace
@@ -19,8 +20,8 @@ import pyarrow.parquet as pq
 from pyarrow import csv, json
 
 from troth.core.errors import DataError, first_line
+from troth.core.formats import counted
 from troth.data.arrow_columns import is_text
-from troth.data.arrow_failures import arrow_failure
 from troth.data.kernel import Adder
 from troth.data.request import Part, Request, file_name
 from troth.data.sheets import read_sheet
@@ -29,6 +30,8 @@ _BATCH_ROWS = 1 << 17  # that stay in a processor's cache
 _BATCH_VALUES = 1 << 24  # that are multiplied together
 _BLOCK_BYTES = 1 << 23  # of text read at a time
 _HEAD_BYTES = 1 << 16
+_SHOWN_TEXT = 100  # letters of a row that is refused
+_BINARY = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}
 
 FORMATS = {
     ".csv": "csv",
@@ -52,7 +55,7 @@ Source: TypeAlias = str | Path | Sequence[str | Path]
 
 
 class TextAmongNumbersError(Exception):
-    """A later part of a text file has something that is not a number."""
+    """A text file that cannot be read with numbers where numbers belong; read as text, it shows why."""
 
 
 @dataclass(frozen=True)
@@ -89,10 +92,7 @@ class Fragment:
 
     def unreadable(self, error: BaseException) -> DataError:
         """Return what to say when the file is not in its format."""
-        reason = first_line(error)
-        if arrow_failure(error) == "row length":
-            reason += "; correct the row: a value with a comma in it needs quotes around it"
-        return DataError(f"{file_name(self.path)}: cannot be read as {self.format}: {reason}")
+        return DataError(f"{file_name(self.path)}: cannot be read as {self.format}: {first_line(error)}")
 
     def refuse_missing(self, request: Request, names: Sequence[str]) -> None:
         """Raise if the file and its path do not have the requested columns."""
@@ -110,7 +110,7 @@ class Fragment:
                         request.look(complete)
                     yield complete
             except pa.ArrowInvalid as error:
-                if self.format == "csv" and not text and arrow_failure(error) == "number":
+                if self.format == "csv" and not text:
                     raise TextAmongNumbersError(str(error)) from None
                 raise
 
@@ -139,7 +139,8 @@ class Fragment:
         try:
             yield
         except (pa.ArrowException, CsvError, OSError, UnicodeError, EOFError) as error:
-            if isinstance(error, UnicodeError) or arrow_failure(error) == "encoding":
+            is_text = self.format in ("csv", "jsonl") and isinstance(error, pa.ArrowInvalid)
+            if isinstance(error, UnicodeError) or (is_text and not _is_unicode(self.path)):
                 raise DataError(f"{file_name(self.path)}: {NOT_UNICODE}") from None
             raise self.unreadable(error) from None
 
@@ -282,13 +283,47 @@ def _csv_names(fragment: Fragment) -> list[str]:
     return names
 
 
-def _open_csv(fragment: Fragment, columns: list[str], types: dict[str, Any]) -> Any:
-    return csv.open_csv(
-        fragment.path,
-        read_options=csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
-        parse_options=csv.ParseOptions(delimiter=_delimiter(Path(fragment.path)), newlines_in_values=True),
-        convert_options=csv.ConvertOptions(column_types=types, include_columns=columns),
-    )
+@contextmanager
+def _open_csv(fragment: Fragment, columns: list[str], types: dict[str, Any]) -> Iterator[Any]:
+    """Open a text file; whoever reads a row with too many or too few values gets an error that names it."""
+    wrong: list[Any] = []
+
+    def refuse(row: Any) -> str:
+        wrong.append(row)
+        return "error"
+
+    options = {"delimiter": _delimiter(Path(fragment.path)), "newlines_in_values": True, "invalid_row_handler": refuse}
+    try:
+        with csv.open_csv(
+            fragment.path,
+            read_options=csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
+            parse_options=csv.ParseOptions(**options),
+            convert_options=csv.ConvertOptions(column_types=types, include_columns=columns),
+        ) as reader:
+            yield reader
+    except pa.ArrowInvalid:
+        if not wrong:
+            raise
+        row, place = wrong[0], file_name(fragment.path)
+        lengths = f"{counted(row.actual_columns, 'value')} for {counted(row.expected_columns, 'column')}"
+        shown = row.text[:_SHOWN_TEXT].splitlines()[0]
+        raise DataError(
+            f"{place}, row {row.number - 1}: {lengths} ({shown}); correct the row: a value with a comma in it "
+            "needs quotes around it"
+        ) from None
+
+
+def _is_unicode(path: str) -> bool:
+    """Return whether a file of text is in UTF-8, as far as it can be read."""
+    decoder = getincrementaldecoder("utf-8")()
+    with suppress(OSError), pa.input_stream(path) as file:
+        try:
+            while block := file.read(_HEAD_BYTES):
+                decoder.decode(block)
+            decoder.decode(b"", final=True)
+        except UnicodeError:
+            return False
+    return True
 
 
 def _delimiter(path: Path) -> str:
@@ -332,9 +367,20 @@ def _read_arrow(fragment: Fragment, request: Request, wanted: list[str]) -> Iter
         batches = (opened.get_batch(i) for i in range(opened.num_record_batches)) if is_file else iter(opened)
         for batch in batches:
             columns, step = batch.select(wanted), batch_rows(request)
-            columns.validate(full=True)  # lengths are as the file states them
+            _check_values(columns)
             for start in range(0, columns.num_rows, step):
                 yield columns.slice(start, step)
+
+
+def _check_values(batch: Any) -> None:
+    """Refuse values whose lengths are not as the file states them, and text that is not Unicode."""
+    try:
+        batch.validate(full=True)
+    except pa.ArrowInvalid:
+        for column in batch.columns:
+            binary = _BINARY.get(column.type)
+            (column if binary is None else column.cast(binary)).validate(full=True)
+        raise UnicodeError from None  # nothing but text is invalid
 
 
 def _open_arrow(source: Any) -> Any:

@@ -107,10 +107,13 @@ def candidates_for(reduction: Reduction, recent: int | None = None, **options: A
         if family.suits_reduction(reduction):
             fit_options = family.fit_options(reduction)
             passed = {key: value for key, value in options.items() if key in fit_options and key != "ahead"}
-            candidates[family.provider_effects or f"textbook {name}"] = Learner(family, passed)
+            label = family.provider_effects or f"textbook {name}"
+            if label in candidates:
+                label = f"{label} of {name}"
+            candidates[label] = Learner(family, passed)
             if recent is not None and family.provider_effects:
-                candidates[f"{family.provider_effects}, last {recent} days"] = Learner(family, passed, recent)
+                candidates[f"{label}, last {recent} days"] = Learner(family, passed, recent)
             if "ahead" in fit_options:
                 drifting = passed | {"ahead": options.get("ahead") or AHEAD}
-                candidates[f"drifting {family.provider_effects}"] = Learner(family, drifting)
+                candidates[f"drifting {label}"] = Learner(family, drifting)
     return candidates

@@ -182,8 +182,10 @@ class RuleDescription:
 
     def steps(self, figures: Figures, /) -> tuple[Step, ...]:
         """Explain a share to its provider, from log PMI on."""
-        if figures.score is None:
+        if figures.score is None and figures.note:
             return (Step("Nothing is scored", meaning="The share was fixed without a score."),)
+        if figures.score is None:
+            return (Step("The share", meaning="The rule does not show how it comes to this share."),)
         terms = tuple((self.term_labels.get(key, key), value) for key, value in figures.terms.items())
         complete = all(key in figures.terms for key in self.summed_terms)
         calculation = " + ".join(number(figures.terms[key]) for key in self.summed_terms) if complete else ""

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 DEFAULT_RULE = "LineUp"
 
+RESERVED_KEYS = ("rule", "commitment", "bonded")
+"""The keys of a ``[mechanism]`` table besides the options of a rule."""
+
 RULES: dict[str, type[Rule]] = {}
 """All rules, in the order in which they are offered."""
 
@@ -37,6 +40,12 @@ def register(rule: type[Rule]) -> type[Rule]:
     for field in fields:
         if field.init and field.name not in rule.options():
             raise ParameterError(f"{name}: declare {field.name} with option(...)", parameter=field.name)
+    keys = [setting.key for each in rule.options().values() for setting in each.settings]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise ParameterError(f"{name}: two options have the key {key!r}; give one of them another", parameter=key)
+        if key in RESERVED_KEYS:
+            raise ParameterError(f"{name}: {key!r} is taken; give the option another key", parameter=key)
     try:
         rule()
     except (TypeError, ParameterError) as error:

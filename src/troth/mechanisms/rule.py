@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 
 from troth.core.errors import MissingCapabilityError, ParameterError, ScoreOutOfRangeError
+from troth.mechanisms.breakdown import Breakdown
 from troth.mechanisms.description import RuleDescription
 from troth.mechanisms.round import Round, empty_round
 from troth.mechanisms.tasks import Tasks, TaskShares, share_by_stacks
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from troth.core.contract import Array, Bounds, Generator, Model, Models
-    from troth.mechanisms.breakdown import Breakdown
 
     Amount: TypeAlias = float | Sequence[float] | Array
     Shares: TypeAlias = Sequence[float] | Array
@@ -119,11 +119,8 @@ class Rule(RuleDescription):
             raise
 
     def _evaluate(self, this_round: Round, /) -> Breakdown:
-        if self.needs_seed and this_round.rng is None:
-            raise MissingCapabilityError(
-                f"{self.name} draws random numbers: pass rng=, such as numpy.random.default_rng(secret)"
-            )
-        result = dataclasses.replace(self.breakdown(this_round), labels=self.term_labels)
+        self._check_draws(this_round)
+        result = dataclasses.replace(self._checked(self.breakdown(this_round), this_round), labels=self.term_labels)
         contradicted = self.contradicted(this_round)
         if contradicted.any():
             share = np.where(contradicted, self.evaluate_empty(this_round), result.share)
@@ -134,6 +131,21 @@ class Rule(RuleDescription):
         if outside.any() and not this_round.lenient:
             where = tuple(int(i) for i in np.argwhere(outside)[0])
             raise ScoreOutOfRangeError(where[-1], float(result.share[where]), low, high, "share of the cap")
+        return result
+
+    def _check_draws(self, this_round: Round) -> None:
+        if self.needs_seed and this_round.rng is None:
+            raise MissingCapabilityError(
+                f"{self.name} draws random numbers: pass rng=, such as numpy.random.default_rng(secret)"
+            )
+
+    def _checked(self, result: Any, this_round: Round) -> Breakdown:
+        """Refuse what is not one share for each report."""
+        if not isinstance(result, Breakdown):
+            raise ParameterError(f"{self.name}: breakdown must return a troth.Breakdown, not {type(result).__name__}")
+        wanted, shape = this_round.statistics.shape[:-1], np.shape(result.share)
+        if shape != wanted:
+            raise ParameterError(f"{self.name}: breakdown must return shares of shape {wanted}, not {shape}")
         return result
 
     def contradicted(self, this_round: Round, /) -> Any:
@@ -167,6 +179,7 @@ class Rule(RuleDescription):
 
     def evaluate_empty(self, this_round: Round, /) -> Array:
         """Return everybody's empty share in a round."""
+        self._check_draws(this_round)
         return self.breakdown(this_round.with_own(np.zeros_like(this_round.statistics))).share
 
     def deposit_shares(self, this_round: Round, /) -> Any:

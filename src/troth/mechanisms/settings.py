@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from troth.mechanisms.bonded import Bonded
 from troth.mechanisms.options import Flag, Option
-from troth.mechanisms.registry import DEFAULT_RULE, RULES, offered_rules
+from troth.mechanisms.registry import DEFAULT_RULE, RESERVED_KEYS, RULES, offered_rules
 
 if TYPE_CHECKING:
     from troth.core.contract import Model
@@ -45,5 +45,5 @@ def read_rule(section: Section, tasks_of: Model | None = None) -> Rule:
         section.remaining.update({**rule_class.task_defaults(tasks_of), **section.remaining})
     bonded = BONDED.read(section)
     rule = rule_class.from_settings(section)
-    section.refuse_unknown(("rule", "commitment", *settings_of(name)))
+    section.refuse_unknown((*RESERVED_KEYS, *rule_class.settings()))
     return Bonded(rule) if bonded else rule

@@ -8,6 +8,7 @@ from difflib import SequenceMatcher
 from typing import Any, TypeVar
 
 from troth.core.errors import ParameterError
+from troth.core.reductions import Reduction
 from troth.core.registry import check_entry
 from troth.core.settings import closest
 from troth.models.bernoulli import Bernoulli
@@ -23,7 +24,7 @@ from troth.models.latent_class import LatentClass
 from troth.models.linear_regression import LinearRegression, LinearRegressionUnknownNoise
 from troth.models.multivariate_normal import MultivariateNormal, MultivariateNormalUnknownCovariance
 from troth.models.normal import Normal, NormalUnknownVariance
-from troth.models.parameters import declared_parameters, documented
+from troth.models.parameters import Kind, declared_parameters, documented
 from troth.models.poisson import Poisson
 from troth.models.provider_normal import ProviderNormal
 from troth.models.regression_candidates import LinearCandidates
@@ -50,26 +51,54 @@ def register(family: type[F]) -> type[F]:
     hyper-parameters mean.
 
     Raises `ParameterError` if it is not a family, another one has its name, or it does not describe itself: what it is
-    for, each hyper-parameter, an example of it, and what numbers rows become.
+    for, each hyper-parameter, an example of it, what numbers rows become, and how probable they are.
     """
     check_entry(FAMILIES, family, Family)
-    name, parameters = family.__name__, {parameter.name: parameter for parameter in declared_parameters(family)}
+    name = family.__name__
     if not family.description:
         raise ParameterError(f"{name}: add a description, a few words on what data it is for")
+    _check_parameters(family)
+    if family.summary is Family.summary and family.statistics is Family.statistics:
+        raise ParameterError(f"{name}: say what numbers rows become, as summary or statistics")
+    if family.log_evidence is Family.log_evidence:
+        raise ParameterError(f"{name}: say how probable statistics are, as log_evidence")
+    _check_reduction(name, family.example_model().reduction)
+    family.__doc__ = documented(family)
+    FAMILIES[name] = family
+    return family
+
+
+def _check_parameters(family: type[Family]) -> None:
+    name, parameters = family.__name__, {each.name: each for each in declared_parameters(family)}
     for field in dataclasses.fields(family):
         if field.init and field.name not in parameters:
             raise ParameterError(
                 f"{name}: declare {field.name} with field(metadata=parameter(meaning, kind, example))",
                 parameter=field.name,
             )
-    for parameter in family.parameters():
-        if parameter.required and parameter.example is None:
-            raise ParameterError(f"{name}: give an example of {parameter.name}", parameter=parameter.name)
-    if family.summary is Family.summary and family.statistics is Family.statistics:
-        raise ParameterError(f"{name}: say what numbers rows become, as summary or statistics")
-    family.__doc__ = documented(family)
-    FAMILIES[name] = family
-    return family
+    for each in parameters.values():
+        if not isinstance(each.kind, Kind):
+            raise ParameterError(
+                f"{name}: the kind of {each.name} must be one of troth.models.parameters, such as positive, not "
+                f"{each.kind!r}",
+                parameter=each.name,
+            )
+        if not (each.meaning or each.hidden):
+            raise ParameterError(f"{name}: say what {each.name} means", parameter=each.name)
+        if each.required and each.hidden:
+            raise ParameterError(f"{name}: give {each.name} a default, because nobody is asked for it")
+        if each.required and each.example is None:
+            raise ParameterError(f"{name}: give an example of {each.name}", parameter=each.name)
+
+
+def _check_reduction(name: str, reduction: object) -> None:
+    if not isinstance(reduction, Reduction):
+        members = [member for member in vars(Reduction) if not member.startswith("_")]
+        missing = ", ".join(member for member in members if not hasattr(reduction, member))
+        raise ParameterError(
+            f"{name}: its reduction must have all methods and attributes of troth.core.reductions.Reduction; it lacks "
+            f"{missing}"
+        )
 
 
 for _family in (
@@ -107,6 +136,19 @@ for _family in (
     ReportedCandidates,
 ):
     register(_family)
+
+
+def is_registered(model: object) -> bool:
+    """Return whether `FAMILIES` has the class of a model, so that campaign files and ledgers can name it.
+
+    Examples
+    --------
+    >>> class Mine(Bernoulli):
+    ...     pass
+    >>> is_registered(Bernoulli(1, 1)), is_registered(Mine(1, 1))
+    (True, False)
+    """
+    return FAMILIES.get(type(model).__name__) is type(model)
 
 
 def named_family(name: str) -> type[Family]:

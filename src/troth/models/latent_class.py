@@ -33,10 +33,10 @@ from troth.models.numerics.dispersed import (
     dispersed_mean_log_density,
     draw_effect,
     draw_rows,
-    draw_sums,
+    draw_summaries,
     labels_log_likelihood,
     log_likelihood,
-    moments_around,
+    summaries_around,
 )
 from troth.models.numerics.extremes import unordered_datasets
 from troth.models.numerics.finite_extremes import finite_extremes_of
@@ -165,16 +165,16 @@ class LatentClass(ReducesRows, FiniteStates):
         return Moments((self.centre,), support=Support(0, integer=True) if self.outcome == "count" else Support())
 
     def from_summary(self, summary: Array, /) -> Array:
-        """Map sums over a provider's rows to log-likelihoods per type, less a reference that is the same for all.
+        """Map a summary to log-likelihoods per type, less a reference that is the same for all.
 
         It is 0 for labels of up to a million rows, which can be predicted. Otherwise it is the greatest one, so what is
         left keeps its digits at any number of rows.
         """
-        sums = np.asarray(summary, dtype=np.float64)
-        arguments = self.outcome, sums, self._means, self.dispersion, self.spread or 0.0
+        entries = np.asarray(summary, dtype=np.float64)
+        arguments = self.outcome, entries, self._means, self.dispersion, self.spread or 0.0
         if self.outcome not in LABELS:
             return log_likelihood_ratios(*arguments)
-        many = sums.sum(axis=-1, keepdims=True) > _MOST_ROWS
+        many = entries.sum(axis=-1, keepdims=True) > _MOST_ROWS
         absolute = log_likelihood(*arguments)
         return np.where(many, log_likelihood_ratios(*arguments), absolute) if many.any() else absolute
 
@@ -278,7 +278,7 @@ class LatentClass(ReducesRows, FiniteStates):
         """Draw log-likelihoods of fresh datasets for each type and number of rows, an effect for each dataset."""
         types, rows = scalar_parameters(parameters, design)
         effect = draw_effect(self.outcome, rng, np.array(self.means)[types.astype(np.intp)], self.dispersion)
-        return self.from_summary(draw_sums(self.outcome, rng, effect, rows, self.spread or 0.0, self.centre))
+        return self.from_summary(draw_summaries(self.outcome, rng, effect, rows, self.spread or 0.0, self.centre))
 
     def expected_log_evidence(self, _: Array, /) -> None:
         """No exact sum: two providers' rows are not one provider's, so designs do not add."""
@@ -316,14 +316,14 @@ class LatentClass(ReducesRows, FiniteStates):
 
     def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
         """Return what statistics leave out: the log-likelihood under type 0 less its statistic."""
-        sums, dispersion = reduction.convert(summaries, self.reduction), np.asarray(self.dispersion)
-        first = self.from_summary(sums)[..., 0]
+        converted, dispersion = reduction.convert(summaries, self.reduction), np.asarray(self.dispersion)
+        first = self.from_summary(converted)[..., 0]
         if self.outcome == "real":
-            s = moments_around(summaries, reduction, float(np.array(self.means)[0]))
+            s = summaries_around(summaries, reduction, float(np.array(self.means)[0]))
             return np.asarray(dispersed_mean_log_density(s, self.dispersion, self.spread or 0.0) - first)
         if self.outcome == "count":
-            return np.asarray(count_log_likelihood(sums, self._means[:1], dispersion, True)[..., 0] - first)
-        return np.asarray(labels_log_likelihood(sums, self._probabilities[:1], dispersion)[..., 0] - first)
+            return np.asarray(count_log_likelihood(converted, self._means[:1], dispersion, True)[..., 0] - first)
+        return np.asarray(labels_log_likelihood(converted, self._probabilities[:1], dispersion)[..., 0] - first)
 
     @property
     def score_measure(self) -> str | None:

@@ -17,7 +17,7 @@ from troth.core.sensitivity import Peers
 from troth.models.family import LARGEST_DRAW, Example, ReducesRows, scalar_parameters
 from troth.models.first_guess import Column, FirstGuess, rough
 from troth.models.fitting.initial_parameters import FreeParameters, Positive, Real, day_moments, normal_parameters
-from troth.models.numerics.dispersed import dispersed_mean_log_density, moments_around
+from troth.models.numerics.dispersed import dispersed_mean_log_density, summaries_around
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.normal_extremes import Side, normal_extremes
 from troth.models.numerics.possible_statistics import SLACK
@@ -189,7 +189,7 @@ class Normal(ReferenceNoise, NormalMean):
 
     def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
         """Return −½ ln(2πσ²) − (x − mean)²/2σ² for each row; without squares a report is one value, its mean."""
-        return dispersed_mean_log_density(moments_around(summaries, reduction, self.mean), 0.0, self.noise)
+        return dispersed_mean_log_density(summaries_around(summaries, reduction, self.mean), 0.0, self.noise)
 
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:

@@ -16,7 +16,7 @@ from troth.models.family import Example, scalar_parameters
 from troth.models.fitting.day_types.fit import ProgressCallback
 from troth.models.fitting.offsets import FittedOffsets, fit_offsets
 from troth.models.normal import NormalMean
-from troth.models.numerics.dispersed import dispersed_mean_log_density, moments_around, real_weight
+from troth.models.numerics.dispersed import dispersed_mean_log_density, real_weight, summaries_around
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.normal_extremes import Side, normal_extremes
 from troth.models.numerics.possible_statistics import SLACK
@@ -119,7 +119,7 @@ class ProviderNormal(NormalMean):
 
     def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
         """Return the log-density of a report at θ = mean."""
-        s = moments_around(summaries, reduction, self.mean + self.offset)
+        s = summaries_around(summaries, reduction, self.mean + self.offset)
         return dispersed_mean_log_density(s, self.dispersion, self.noise)
 
     provider_effects: ClassVar[str] = "offsets"

@@ -15,7 +15,7 @@ from troth.models.family import Example
 from troth.models.first_guess import Column, FirstGuess
 from troth.models.fitting.initial_parameters import FreeParameters, normal_parameters
 from troth.models.normal import Normal
-from troth.models.numerics.dispersed import moments_around
+from troth.models.numerics.dispersed import summaries_around
 from troth.models.numerics.possible_statistics import SLACK
 from troth.models.numerics.spread_grid import CHANCE_OF_NO_SPREAD
 from troth.models.parameters import number, parameter, positive
@@ -85,7 +85,7 @@ class VaryingNormal(RandomEffects):
         return np.asarray(rows * freedom / (BORROWED_ROWS * self.noise**2 + squares))
 
     def from_summary(self, summary: Array, /) -> Array:
-        """Map sums over a provider's rows to a normal log-likelihood of μ for each spread."""
+        """Map a summary to a normal log-likelihood of μ for each spread."""
         s = np.asarray(summary, dtype=np.float64)
         average = s[..., 1] / np.maximum(s[..., 0], 1.0)
         precision = self._precision(s[..., 0], np.maximum(s[..., 2] - s[..., 1] * average, 0.0))
@@ -156,7 +156,7 @@ class VaryingNormal(RandomEffects):
 
     def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
         """Return the log-density of a report at μ = mean and τ = 0."""
-        s = moments_around(summaries, reduction, self.mean)
+        s = summaries_around(summaries, reduction, self.mean)
         n = np.maximum(s[..., 0], 1.0)
         squares = np.maximum(s[..., 2] - s[..., 1] ** 2 / n, 0.0)
         precision = self._precision(n, squares)

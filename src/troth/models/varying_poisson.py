@@ -85,8 +85,8 @@ class VaryingPoisson(CompleteEvidence, VaryingProviders):
         return summarise_counts(s[..., 0], s[..., 1], self.mean, self._spreads)
 
     def _recomputed(self, statistics: Array) -> tuple[Array, Mask]:
-        sums = statistics[..., :2]
-        return self.from_summary(np.maximum(sums, 0.0)), none_negative(sums)
+        summary = statistics[..., :2]
+        return self.from_summary(np.maximum(summary, 0.0)), none_negative(summary)
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """Ln of the integral over λ and the spread."""
@@ -101,11 +101,11 @@ class VaryingPoisson(CompleteEvidence, VaryingProviders):
         low, high = self._declared(values)
         ladder = count_ladder(rows)
         sizes = np.unique(np.append(ladder[:: max(1, len(ladder) // 12)], rows))
-        sums = np.concatenate(
+        summaries = np.concatenate(
             [np.stack([np.full(33, n), np.round(np.linspace(n * low, n * high, 33))], 1) for n in sizes]
         )
-        n, total = sums.T
-        own = xlogy(total, total / np.maximum(n, 1)) - total - self.log_evidence(self.from_summary(sums))
+        n, total = summaries.T
+        own = xlogy(total, total / np.maximum(n, 1)) - total - self.log_evidence(self.from_summary(summaries))
         all_rows = rows + sum(count for _, count in self._in_one_space(peers))
         shape, rate = self._prior
         all_sums = shape + np.linspace(0, all_rows * high, 4001)

@@ -101,7 +101,7 @@ class VaryingLinearRegression(VaryingCoefficients):
     )
 
     def from_summary(self, summary: Array, /) -> Array:
-        """Map sums over a provider's rows to a normal log-likelihood of the coefficients for each spread."""
+        """Map a summary to a normal log-likelihood of the coefficients for each spread."""
         s, d = np.asarray(summary, dtype=np.float64), len(self.mean)
         matrix = s[..., 1:].reshape(*s.shape[:-1], d + 1, d + 1)
         rank, fit = self._explained(matrix)
@@ -237,7 +237,7 @@ class VaryingExpandedRegression(ExpandedRegression, VaryingCoefficients):
         return np.asarray(self._prior_root.T @ (np.array(self.relative_spread)[:, None] * self._prior_scale))
 
     def from_summary(self, summary: Array, /) -> Array:
-        """Map sums over a provider's rows to a normal log-likelihood of the coefficients for each spread."""
+        """Map a summary to a normal log-likelihood of the coefficients for each spread."""
         s = np.asarray(summary, dtype=np.float64)
         return self._integrated(s[..., 0], *self._in_units_of_prior(*self._expanded(s)))
 

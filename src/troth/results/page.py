@@ -74,7 +74,7 @@ def _payment_rows(result: Result) -> tuple[list[Markup], int]:
             log_pmi=float(np.mean(log_pmi)) if log_pmi else None,
             share=float(np.mean([payment.share for _, payment in payments])),
             total=result.totals[name],
-            amount=result.campaign.text(result.totals[name]),
+            amount=result.campaign.amount(result.totals[name]),
             reasons=reasons,
             days=len(payments),
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
@@ -221,7 +220,7 @@ class Result:
         for name in ("provider", "rows", "log_pmi", "score", "share"):
             title = "tasks" if name == "rows" and self.campaign.task is not None else name
             columns[title] = [getattr(payment, name) for _, payment in rows]
-        columns["payment"] = [Decimal(self.campaign.text(payment.payment)) for _, payment in rows]
+        columns["payment"] = [self.campaign.amount(payment.payment) for _, payment in rows]
         return columns
 
     def to_arrow(self) -> Any:

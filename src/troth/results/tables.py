@@ -39,7 +39,7 @@ def payment_table(result: Result) -> Shown:
     for day, payment in payments:
         score = "–" if payment.score is None else number(payment.score)
         cells = [str(day)] * campaign.daily + [printable(payment.provider), f"{payment.rows:,}"] + [score] * scored
-        lines.append([*cells, share(payment.share), money(campaign.text(payment.payment))])
+        lines.append([*cells, share(payment.share), money(campaign.amount(payment.payment))])
     head += ["share of cap", f"payment {campaign.currency}".strip()]
     return Shown(head, lines, [payment.share for _, payment in payments])
 
@@ -51,7 +51,7 @@ def totals_table(result: Result) -> Shown:
     for name, payments in result.by_provider.items():
         rows = sum(payment.rows for _, payment in payments)
         shares.append(sum(payment.share for _, payment in payments) / len(payments))
-        total = money(campaign.text(result.totals[name]))
+        total = money(campaign.amount(result.totals[name]))
         lines.append([printable(name), f"{len(payments):,}", f"{rows:,}", f"{shares[-1]:.2%}", total])
     count = sum(map(len, result.by_provider.values()))
     return Shown(

@@ -64,20 +64,21 @@ def create_campaign(
 
 def _committed(tx: Connection, terms: dict[str, Any]) -> str:
     """Return terms as the tables have them, committed to a secret that is kept outside if their rule draws."""
-    campaign = _checked(terms)
+    text = json.dumps(terms)
+    campaign = _checked(text)
     if not campaign.draws:
-        return json.dumps(terms)
+        return text
     secret = draw_secret(max(DAILY_ROUNDS, campaign.days or 0) if campaign.daily else 1)
     mechanism = {"rule": DEFAULT_RULE, **terms.get("mechanism", {}), "commitment": secret.commitment}
-    committed = {**terms, "mechanism": mechanism}
+    committed = json.dumps({**terms, "mechanism": mechanism})
     _checked(committed)
     keys_of(tx).keep(secret)
-    return json.dumps(committed)
+    return committed
 
 
 def checked_terms(plain: Any) -> Campaign:
     """Return the terms as a new campaign would have them, or raise what is wrong with them."""
-    return _checked(_own_terms(plain)[0])
+    return _checked(json.dumps(_own_terms(plain)[0]))
 
 
 def change_terms(tx: Connection, user: User, campaign: str, terms: Any) -> None:
@@ -319,7 +320,7 @@ def _with_members(tx: Connection, row: Row[Any]) -> dict[str, Any]:
 @lru_cache(maxsize=64)
 def _payable_terms(text: str) -> Campaign:
     """Return terms with which reports can be paid."""
-    campaign = _checked(json.loads(text))
+    campaign = _checked(text)
     try:
         _refuse_long_computation(campaign)
         campaign.check_providers(campaign.providers)
@@ -367,16 +368,17 @@ def _own_terms(plain: Any) -> tuple[dict[str, Any], list[str], dict[str, str]]:
         for key in _ELSEWHERE:
             terms.get(part, {}).pop(key, None)
     terms.setdefault("data", {}).setdefault("provider", "provider")
-    campaign = _checked(terms)
+    campaign = _checked(json.dumps(terms))
     clean_name(campaign.name, "[campaign] name")
     terms["data"].pop("providers", None)
     terms.pop("groups", None)
     return terms, list(dict.fromkeys([*campaign.providers, *campaign.groups])), dict(campaign.groups)
 
 
-def _checked(plain: dict[str, Any]) -> Campaign:
+def _checked(text: str) -> Campaign:
+    """Return terms, as the tables have them, that the service can settle."""
     try:
-        campaign = _parsed(json.dumps(plain))
+        campaign = _parsed(text)
     except TrothError as error:
         raise InvalidError.of(error) from None
     except (ValueError, TypeError, RecursionError, OverflowError) as error:

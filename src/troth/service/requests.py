@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import Header, Path, Query
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
+from troth.models import FAMILIES
 from troth.operations import SCOPES, Scope
 
 Identifier = Annotated[str, Path(pattern="^[0-9a-f]{16}$", description="A random identifier.")]
@@ -34,9 +35,14 @@ Password = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 Secret = Annotated[str, StringConstraints(min_length=20, max_length=200, pattern="^[A-Za-z0-9_-]+$")]
 Moment = Annotated[str, StringConstraints(max_length=40)]
 _MOST_FIELDS = 50
+_FAMILY = next(iter(FAMILIES.values()))
 _EXAMPLE = {
-    "campaign": {"name": "clinics", "budget": "1000.00", "currency": "EUR"},
-    "model": {"family": "Bernoulli", "columns": ["improved"], "prior": {"alpha": 1, "beta": 1}},
+    "campaign": {"name": "study", "budget": "1000.00", "currency": "EUR"},
+    "model": {
+        "family": _FAMILY.__name__,
+        "columns": list(_FAMILY.example.columns),
+        "prior": _FAMILY.example_parameters(),
+    },
 }
 
 

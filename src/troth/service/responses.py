@@ -20,7 +20,7 @@ from pydantic import (
     model_serializer,
 )
 
-from troth.campaigns.money import to_text
+from troth.campaigns.money import to_decimal, to_text
 from troth.core.formats import money
 from troth.mechanisms import DEFAULT_RULE
 from troth.models import FAMILIES
@@ -42,7 +42,7 @@ class Amount:
     decimals: int
 
     def __str__(self) -> str:
-        return money(self.plain)
+        return money(to_decimal(self.minor, self.decimals))
 
     @property
     def plain(self) -> str:

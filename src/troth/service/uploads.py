@@ -19,6 +19,7 @@ from troth.campaigns.statistics_file import parse_statistics
 from troth.campaigns.task_data import task_request
 from troth.campaigns.tasks import TaskReport, check_own_tasks
 from troth.campaigns.terms import Campaign
+from troth.core.contract import Array
 from troth.core.errors import DataError, TrothError
 from troth.data.files import format_of
 from troth.data.public import PUBLIC
@@ -228,9 +229,8 @@ def _checked(
     try:
         if campaign.task is not None:
             own = _own_tasks(campaign, answer)
-        sums = answer["summary"] if own is None else own.summaries.sum(axis=0).tolist()
-        summary = np.array([_number(value) for value in sums], dtype=np.float64)
-        if len(summary) != reduction.width:
+        summary = _numbers(answer["summary"]) if own is None else own.summaries.sum(axis=0)
+        if len(summary) != reduction.width or not np.isfinite(summary).all():
             raise ValueError(len(summary))
         preview = tuple(tuple(str(entry)[:80] for entry in row) for row in answer["preview"][:9])
         columns = tuple(_summary(campaign, entry) for entry in answer["columns"])
@@ -243,7 +243,7 @@ def _checked(
 def _own_tasks(campaign: Campaign, answer: dict[str, Any]) -> OwnTasks:
     """Return reports on tasks whose names and summaries have the right form."""
     names, reduction = answer["tasks"], campaign.request.reduction
-    summaries = np.array([[_number(value) for value in row] for row in answer["summaries"]], dtype=np.float64)
+    summaries = np.array([_numbers(row) for row in answer["summaries"]])
     if not all(type(name) is str and name == task_name(name) and name.isprintable() for name in names):
         raise ValueError(names)
     if names != sorted(set(names)) or max(map(len, names)) > LONGEST_NAME:
@@ -270,6 +270,10 @@ def _summary(campaign: Campaign, entry: dict[str, Any]) -> ColumnSummary:
     labels = [(names[names.index(label)], int(_number(count))) for label, count in entry.get("labels", ())]
     numbers = {key: _number(entry[key]) for key in ("least", "greatest", "mean") if key in entry}
     return ColumnSummary(name=str(name)[:_NAME_LENGTH], labels=labels, **numbers)
+
+
+def _numbers(values: Any) -> Array:
+    return np.array([_number(value) for value in values], dtype=np.float64)
 
 
 def _number(value: Any) -> float:

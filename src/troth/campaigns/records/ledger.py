@@ -59,7 +59,7 @@ class Ledger:
         return tuple(self._lines)
 
     def append(self, entry: dict[str, Any]) -> None:
-        """Add an entry."""
+        """Add an entry, and remember it as whoever reads the file sees it: numbers that are not finite are text."""
         body = canonical(entry)
         self._add(json.loads(body), _sealed(body, self._head))
 

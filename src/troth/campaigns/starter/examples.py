@@ -23,6 +23,7 @@ from troth.campaigns.starter.guess import Guess, guess
 from troth.campaigns.tables import take_model
 from troth.campaigns.tasks import rehearse_tasks
 from troth.campaigns.terms import Campaign
+from troth.core.contract import SamplesData
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import Section, closest
 from troth.mechanisms import DEFAULT_RULE, RULES, offered_rules
@@ -41,7 +42,7 @@ def init(
     budget: str = "1000.00",
     currency: str = "EUR",
 ) -> Path:
-    """Write a commented campaign with a small example dataset; return the campaign file.
+    """Write a commented campaign with a small example dataset, if the family can draw one; return the campaign file.
 
     Parameters
     ----------
@@ -62,9 +63,10 @@ def init(
     folder = new_folder(Path(directory))
     family_class, days = FAMILIES[family_name], 5 if daily else 0
     names = [f"{family_class.example.provider} {letter}" for letter in "ABCDEFGH"]
+    data = _draw(family_class, names, days)
     path = write_campaign(folder, example_text(family_name, rule, Terms(budget=budget, currency=currency), days), names)
     (folder / "data").mkdir()
-    for name, rows in _draw(family_class, names, days).items():
+    for name, rows in data.items():
         write_csv(folder / "data" / f"{name}.csv", rows)
     return path
 
@@ -287,10 +289,12 @@ def _written(value: Any) -> str:
 
 
 def _draw(family: type[Family], names: list[str], days: int) -> dict[str, list[dict[str, Any]]]:
-    """Draw everybody's rows: the same θ for all, and a fresh one each day."""
+    """Draw everybody's rows: the same θ for all, and a fresh one each day. A family that cannot draw has none."""
     example = family.example
     rng = np.random.default_rng(example.seed)
-    model: Any = family.example_model()
+    model = family.example_model()
+    if not isinstance(model, SamplesData):
+        return {}
     columns = [*example.columns, *([] if example.target is None else [example.target])]
     explained = columns if example.target is None else [example.target]
     data: dict[str, list[dict[str, Any]]] = {name: [] for name in names}

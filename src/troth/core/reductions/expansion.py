@@ -30,7 +30,7 @@ class AddsAnswers(ABC):
     support = Support()
 
     @abstractmethod
-    def sums(self, block: Block) -> Array:
+    def summaries(self, block: Block) -> Array:
         """Return the summary of each code; the numbers of the block are overwritten."""
 
     @property
@@ -98,16 +98,16 @@ class AddsAnswers(ABC):
     def add(self, columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], size: int, /) -> Array:
         """Add up a batch by code."""
         total = np.zeros((size, self.width))
-        for present, sums in self.add_in_parts(columns, codes, size):
-            total[present] += sums
+        for present, summaries in self.add_in_parts(columns, codes, size):
+            total[present] += summaries
         return total
 
     def add_in_parts(
         self, columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], size: int, /
     ) -> Iterator[tuple[NDArray[np.intp], Array]]:
-        """Yield codes that have rows, and their sums: columns are sorted by code, expanded and multiplied."""
+        """Yield codes that have rows, and their summaries: columns are sorted by code, expanded and multiplied."""
         for block in sorted_blocks(columns, codes, size, self.width, self.padding):
-            yield block.codes, self.sums(block)
+            yield block.codes, self.summaries(block)
 
 
 @dataclass(frozen=True)
@@ -235,14 +235,14 @@ class Expansion(AddsAnswers):
             np.matmul(contrasts, z, out=eta[first:])
         return eta
 
-    def sums(self, block: Block) -> Array:
+    def summaries(self, block: Block) -> Array:
         """Return the summary of each code; the numbers of the block are overwritten."""
         z, d = block.z, self.features
-        sums = np.empty((len(block.codes), self.width))
+        summaries = np.empty((len(block.codes), self.width))
         log_likelihood, slopes, weights = self.answer.expand(self._predictors(z[:d]), z[d])
-        sums[:, 0] = block.sizes
-        sums[:, 1] = np.add.reduceat(log_likelihood, np.cumsum(block.sizes) - block.sizes)
-        halves, (rows, columns) = self._halves(sums), self._upper
+        summaries[:, 0] = block.sizes
+        summaries[:, 1] = np.add.reduceat(log_likelihood, np.cumsum(block.sizes) - block.sizes)
+        halves, (rows, columns) = self._halves(summaries), self._upper
         one_weight = len(weights[0]) == 1  # one product will do
         z[d : d + self._slopes] = slopes[: self._slopes]
         z[d + self._slopes :] = 0.0
@@ -253,19 +253,19 @@ class Expansion(AddsAnswers):
                 root = np.sqrt(np.maximum(weights[place], _LEAST_WEIGHT))
                 np.multiply(z[:d], root, out=scaled[:d])
                 scaled[d:] /= root
-            product = np.empty((len(sums), len(scaled), len(scaled)))
+            product = np.empty((len(summaries), len(scaled), len(scaled)))
             for out, rows_of_code in zip(product, block.parts, strict=True):
                 part = scaled[:, rows_of_code]
                 np.matmul(part, part.T, out=out)
-            halves[place][...] = product.reshape(len(sums), -1).take(rows * len(scaled) + columns, axis=1)
+            halves[place][...] = product.reshape(len(summaries), -1).take(rows * len(scaled) + columns, axis=1)
         if one_weight:
             for half, weight in zip(halves[::-1], weights[::-1], strict=True):
                 np.multiply(halves[0], weight, out=half)
         known = product[:, d : d + self._slopes, :d]
-        sums[:, 2 : 2 + self._slopes * d] = known.reshape(len(sums), -1)
+        summaries[:, 2 : 2 + self._slopes * d] = known.reshape(len(summaries), -1)
         if self._pairs:
-            sums[:, 2 + self._slopes * d : 2 + len(self.point)] = -known.sum(axis=1)
-        return sums
+            summaries[:, 2 + self._slopes * d : 2 + len(self.point)] = -known.sum(axis=1)
+        return summaries
 
     def check(self, summary: Array, values: Bounds | None = None, constant: Collection[int] = (), /) -> None:
         """Refuse a summary that no data can have."""

@@ -70,9 +70,9 @@ class Expansions(AddsAnswers):
         parts = zip(self.expansions, self._parts(summary), strict=True)
         return np.concatenate([expansion.magnitudes(part) for expansion, part in parts], axis=-1)
 
-    def sums(self, block: Block) -> Array:
+    def summaries(self, block: Block) -> Array:
         """Return the summary of each code, from a copy of the block for each point."""
-        return self._joined([expansion.sums(block._replace(z=block.z.copy())) for expansion in self.expansions])
+        return self._joined([expansion.summaries(block._replace(z=block.z.copy())) for expansion in self.expansions])
 
     def of_datasets(self, z: Array, y: Array, /) -> Array:
         """Add up datasets ``(..., row, feature)`` with answers ``(..., row)``."""

@@ -119,14 +119,14 @@ class Moments:
     def add(self, columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], size: int, /) -> Array:
         """Add up a batch by code."""
         total = np.zeros((size, self.width))
-        for present, sums in self.add_in_parts(columns, codes, size):
-            total[present] += sums
+        for present, summaries in self.add_in_parts(columns, codes, size):
+            total[present] += summaries
         return total
 
     def add_in_parts(
         self, columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], size: int, /
     ) -> Iterator[tuple[NDArray[np.intp], Array]]:
-        """Yield codes that have rows, and their sums: sums alone at once, products a few codes at a time."""
+        """Yield codes that have rows, and their summaries: sums alone at once, products a few codes at a time."""
         if self.squares:
             for block in sorted_blocks(columns, codes, size, self.width):
                 yield block.codes, self._products(block)
@@ -146,13 +146,13 @@ class Moments:
             z[-1] -= (np.array(self.prediction) + 0.0) @ z[:-1]
         if centres.any():
             z -= centres
-        sums = np.empty((len(block.codes), self.width))
-        sums[:, 0] = block.sizes
+        summaries = np.empty((len(block.codes), self.width))
+        summaries[:, 0] = block.sizes
         if self.linear:
-            sums[:, 1:start] = np.add.reduceat(z, np.cumsum(block.sizes) - block.sizes, axis=1).T
-        for out, rows in zip(sums[:, start:].reshape(-1, d, d), block.parts, strict=True):
+            summaries[:, 1:start] = np.add.reduceat(z, np.cumsum(block.sizes) - block.sizes, axis=1).T
+        for out, rows in zip(summaries[:, start:].reshape(-1, d, d), block.parts, strict=True):
             np.matmul(z[:, rows], z[:, rows].T, out=out)
-        return sums
+        return summaries
 
     def fewer(self, summary: Array, rows: int, rng: np.random.Generator, /) -> Array:
         """Return the sums of fewer rows with the same means; sums of whole numbers are rounded up or down at random.

@@ -32,39 +32,39 @@ _ONE_BY_ONE = 4000  # rows up to which the best report of labels is found row by
 _MOST_REPORTS = 200_000  # that are listed
 
 
-def log_likelihood_ratios(outcome: str, sums: Array, means: Array, dispersion: float, spread: float) -> Array:
-    """Ln p(data|type)/p(data|likeliest type) of sums ``(..., sum)``, shape ``(..., type)``; 0 for empty reports.
+def log_likelihood_ratios(outcome: str, summaries: Array, means: Array, dispersion: float, spread: float) -> Array:
+    """Ln p(data|type)/p(data|likeliest type) of summaries ``(..., entry)``, shape ``(..., type)``; 0 for empty reports.
 
     Examples
     --------
     >>> log_likelihood_ratios("count", np.array([2.0, 6.0]), np.array([1.0, 3.0]), 0.0, 0.0).round(3)
     array([-2.592,  0.   ])
     """
-    best = log_likelihood(outcome, sums, means, dispersion, spread).argmax(axis=-1)
+    best = log_likelihood(outcome, summaries, means, dispersion, spread).argmax(axis=-1)
     if outcome == "real":
-        return _real_ratios(sums, means, means[best], dispersion, spread)
+        return _real_ratios(summaries, means, means[best], dispersion, spread)
     if outcome == "count":
-        return _count_ratios(sums, means, means[best], dispersion)
+        return _count_ratios(summaries, means, means[best], dispersion)
     p = as_probabilities(outcome, means)
     gaps = means - means[best][..., None] if outcome == "binary" else p - p[best][..., None, :]
     return _label_ratios(
-        sums, p, p[best], np.stack([-gaps, gaps], axis=-1) if outcome == "binary" else gaps, dispersion
+        summaries, p, p[best], np.stack([-gaps, gaps], axis=-1) if outcome == "binary" else gaps, dispersion
     )
 
 
-def _real_ratios(sums: Array, means: Array, reference: Array, dispersion: float, spread: float) -> Array:
+def _real_ratios(summaries: Array, means: Array, reference: Array, dispersion: float, spread: float) -> Array:
     """(μ − μ′)(Σ(x − μ) + Σ(x − μ′))/2(nτ² + σ²)."""
-    n, total, other = sums[..., None, 0], sums[..., None, 1], reference[..., None]
+    n, total, other = summaries[..., None, 0], summaries[..., None, 1], reference[..., None]
     gaps = minus_product(total, means, n) + minus_product(total, other, n)
     return np.asarray((means - other) * gaps / (2 * (n * dispersion**2 + spread**2)))
 
 
-def _count_ratios(sums: Array, means: Array, reference: Array, dispersion: float) -> Array:
+def _count_ratios(summaries: Array, means: Array, reference: Array, dispersion: float) -> Array:
     """S ln λ(1 + u′)/λ′(1 + u) − (1/δ) ln (1 + u)/(1 + u′) with u = nλδ; at δ = 0 the last term is n(λ − λ′).
 
     It is S ln λ − (S + 1/δ) log1p(u) less the same for λ′. With many rows the first ratio tends to 1.
     """
-    n, total, other = sums[..., None, 0], sums[..., None, 1], reference[..., None]
+    n, total, other = summaries[..., None, 0], summaries[..., None, 1], reference[..., None]
     gap = means - other
     own, other_part = 1 + n * means * dispersion, 1 + n * other * dispersion
     v = n * dispersion * gap / other_part
@@ -197,8 +197,8 @@ def day_type_cosines(model: LatentClass, rows: int) -> tuple[Array, Array]:
     else:
         most = min(float(rows * means.max() * 4 + 100), float(_MOST_REPORTS))
         totals = np.arange(most)
-        sums = np.stack([np.full(len(totals), float(rows)), totals], axis=-1)
-        log = count_log_likelihood(sums, means, np.asarray(model.dispersion)) - gammaln(totals + 1)[:, None]
+        summaries = np.stack([np.full(len(totals), float(rows)), totals], axis=-1)
+        log = count_log_likelihood(summaries, means, np.asarray(model.dispersion)) - gammaln(totals + 1)[:, None]
         if model.dispersion:
             log = log + log_rising(np.asarray(1 / model.dispersion), totals)[:, None]
         log = log + totals[:, None] * np.log(rows)

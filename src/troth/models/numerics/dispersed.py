@@ -1,10 +1,10 @@
 """A provider's data on one day: rows are i.i.d. given the day's type and an effect of that provider and day.
 
 Each kind of outcome has a mean per type and a dispersion, how much the effect moves all of a provider's rows together;
-at zero the rows are i.i.d. given the type. Everything is a function of sums over rows, and vectorised:
+at zero the rows are i.i.d. given the type. Everything is a function of summaries, and vectorised:
 
-- sums ``(..., sum)``, means ``(..., type)`` or ``(..., type, code)`` and dispersions ``(...)``, whose leading axes
-  broadcast, give log-likelihoods ``(..., type)``;
+- summaries ``(..., entry)``, means ``(..., type)`` or ``(..., type, code)`` and dispersions ``(...)``, whose leading
+  axes broadcast, give log-likelihoods ``(..., type)``;
 - terms that do not depend on the type cancel in log PMI, and are left out unless a fit asks for ``all_terms``.
 """
 
@@ -65,9 +65,9 @@ def labels_log_likelihood(counts: Array, means: Array, dispersion: Array) -> Arr
     return np.asarray(log_chance + rising - log_rising(strength, c.sum(axis=-1)))
 
 
-def count_log_likelihood(sums: Array, means: Array, dispersion: Array, all_terms: bool = False) -> Array:
+def count_log_likelihood(summaries: Array, means: Array, dispersion: Array, all_terms: bool = False) -> Array:
     """Ln p(counts|type), negative binomial: S ln λ − (S + 1/δ) log1p(nλδ), and S ln λ − nλ at δ = 0."""
-    n, total = sums[..., None, 0], sums[..., None, 1]
+    n, total = summaries[..., None, 0], summaries[..., None, 1]
     delta = np.asarray(dispersion, dtype=np.float64)[..., None]
     u = n * means * delta
     log = np.log1p(u)
@@ -84,12 +84,14 @@ def real_weight(rows: Array, dispersion: Array, spread: Array) -> Array:
     return np.asarray(rows / (rows * dispersion**2 + spread**2))
 
 
-def real_log_likelihood(sums: Array, means: Array, dispersion: Array, spread: Array, all_terms: bool = False) -> Array:
+def real_log_likelihood(
+    summaries: Array, means: Array, dispersion: Array, spread: Array, all_terms: bool = False
+) -> Array:
     """Ln p(values|type) for ȳ ~ N(μ, τ² + σ²/n), less that of type 0: w(μ − μ₀)(ȳ − (μ + μ₀)/2), w = 1/(τ² + σ²/n).
 
     The difference is formed without squares, so values far from every mean cost no digits.
     """
-    n, total = sums[..., None, 0], sums[..., None, 1]
+    n, total = summaries[..., None, 0], summaries[..., None, 1]
     tau, sigma = (np.asarray(x, dtype=np.float64)[..., None] for x in (dispersion, spread))
     weight = real_weight(n, tau, sigma)
     average = total / np.maximum(n, 1.0)
@@ -101,13 +103,13 @@ def real_log_likelihood(sums: Array, means: Array, dispersion: Array, spread: Ar
     return np.asarray(log_chance)
 
 
-def log_likelihood(outcome: str, sums: Array, means: Array, dispersion: Any, spread: Any) -> Array:
-    """Log-likelihoods per type of a provider's sums, ``(..., type)``; means of binary rows are rates of 1."""
+def log_likelihood(outcome: str, summaries: Array, means: Array, dispersion: Any, spread: Any) -> Array:
+    """Log-likelihoods per type of summaries, ``(..., type)``; means of binary rows are rates of 1."""
     if outcome == "real":
-        return real_log_likelihood(sums, means, dispersion, spread)
+        return real_log_likelihood(summaries, means, dispersion, spread)
     if outcome == "count":
-        return count_log_likelihood(sums, means, dispersion)
-    return labels_log_likelihood(sums, as_probabilities(outcome, means), dispersion)
+        return count_log_likelihood(summaries, means, dispersion)
+    return labels_log_likelihood(summaries, as_probabilities(outcome, means), dispersion)
 
 
 def as_probabilities(outcome: str, means: Array) -> Array:
@@ -136,8 +138,8 @@ def draw_rows(outcome: str, rng: Generator, effect: Array, rows: int, spread: fl
     return np.asarray(effect[..., None] + spread * rng.standard_normal((*effect.shape, rows)))
 
 
-def draw_sums(outcome: str, rng: Generator, effect: Array, rows: Array, spread: float, centre: float) -> Array:
-    """Draw sums over rows given the effect; the leading axes of effects and rows are those of the result."""
+def draw_summaries(outcome: str, rng: Generator, effect: Array, rows: Array, spread: float, centre: float) -> Array:
+    """Draw summaries given the effect; the leading axes of effects and rows are those of the result."""
     if outcome in LABELS:
         return draw_counts(rng, effect, rows)
     if outcome == "count":
@@ -170,14 +172,14 @@ def draw_dirichlet(rng: Generator, a: Array) -> Array:
     return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
 
-def moments_around(summaries: Array, reduction: Reduction, location: float) -> Array:
+def summaries_around(summaries: Array, reduction: Reduction, location: float) -> Array:
     """Return (n, Σ(x − location)) of past summaries of one column, and Σ(x − location)² where they have squares."""
     if not isinstance(reduction, Moments):
         raise DataError("a normal model needs numbers, not codes")
     return reduction.convert(summaries, Moments((location,), squares=reduction.squares))
 
 
-def dispersed_mean_log_density(moments: Array, dispersion: float, noise: float) -> Array:
+def dispersed_mean_log_density(summaries: Array, dispersion: float, noise: float) -> Array:
     """Log-density of a report whose mean is N(location, τ² + σ²/n), rows included where there are squares; 0 if empty.
 
     Examples
@@ -185,10 +187,10 @@ def dispersed_mean_log_density(moments: Array, dispersion: float, noise: float) 
     >>> bool(np.isclose(dispersed_mean_log_density(np.array([4.0, 2.0]), 0.0, 2.0), -0.5 * np.log(2 * np.pi) - 0.125))
     True
     """
-    n = np.maximum(moments[..., 0], 1.0)
+    n = np.maximum(summaries[..., 0], 1.0)
     variance = dispersion**2 + noise**2 / n
-    density = -0.5 * np.log(2 * np.pi * variance) - (moments[..., 1] / n) ** 2 / (2 * variance)
-    if moments.shape[-1] == 3:
-        scatter = np.maximum(moments[..., 2] - moments[..., 1] ** 2 / n, 0.0)
+    density = -0.5 * np.log(2 * np.pi * variance) - (summaries[..., 1] / n) ** 2 / (2 * variance)
+    if summaries.shape[-1] == 3:
+        scatter = np.maximum(summaries[..., 2] - summaries[..., 1] ** 2 / n, 0.0)
         density = density - 0.5 * (n - 1) * np.log(2 * np.pi * noise**2) - scatter / (2 * noise**2) - 0.5 * np.log(n)
-    return np.where(moments[..., 0] > 0, density, 0.0)
+    return np.where(summaries[..., 0] > 0, density, 0.0)

@@ -43,7 +43,7 @@ def draw_round(campaign: Campaign, payments: Sequence[Payment]) -> Picture:
     ordered = sorted(payments, key=lambda payment: (-payment.payment, payment.provider))
     if len(ordered) > _MOST_BARS:
         return draw_ranking(ordered)
-    bars = [Bar(p.provider, money(campaign.text(p.payment)), p.share, p.empty_share, p.cap) for p in ordered]
+    bars = [Bar(p.provider, money(campaign.amount(p.payment)), p.share, p.empty_share, p.cap) for p in ordered]
     return draw_bars("Payments and caps, largest first", bars)
 
 

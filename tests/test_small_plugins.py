@@ -244,6 +244,6 @@ def test_a_rule_that_draws_also_settles_tasks(tmp_path: Path) -> None:
 
 def test_a_rule_that_draws_asks_for_draws_of_empty_shares_too() -> None:
     reports = np.array([[6.0, 2.0], [4.0, 2.0], [1.0, 5.0]])
-    with pytest.raises(troth.MissingCapabilityError, match="Lottery draws: pass rng="):
+    with pytest.raises(troth.MissingCapabilityError, match="Lottery draws random numbers: pass rng="):
         Lottery().empty_share(models.Bernoulli(1, 1), reports)
     assert Lottery().empty_share(models.Bernoulli(1, 1), reports, rng=np.random.default_rng(1)).shape == (3,)

@@ -208,6 +208,17 @@ def test_every_removed_added_or_swapped_line_is_found(tmp_path: Path) -> None:
                 Ledger.from_bytes(b"".join(swapped))
 
 
+@pytest.mark.parametrize("lines", [0, 6, 8, None])
+def test_a_closing_line_that_counts_wrong_is_found_though_its_hash_fits(lines: Any, tmp_path: Path) -> None:
+    raw = paid_ledger(tmp_path).read_bytes()
+    entries = Ledger.from_bytes(raw).entries
+    assert len(entries) not in (0, 6, 8)
+    forged = Ledger([*entries, {"entry": "end", "lines": lines}])
+    with pytest.raises(LedgerError, match=f"it counts {lines} lines, but there are {len(entries)}"):
+        Ledger.from_bytes(b"".join(forged.lines))
+    assert Ledger.from_bytes(b"".join(Ledger([*entries, {"entry": "end", "lines": len(entries)}]).lines))
+
+
 @pytest.mark.parametrize(
     ("kind", "key", "value", "message"),
     [

@@ -164,6 +164,12 @@ def test_a_link_is_followed_over_several_rounds() -> None:
     assert derive_seed(secret.link(1), ["aa" * 32]) != derive_seed(secret.link(1), ["aa" * 32], "a beacon")
 
 
+def test_the_seed_depends_on_the_reports_of_every_day_that_is_compared() -> None:
+    link, days = Secret("05" * 32).link(1), ["aa" * 32, "bb" * 32, "cc" * 32]
+    seeds = {derive_seed(link, [*days[:day], "dd" * 32, *days[day + 1 :]]) for day in range(3)}
+    assert len(seeds | {derive_seed(link, days), derive_seed(link, days[:2])}) == 5
+
+
 @pytest.mark.parametrize(("name", "paid_in_all"), [("2", "203.21"), ("3", "761.53"), ("tasks", "1.53")])
 def test_a_ledger_of_the_formats_before_still_verifies(name: str, paid_in_all: str) -> None:
     result = verify(Path(__file__).parent / "ledgers" / f"{name}.jsonl")

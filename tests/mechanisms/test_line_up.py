@@ -15,7 +15,7 @@ import troth
 from registry import EXAMPLES, SOAK, generator
 from troth import models
 from troth.mechanisms import Round, decoys
-from troth.mechanisms.line import limit_share, rank_share
+from troth.mechanisms.line import limit_share, on_grid, rank_share
 
 FAMILIES: dict[str, Any] = dict(EXAMPLES)
 RULES = {
@@ -106,6 +106,14 @@ def test_searching_ordered_decoys_finds_what_comparing_all_finds(name: str, ties
     searched = share(rule, model, t)
     monkeypatch.setattr(decoys, "_SEARCH_FROM", 10**9)
     assert np.array_equal(searched, share(rule, model, t))
+
+
+def test_scores_that_differ_in_their_last_bits_tie_and_none_moves_by_more_than_half_a_step() -> None:
+    for score in (0.0, 1.0, -2.5, 2.0**-20):  # such values are exact more often than any others
+        assert len(np.unique(on_grid(score + np.array([-3e-16, 0.0, 3e-16])))) == 1
+    scores = generator(5).normal(size=1000)
+    assert np.abs(on_grid(scores) - scores).max() <= 2.0**-31
+    assert on_grid(np.array([-np.inf])) == -np.inf
 
 
 def test_shares_are_the_chance_to_beat_all_rivals() -> None:

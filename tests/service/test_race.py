@@ -50,6 +50,19 @@ def close(served: Served, world: World) -> Answer:
     return served.post(f"{world.base}/rounds/1/close", world.headers(world.analyst.name), {"anyway": True})
 
 
+def test_a_report_is_replaced_only_by_whoever_names_the_one_that_counts(database: str) -> None:
+    with opened(database) as store:
+        world = make_world(store, ["Ash", "Birch"])
+        first = world.report("Ash", 2, 3)
+        second = world.report("Ash", 3, 3, replaces=first)
+        for stale in (first, None, "0" * 16):
+            with pytest.raises(ConflictError, match="already confirmed"):
+                world.report("Ash", 4, 3, replaces=stale)
+        with store.read() as tx:
+            (report,) = rounds.confirmed_rows(tx, world.campaign, [rounds.find_round(tx, world.campaign, 1).id])
+        assert (report.id, report.rows) == (second, 6)
+
+
 def test_many_report_once_and_one_close_pays(database: str) -> None:
     names = numbered(MANY)
     with opened(database) as store:

@@ -42,6 +42,30 @@ def test_days_that_resemble_the_day_before_yesterday() -> None:
     assert missed <= stats.binom.isf(1e-4, runs, 0.12)
 
 
+@pytest.mark.parametrize("days", [60, 150, 365])
+def test_the_error_of_a_mean_is_that_of_newey_and_west_after_prewhitening(days: int) -> None:
+    """Computed day by day, on days that resemble the day before yesterday: there the covariances make it larger."""
+    noise = generator(days).standard_normal(days + 4)
+    x = 0.3 + noise[4:] + noise[2:-2] + noise[:-4]
+    r = x - x.mean()
+    neighbours = sum(r[t] * r[t - 1] for t in range(1, days)) / sum(each**2 for each in r)
+    if neighbours > 1 / np.sqrt(days):
+        neighbours += (1 + 3 * neighbours) / days
+    rho = min(max(neighbours, 0.0), 0.97)
+    e = [r[t] - rho * r[t - 1] for t in range(1, days)]
+    lags = int(4 * (days / 100) ** (2 / 9))
+    covariance = [sum(e[t] * e[t - lag] for t in range(lag, len(e))) for lag in range(lags + 1)]
+    total = covariance[0] + 2 * sum((1 - lag / (lags + 1)) * covariance[lag] for lag in range(1, lags + 1))
+    long_run = total / (len(e) - 1) / (1 - rho) ** 2
+    assert total > 1.2 * covariance[0] and long_run > x.var(ddof=1)  # neither bound from below is what is tested
+    interval = over_days(x, 0.05)
+    assert interval.error == pytest.approx(np.sqrt(long_run / days), rel=1e-12)
+    freedom = days * (1 - rho) / (1 + rho) - 1
+    assert interval.high - interval.mean == pytest.approx(stats.t.isf(0.025, freedom) * interval.error, rel=1e-9)
+    assert interval.mean - interval.low == pytest.approx(interval.high - interval.mean, rel=1e-9)
+    assert over_days(x, 0.05, extra=0.01).error == pytest.approx(np.sqrt(long_run / days + 0.01), rel=1e-12)
+
+
 @pytest.mark.parametrize("resemblance", [0.0, 0.5])
 @pytest.mark.parametrize("days", [60, 120, 365])
 def test_a_detectable_gain_is_found_in_four_of_five_histories(resemblance: float, days: int) -> None:

@@ -449,3 +449,18 @@ def test_the_margin_knows_how_far_a_gain_by_several_accounts_reaches() -> None:
         finding_of("lie", np.array([40.0, 50.0, 5.0, 0.0]), 1000, troth.LineUp(), 0.05, accounts) for accounts in (1, 3)
     )
     assert three.detectable - one.detectable == pytest.approx(2 * 3 * 2 * log(3 / 0.05) / 1000)
+
+
+def test_an_interval_is_the_empirical_bernstein_bound() -> None:
+    """Of Audibert, Munos and Szepesvari (2009): sqrt(2V ln(3/a)/n) + 3R ln(3/a)/n, computed from single gains."""
+    gains = generator(31).uniform(-0.4, 0.7, 2000)
+    sums = np.array([300.0, 300.0 + gains.sum(), (gains**2).sum(), 0.0])
+    finding = finding_of("lie", sums, 2000, troth.LineUp(), 0.01, 1)
+    margin = np.sqrt(2 * gains.var(ddof=1) * log(300) / 2000) + 3 * 2 * log(300) / 2000
+    assert (finding.gain, finding.low, finding.high) == pytest.approx(
+        (gains.mean(), gains.mean() - margin, gains.mean() + margin), rel=1e-9
+    )
+    assert finding.verdict == "gains"
+    of_log_pmi = finding_of("lie", sums, 2000, troth.LogPmiRule(), 0.01, 1)  # unbounded: taken to reach 20 deviations
+    margin = gains.std(ddof=1) * (np.sqrt(2 * log(300) / 2000) + 3 * 20 * log(300) / 2000)
+    assert of_log_pmi.high == pytest.approx(gains.mean() + margin, rel=1e-9)

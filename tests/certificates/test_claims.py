@@ -375,3 +375,18 @@ def test_the_weakest_of_several_campaigns_promises_least() -> None:
     least = weakest([campaign(0.1, 0.3), campaign(0.2, 0.5), campaign(0.0, 0.4)])
     assert least["truthful"].margin == 0.2  # the most that a lie gains
     assert least["price of lying"].margin == 0.3  # the least that it costs
+
+
+def test_a_linear_price_is_stated_only_where_more_rows_cannot_lower_it() -> None:
+    """Where a report can rule out what peers have, it is paid as the low end of a range, and more rows may cost less."""
+    linear = "linear price of lying"
+    with_zeros = models.Finite([0.5, 0.5], [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]])
+    for model, least, stated in (
+        (with_zeros, None, False),
+        (with_zeros, [1, 1, 2], False),
+        (with_zeros, [2, 2, 2], True),
+        (models.Finite([0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]]), [1, 1, 1], True),
+    ):
+        claims = troth.certify(model, [2, 2, 2], troth.OneTime(), least=least)
+        assert claims["price of lying"].verdict == "proved"
+        assert (linear in [claim.name for claim in claims.claims]) is stated

@@ -120,3 +120,16 @@ def test_false_alarms_of_all_comparisons_are_fewer_than_stated() -> None:
         overall, single = findings_of("abc", "wxyz", truth, gains, np.zeros_like(gains), alarm, 0.0)
         alarms += any(each.verdict in ("gains", "loses") for each in (*overall, *single))
     assert alarms <= alarm * runs + 2 * np.sqrt(alarm * (1 - alarm) * runs)
+
+
+def test_days_without_a_report_do_not_shrink_what_a_provider_gains() -> None:
+    """Where chance is small, an estimate is the mean over providers and how far the provider lies from it on its days."""
+    gains = np.array([-0.3, 0.0, 0.1, 0.4])[None, :, None] + 0.001 * generator(28).standard_normal((60, 4, 1))
+    gains[::2, 3] = np.nan
+    overall = np.nanmean(gains[..., 0], axis=1)
+    truth = np.where(np.isnan(gains[..., 0]), np.nan, 0.5)
+    _, single = findings_of("a", "wxyz", truth, gains, np.zeros_like(gains), 0.05, 0.0)
+    for provider, finding in enumerate(single):
+        apart = np.nanmean(gains[:, provider, 0] - overall)
+        assert finding.gain == pytest.approx(overall.mean() + apart, abs=1e-3)
+        assert finding.days == (30 if provider == 3 else 60)

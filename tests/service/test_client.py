@@ -603,7 +603,17 @@ def test_tokens_do_not_follow_redirections() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["ftp://a", "https://", "https://a/path", "https://u:p@a", "https://a:port", "http://a"]
+    "text",
+    [
+        "ftp://a",
+        "https://",
+        "https://a/path",
+        "https://u:p@a",
+        "https://a:port",
+        "http://a",
+        "http://localhost.example.org",
+        "http://127.0.0.1.example.org:8000",
+    ],
 )
 def test_addresses_that_are_none(text: str) -> None:
     with pytest.raises(UnreachableError):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from fastapi import FastAPI, Request
+from starlette.exceptions import HTTPException
 from starlette.testclient import TestClient
 
 from service.world import one_app
@@ -64,6 +67,24 @@ def test_the_limit_itself_is_allowed(name: str, most: int, declared: bool) -> No
         content = b"x" * size
         sent = body_sent(operation, content if declared else iter([content[:100], content[100:]]))
         assert (sent.status_code != 413) == allowed
+
+
+@pytest.mark.parametrize("beyond", [False, True])
+def test_the_parts_of_a_body_of_unknown_length_count_together(beyond: bool) -> None:
+    sizes = [SMALL_JSON // 2, 0, SMALL_JSON // 2, int(beyond)]
+    parts = iter({"type": "http.request", "body": b"x" * size, "more_body": True} for size in sizes)
+    last = {"type": "http.request", "body": b"", "more_body": False}
+
+    async def receive() -> Any:
+        return next(parts, last)
+
+    async def read_all(scope: Any, receive: Any, send: Any) -> None:
+        while (await receive())["more_body"]:
+            pass
+
+    scope: Any = {"type": "http", "method": "POST", "path": "/api/v1/tokens", "headers": []}
+    with pytest.raises(HTTPException, match="larger than 65,536 bytes") if beyond else nullcontext():
+        asyncio.run(BodyLimits(read_all, largest=0)(scope, receive, read_all))
 
 
 def test_every_address_has_its_operation() -> None:

@@ -378,7 +378,7 @@ def test_the_weakest_of_several_campaigns_promises_least() -> None:
 
 
 def test_a_linear_price_is_stated_only_where_more_rows_cannot_lower_it() -> None:
-    """Where a report can rule out what peers have, it is paid as the low end of a range, and more rows may cost less."""
+    """Where a report can rule out what peers have, the low end of a range is paid, and lies may cost less."""
     linear = "linear price of lying"
     with_zeros = models.Finite([0.5, 0.5], [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]])
     for model, least, stated in (

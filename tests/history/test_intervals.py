@@ -57,7 +57,8 @@ def test_the_error_of_a_mean_is_that_of_newey_and_west_after_prewhitening(days: 
     covariance = [sum(e[t] * e[t - lag] for t in range(lag, len(e))) for lag in range(lags + 1)]
     total = covariance[0] + 2 * sum((1 - lag / (lags + 1)) * covariance[lag] for lag in range(1, lags + 1))
     long_run = total / (len(e) - 1) / (1 - rho) ** 2
-    assert total > 1.2 * covariance[0] and long_run > x.var(ddof=1)  # neither bound from below is what is tested
+    assert total > 1.2 * covariance[0]  # neither of the bounds from below is what is tested
+    assert long_run > x.var(ddof=1)
     interval = over_days(x, 0.05)
     assert interval.error == pytest.approx(np.sqrt(long_run / days), rel=1e-12)
     freedom = days * (1 - rho) / (1 + rho) - 1
@@ -123,7 +124,7 @@ def test_false_alarms_of_all_comparisons_are_fewer_than_stated() -> None:
 
 
 def test_days_without_a_report_do_not_shrink_what_a_provider_gains() -> None:
-    """Where chance is small, an estimate is the mean over providers and how far the provider lies from it on its days."""
+    """Where chance is small, an estimate is the mean over providers and how far it lies from that on its days."""
     gains = np.array([-0.3, 0.0, 0.1, 0.4])[None, :, None] + 0.001 * generator(28).standard_normal((60, 4, 1))
     gains[::2, 3] = np.nan
     overall = np.nanmean(gains[..., 0], axis=1)

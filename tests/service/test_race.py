@@ -63,9 +63,7 @@ def test_a_report_is_replaced_only_by_whoever_names_the_one_that_counts(database
         assert (report.id, report.rows) == (second, 6)
 
 
-def test_a_provider_sends_so_many_files_to_a_round_and_no_more(
-    database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_provider_sends_so_many_files_to_a_round_and_no_more(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rounds, "MOST_UPLOADS", 3)
     with opened(database) as store:
         world = make_world(store, ["Ash", "Birch"])

@@ -6,6 +6,7 @@ import asyncio
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from fastapi import FastAPI, Request
@@ -83,9 +84,9 @@ def test_the_parts_of_a_body_of_unknown_length_count_together(beyond: bool) -> N
         while (await receive())["more_body"]:
             pass
 
-    scope: Any = {"type": "http", "method": "POST", "path": "/api/v1/tokens", "headers": []}
+    scope, send = {"type": "http", "method": "POST", "path": "/api/v1/tokens", "headers": []}, AsyncMock()
     with pytest.raises(HTTPException, match="larger than 65,536 bytes") if beyond else nullcontext():
-        asyncio.run(BodyLimits(read_all, largest=0)(scope, receive, read_all))
+        asyncio.run(BodyLimits(read_all, largest=0)(scope, receive, send))
 
 
 @pytest.mark.parametrize(("size", "drips"), [(1, True), (3000, False)])
@@ -105,9 +106,9 @@ def test_a_body_whose_parts_keep_coming_is_refused_if_it_is_slow_as_a_whole(
         while (await receive())["more_body"]:
             pass
 
-    scope: Any = {"type": "http", "method": "POST", "path": "/api/v1/tokens", "headers": []}
+    scope, send = {"type": "http", "method": "POST", "path": "/api/v1/tokens", "headers": []}, AsyncMock()
     with pytest.raises(HTTPException, match="arrived too slowly") if drips else nullcontext():
-        asyncio.run(BodyLimits(read_all, largest=0)(scope, receive, read_all))
+        asyncio.run(BodyLimits(read_all, largest=0)(scope, receive, send))
 
 
 def test_every_address_has_its_operation() -> None:

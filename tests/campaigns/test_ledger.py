@@ -33,7 +33,9 @@ from troth.campaigns.records.canonical_json import finite
 from troth.campaigns.records.ledger import Ledger, LedgerError, read_ledger, write_whole
 from troth.campaigns.records.ledger_entries import leaf_of, read_figures
 from troth.campaigns.rounds import pay_rounds, refuse_same_nonce
+from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, ParameterError
+from troth.core.settings import CampaignError
 from troth.data.request import Report
 from troth.mechanisms import Figures
 from troth.results.pay import open_ledger, pay_campaign
@@ -373,6 +375,32 @@ def test_groups_share_a_cap_and_weights_set_it() -> None:
     weights = {"a": "0.1", "b": Decimal("0.2"), "c": Fraction(3, 10)}
     weighed = troth.pay(frame, BERNOULLI, provider="who", budget="900", terms={"weights": weights}, seed=1)
     assert [p.cap for p in weighed.verify().rounds[0].payments] == [9000, 18000, 27000]
+
+
+def test_related_providers_are_not_each_others_peers_on_any_day() -> None:
+    rng = np.random.default_rng(8)
+    names, days, rows = ("a", "b", "c", "d"), 3, 6
+    x = rng.integers(0, 2, (days, len(names), rows))
+    frame = {
+        "who": np.tile(np.repeat(names, rows), days),
+        "day": np.repeat(np.arange(days), len(names) * rows),
+        "x": x.ravel(),
+    }
+    terms = {"groups": {"owner": ["a", "b"]}}
+    options: dict[str, Any] = {"provider": "who", "day": "day", "columns": "x", "budget": "900", "final": True}
+    paid = troth.pay(frame, BERNOULLI, troth.MultiDay(), terms=terms, **options).verify()
+    t = np.array([[BERNOULLI.statistics(report) for report in day] for day in x])
+    expected = troth.MultiDay().explain(BERNOULLI, t, groups=["owner", "owner", "c", "d"]).share
+    np.testing.assert_allclose([[p.share for p in day.payments] for day in paid.rounds], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("more", ["0.50000000000000000001", "500000000000000000001/1000000000000000000000"])
+def test_weights_add_up_to_one_exactly(more: str) -> None:
+    terms: dict[str, Any] = {"campaign": {"name": "x", "budget": "9"}, "model": {"family": "Bernoulli", "column": "x"}}
+    terms["model"] |= {"prior": {"alpha": 1, "beta": 1}}
+    assert Campaign.from_dict({**terms, "weights": {"a": "0.5", "b": "1/2"}}).weights["b"] == Fraction(1, 2)
+    with pytest.raises(CampaignError, match="more than 1"):
+        Campaign.from_dict({**terms, "weights": {"a": "0.5", "b": more}})
 
 
 def test_invited_providers_who_do_not_report_keep_their_cap_unspent() -> None:

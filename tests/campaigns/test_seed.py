@@ -157,6 +157,16 @@ def test_a_payment_that_was_raised_is_named_though_its_round_has_the_root_of_all
         verify(resealed(ledger, change))
 
 
+def test_it_is_too_late_to_commit_once_payments_have_begun(tmp_path: Path) -> None:
+    campaign = write_campaign(tmp_path, DRAWING)
+    before = campaign.read_bytes()
+    troth.pay(campaign, ledger=tmp_path / "ledger.jsonl")
+    with pytest.raises(DataError, match="too late to commit to a seed"):
+        commit(campaign)
+    assert campaign.read_bytes() == before
+    assert not campaign.with_suffix(".secret").exists()
+
+
 def test_a_link_is_followed_over_several_rounds() -> None:
     secret = Secret("05" * 32, rounds=9)
     assert follows(secret.link(4), secret.commitment, 4)

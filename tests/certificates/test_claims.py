@@ -350,6 +350,14 @@ def test_a_small_dataset_within_a_large_one_is_flagged() -> None:
     assert [(pair.providers, pair.why) for pair in near] == [((0, 1), "20 rows in common")]
 
 
+def test_what_no_simulation_reaches_has_the_smallest_p_value_and_not_0() -> None:
+    """The reports themselves count among the simulations: otherwise the p-value would not be exact."""
+    t = np.array([[900.0, 100.0], [100.0, 900.0], [500.0, 500.0]])
+    for simulations in (200, 500):
+        fit = troth.check_fit(models.Bernoulli(1, 1), t, simulations=simulations)
+        assert fit.p_value == 1 / (simulations + 1)
+
+
 def test_a_check_by_itself_looks_at_both_sides() -> None:
     others = np.arange(100.0)
     assert _two_sided(np.append(-1.0, others)) == pytest.approx(2 / 101)

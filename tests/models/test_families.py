@@ -315,9 +315,8 @@ def test_statistics_are_drawn_as_those_of_rows_are(name: str) -> None:
         of_rows = model.statistics(model.draw_data(rng, theta, planned))
         drawn = model.draw_statistics(rng, theta, design_of(model, of_rows, np.full(size, float(rows))))
         columns: Any = [np.nan_to_num(each, neginf=-1e6).round(9).T for each in (of_rows, drawn)]
-        for pair in zip(*columns, strict=True):
-            compared: Any = stats.ks_2samp(*pair, method="asymp")
-            assert compared.pvalue > 1e-5
+        for one, two in zip(*columns, strict=True):
+            assert stats.ks_2samp(one, two, method="asymp").pvalue > 1e-5
 
 
 @pytest.mark.parametrize("name", [*EXAMPLES, *VARYING])

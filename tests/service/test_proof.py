@@ -587,6 +587,11 @@ def test_a_round_that_waits_for_two_days_is_checked_with_their_roots(database: s
         with pytest.raises(StatementError, match="seed does not derive"):
             paid = get(world, "Ash", "/rounds/1/payments")
             check_paid_round(receipts["Ash", 1], {**paid, "next_roots": paid["next_roots"][:1]})
+        for day in (1, 2, 3):
+            paid, link = get(world, "Ash", f"/rounds/{day}/payments"), "sha256:" + "1" * 64
+            seed = derive_seed(link, [paid["root"], *paid["next_roots"]], paid["beacon"])
+            with pytest.raises(StatementError, match="the revealed secret is not the one that was committed to"):
+                check_paid_round(receipts["Ash", day], {**paid, "link": link, "seed": seed, "line": None})
         assert post(world, "Ana", "/verify")["valid"] is True
 
 

@@ -437,6 +437,16 @@ def test_a_deposit_is_rounded_up_so_that_it_covers_what_can_be_lost() -> None:
     assert {p.deposit for p in paid.rounds[0].payments} == {84}  # a quarter of a third of 10.00, which is 83⅓ cents
 
 
+def test_nobody_loses_a_cent_more_than_the_deposit() -> None:
+    """A tenth as a number in binary is a little more than a tenth: of 300.00, a cent more than the deposit."""
+    frame = {"who": ["a"] * 9 + ["b"] * 9 + ["c"] * 9, "x": [1] * 18 + [0] * 9}
+    rule = troth.Bonded(troth.LineUp(rivals=10, decoys=19))
+    paid = troth.pay(frame, BERNOULLI, rule, provider="who", budget="900", seed=1).verify()
+    (of_c,) = [p for p in paid.rounds[0].payments if p.provider == "c"]
+    assert portion(of_c.share, Fraction(of_c.cap)) == -30_01
+    assert (of_c.payment, of_c.deposit) == (-30_00, 30_00)
+
+
 class Rayleigh:
     """A custom model, with two functions."""
 

@@ -192,6 +192,19 @@ def test_every_strategy_plays_every_family_or_says_why_not(name: str) -> None:
     assert all(isinstance(lie, strategies.Strategy) for lie in lies_for_model(model))
 
 
+@pytest.mark.parametrize(("accounts", "sizes"), [(2, (2, 3)), (3, (2, 1, 2)), (7, (1, 0, 1, 1, 1, 0, 1))])
+def test_accounts_share_the_rows_of_whoever_splits(accounts: int, sizes: tuple[int, ...]) -> None:
+    data = np.array([[1.0, 1.0, 0.0, 1.0, 0.0]])
+    honest = np.stack([MODEL.statistics(data), MODEL.statistics(1 - data)], axis=-2)
+    play = strategies.Split(accounts).play(generator(3), MODEL, data, honest, 0)
+    assert play.accounts == (0, *range(2, accounts + 1))
+    own = play.statistics[0, list(play.accounts)]
+    assert own.sum(axis=-1).tolist() == list(play.rows) == list(sizes)
+    assert np.array_equal(own.sum(axis=0), honest[0, 0])
+    assert np.array_equal(own[0], MODEL.statistics(data[0, : sizes[0]]))
+    assert np.array_equal(play.statistics[0, 1], honest[0, 1])
+
+
 def test_strategies_do_what_they_say() -> None:
     rng = generator(2)
     data = np.array([[1.0, 1.0, 0.0, 1.0]])
@@ -377,6 +390,7 @@ def test_finite_models_of_any_size_can_be_audited() -> None:
             assert len(audit.findings) >= 6
     impossible = troth.audit(strict, troth.MultiDay(), [strategies.Flip(0.5)], [6, 5, 4], simulations=1000).findings[0]
     assert impossible.refused > 0.5
+    assert impossible.earned <= 1 - impossible.refused  # nothing for what is refused, and at most the cap otherwise
 
 
 def test_lies_with_the_same_name_are_told_apart_and_cannot_touch_each_other() -> None:
@@ -449,3 +463,18 @@ def test_the_margin_knows_how_far_a_gain_by_several_accounts_reaches() -> None:
         finding_of("lie", np.array([40.0, 50.0, 5.0, 0.0]), 1000, troth.LineUp(), 0.05, accounts) for accounts in (1, 3)
     )
     assert three.detectable - one.detectable == pytest.approx(2 * 3 * 2 * log(3 / 0.05) / 1000)
+
+
+def test_an_interval_is_the_empirical_bernstein_bound() -> None:
+    """Of Audibert, Munos and Szepesvari (2009): sqrt(2V ln(3/a)/n) + 3R ln(3/a)/n, computed from single gains."""
+    gains = generator(31).uniform(-0.4, 0.7, 2000)
+    sums = np.array([300.0, 300.0 + gains.sum(), (gains**2).sum(), 0.0])
+    finding = finding_of("lie", sums, 2000, troth.LineUp(), 0.01, 1)
+    margin = np.sqrt(2 * gains.var(ddof=1) * log(300) / 2000) + 3 * 2 * log(300) / 2000
+    assert (finding.gain, finding.low, finding.high) == pytest.approx(
+        (gains.mean(), gains.mean() - margin, gains.mean() + margin), rel=1e-9
+    )
+    assert finding.verdict == "gains"
+    of_log_pmi = finding_of("lie", sums, 2000, troth.LogPmiRule(), 0.01, 1)  # unbounded: taken to reach 20 deviations
+    margin = gains.std(ddof=1) * (np.sqrt(2 * log(300) / 2000) + 3 * 20 * log(300) / 2000)
+    assert of_log_pmi.high == pytest.approx(gains.mean() + margin, rel=1e-9)

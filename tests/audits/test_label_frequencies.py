@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -120,3 +121,15 @@ def test_sure_laws_are_no_trouble() -> None:
             tasks.task, tasks.provider, np.eye(2)[answers], tasks.likelihoods, tasks.likelihood_of, tasks.group
         )
         assert all(low <= each.p_value <= high for each in label_frequencies(given, labels, ["a", "b"]))
+
+
+def test_the_fewer_past_tasks_a_model_was_learnt_from_the_less_a_difference_says() -> None:
+    tasks = world(400, [0.5, 0.5], [0.7])
+    tasks = replace(tasks, summaries=np.eye(2)[np.arange(len(tasks)) % 9 // 5])  # 5 of 9 are 0, and half is expected
+    labels: Any = labels_of(tasks)
+    by_past = [
+        label_frequencies(tasks, labels, ["a", "b"], past=past)[0].p_value for past in (None, 10**9, 4000, 400, 40)
+    ]
+    assert by_past[0] == pytest.approx(by_past[1], rel=1e-3)
+    assert by_past == sorted(by_past)
+    assert by_past[3] > 1.5 * by_past[0]

@@ -15,7 +15,7 @@ import troth
 from campaigns.shop import campaign_for, run
 from registry import generator
 from troth.campaigns.money import minor_unit
-from troth.campaigns.starter.examples import init
+from troth.campaigns.starter.examples import init, start
 from troth.campaigns.starter.guess import _holds_labels, guess
 from troth.models.first_guess import Column, rough
 
@@ -645,3 +645,12 @@ def test_two_small_whole_numbers_are_labels(high: int, labels: tuple[str, ...] |
     rows = "".join(f"{'ABC'[k % 3]},{high if k % 5 < 2 else 1}\n" for k in range(60))
     (tmp_path / "sizes.csv").write_text(f"office,size\n{rows}")
     assert guess(tmp_path / "sizes.csv", provider="office", column="size").labels == labels
+
+
+def test_the_limit_of_rows_that_is_written_leaves_room_for_the_largest_report(tmp_path: Path) -> None:
+    sizes = {"Ash": 3, "Birch": 120, "Elm": 7}
+    who, x = zip(*((name, row % 2) for name, size in sizes.items() for row in range(size)), strict=True)
+    pd.DataFrame({"who": who, "x": x}).to_csv(tmp_path / "data.csv", index=False)
+    path, guessed = start(tmp_path / "mine", tmp_path / "data.csv", rule="OneTime", provider="who")
+    assert guessed.most_rows == 120
+    assert troth.Campaign.load(path).rows == 1000

@@ -33,7 +33,9 @@ from troth.campaigns.records.canonical_json import finite
 from troth.campaigns.records.ledger import Ledger, LedgerError, read_ledger, write_whole
 from troth.campaigns.records.ledger_entries import leaf_of, read_figures
 from troth.campaigns.rounds import pay_rounds, refuse_same_nonce
+from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, ParameterError
+from troth.core.settings import CampaignError
 from troth.data.request import Report
 from troth.mechanisms import Figures
 from troth.results.pay import open_ledger, pay_campaign
@@ -208,6 +210,17 @@ def test_every_removed_added_or_swapped_line_is_found(tmp_path: Path) -> None:
                 Ledger.from_bytes(b"".join(swapped))
 
 
+@pytest.mark.parametrize("lines", [0, 6, 8, None])
+def test_a_closing_line_that_counts_wrong_is_found_though_its_hash_fits(lines: Any, tmp_path: Path) -> None:
+    raw = paid_ledger(tmp_path).read_bytes()
+    entries = Ledger.from_bytes(raw).entries
+    assert len(entries) not in (0, 6, 8)
+    forged = Ledger([*entries, {"entry": "end", "lines": lines}])
+    with pytest.raises(LedgerError, match=f"it counts {lines} lines, but there are {len(entries)}"):
+        Ledger.from_bytes(b"".join(forged.lines))
+    assert Ledger.from_bytes(b"".join(Ledger([*entries, {"entry": "end", "lines": len(entries)}]).lines))
+
+
 @pytest.mark.parametrize(
     ("kind", "key", "value", "message"),
     [
@@ -364,6 +377,32 @@ def test_groups_share_a_cap_and_weights_set_it() -> None:
     assert [p.cap for p in weighed.verify().rounds[0].payments] == [9000, 18000, 27000]
 
 
+def test_related_providers_are_not_each_others_peers_on_any_day() -> None:
+    rng = np.random.default_rng(8)
+    names, days, rows = ("a", "b", "c", "d"), 3, 6
+    x = rng.integers(0, 2, (days, len(names), rows))
+    frame = {
+        "who": np.tile(np.repeat(names, rows), days),
+        "day": np.repeat(np.arange(days), len(names) * rows),
+        "x": x.ravel(),
+    }
+    terms = {"groups": {"owner": ["a", "b"]}}
+    options: dict[str, Any] = {"provider": "who", "day": "day", "columns": "x", "budget": "900", "final": True}
+    paid = troth.pay(frame, BERNOULLI, troth.MultiDay(), terms=terms, **options).verify()
+    t = np.array([[BERNOULLI.statistics(report) for report in day] for day in x])
+    expected = troth.MultiDay().explain(BERNOULLI, t, groups=["owner", "owner", "c", "d"]).share
+    np.testing.assert_allclose([[p.share for p in day.payments] for day in paid.rounds], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("more", ["0.50000000000000000001", "500000000000000000001/1000000000000000000000"])
+def test_weights_add_up_to_one_exactly(more: str) -> None:
+    terms: dict[str, Any] = {"campaign": {"name": "x", "budget": "9"}, "model": {"family": "Bernoulli", "column": "x"}}
+    terms["model"] |= {"prior": {"alpha": 1, "beta": 1}}
+    assert Campaign.from_dict({**terms, "weights": {"a": "0.5", "b": "1/2"}}).weights["b"] == Fraction(1, 2)
+    with pytest.raises(CampaignError, match="more than 1"):
+        Campaign.from_dict({**terms, "weights": {"a": "0.5", "b": more}})
+
+
 def test_invited_providers_who_do_not_report_keep_their_cap_unspent() -> None:
     frame = {"who": ["a"] * 5 + ["b"] * 5, "x": [1, 1, 1, 0, 1] * 2}
     terms = {"data": {"providers": ["a", "b", "c"]}}
@@ -396,6 +435,16 @@ def test_a_deposit_is_rounded_up_so_that_it_covers_what_can_be_lost() -> None:
     rule = troth.Bonded(troth.LineUp(decoys=9))
     paid = troth.pay(frame, BERNOULLI, rule, provider="who", budget="10", seed=1).verify()
     assert {p.deposit for p in paid.rounds[0].payments} == {84}  # a quarter of a third of 10.00, which is 83⅓ cents
+
+
+def test_nobody_loses_a_cent_more_than_the_deposit() -> None:
+    """A tenth as a number in binary is a little more than a tenth: of 300.00, a cent more than the deposit."""
+    frame = {"who": ["a"] * 9 + ["b"] * 9 + ["c"] * 9, "x": [1] * 18 + [0] * 9}
+    rule = troth.Bonded(troth.LineUp(rivals=10, decoys=19))
+    paid = troth.pay(frame, BERNOULLI, rule, provider="who", budget="900", seed=1).verify()
+    (of_c,) = [p for p in paid.rounds[0].payments if p.provider == "c"]
+    assert portion(of_c.share, Fraction(of_c.cap)) == -30_01
+    assert (of_c.payment, of_c.deposit) == (-30_00, 30_00)
 
 
 class Rayleigh:

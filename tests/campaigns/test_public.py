@@ -402,3 +402,12 @@ def test_a_seeded_campaign_verifies_with_its_public_data(tmp_path: Path) -> None
     plain = troth.pay(write_campaign(tmp_path / "plain", DRAWING), seed=5)
     assert shares(result) != shares(plain)
     result.verify()
+
+
+@pytest.mark.parametrize("rows", [39, 41])
+def test_public_data_that_count_other_rows_than_they_say_are_refused(rows: int, tmp_path: Path) -> None:
+    terms = troth.Campaign.load(known_campaign(tmp_path)).plain
+    terms = {**terms, "data": {key: value for key, value in terms["data"].items() if key != "public"}}
+    assert troth.Campaign.from_dict({**terms, "public": {"rows": 40, "summary": [10.0, 30.0]}}).known is not None
+    with pytest.raises(CampaignError, match=f"rows is {rows}, but the summary counts 40 rows"):
+        troth.Campaign.from_dict({**terms, "public": {"rows": rows, "summary": [10.0, 30.0]}})

@@ -157,11 +157,27 @@ def test_a_payment_that_was_raised_is_named_though_its_round_has_the_root_of_all
         verify(resealed(ledger, change))
 
 
+def test_it_is_too_late_to_commit_once_payments_have_begun(tmp_path: Path) -> None:
+    campaign = write_campaign(tmp_path, DRAWING)
+    before = campaign.read_bytes()
+    troth.pay(campaign, ledger=tmp_path / "ledger.jsonl")
+    with pytest.raises(DataError, match="too late to commit to a seed"):
+        commit(campaign)
+    assert campaign.read_bytes() == before
+    assert not campaign.with_suffix(".secret").exists()
+
+
 def test_a_link_is_followed_over_several_rounds() -> None:
     secret = Secret("05" * 32, rounds=9)
     assert follows(secret.link(4), secret.commitment, 4)
     assert not follows(secret.link(4), secret.commitment, 3)
     assert derive_seed(secret.link(1), ["aa" * 32]) != derive_seed(secret.link(1), ["aa" * 32], "a beacon")
+
+
+def test_the_seed_depends_on_the_reports_of_every_day_that_is_compared() -> None:
+    link, days = Secret("05" * 32).link(1), ["aa" * 32, "bb" * 32, "cc" * 32]
+    seeds = {derive_seed(link, [*days[:day], "dd" * 32, *days[day + 1 :]]) for day in range(3)}
+    assert len(seeds | {derive_seed(link, days), derive_seed(link, days[:2])}) == 5
 
 
 @pytest.mark.parametrize(("name", "paid_in_all"), [("2", "203.21"), ("3", "761.53"), ("tasks", "1.53")])

@@ -350,6 +350,14 @@ def test_a_small_dataset_within_a_large_one_is_flagged() -> None:
     assert [(pair.providers, pair.why) for pair in near] == [((0, 1), "20 rows in common")]
 
 
+def test_what_no_simulation_reaches_has_the_smallest_p_value_and_not_0() -> None:
+    """The reports themselves count among the simulations: otherwise the p-value would not be exact."""
+    t = np.array([[900.0, 100.0], [100.0, 900.0], [500.0, 500.0]])
+    for simulations in (200, 500):
+        fit = troth.check_fit(models.Bernoulli(1, 1), t, simulations=simulations)
+        assert fit.p_value == 1 / (simulations + 1)
+
+
 def test_a_check_by_itself_looks_at_both_sides() -> None:
     others = np.arange(100.0)
     assert _two_sided(np.append(-1.0, others)) == pytest.approx(2 / 101)
@@ -375,3 +383,18 @@ def test_the_weakest_of_several_campaigns_promises_least() -> None:
     least = weakest([campaign(0.1, 0.3), campaign(0.2, 0.5), campaign(0.0, 0.4)])
     assert least["truthful"].margin == 0.2  # the most that a lie gains
     assert least["price of lying"].margin == 0.3  # the least that it costs
+
+
+def test_a_linear_price_is_stated_only_where_more_rows_cannot_lower_it() -> None:
+    """Where a report can rule out what peers have, the low end of a range is paid, and lies may cost less."""
+    linear = "linear price of lying"
+    with_zeros = models.Finite([0.5, 0.5], [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]])
+    for model, least, stated in (
+        (with_zeros, None, False),
+        (with_zeros, [1, 1, 2], False),
+        (with_zeros, [2, 2, 2], True),
+        (models.Finite([0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]]), [1, 1, 1], True),
+    ):
+        claims = troth.certify(model, [2, 2, 2], troth.OneTime(), least=least)
+        assert claims["price of lying"].verdict == "proved"
+        assert (linear in [claim.name for claim in claims.claims]) is stated

@@ -166,6 +166,8 @@ def test_exact_mutual_information_is_the_mean_log_pmi(name: str) -> None:
     simulated = name in MISSING["expected evidence"] | {*VARYING} or name.startswith("day types")
     assert information.method == ("simulated" if simulated else "exact")
     assert ("exact" if information.method == "exact" else "±") in str(information)
+    expected_error = sample.std() / np.sqrt(100_000) if simulated else 0.0  # the number of draws if none is given
+    assert information.standard_error == pytest.approx(expected_error, rel=0.1)
 
 
 @pytest.mark.parametrize("name", ["regression", "regression, unknown noise"])

@@ -140,3 +140,10 @@ def test_a_share_of_labels_is_shifted_by_that_share_on_average() -> None:
         moved = Counts(2).shifted(summaries, np.array([-by, by]), generator(55))
         assert (moved == np.floor(moved)).all()
         assert moved[:, 1].mean() - 4 == pytest.approx(10 * by, abs=4 * 0.5 / np.sqrt(4000))
+
+
+@pytest.mark.parametrize(("by", "expected"), [(0.6, [0.0, 0.0, 10.0]), (-0.9, [5.0, 5.0, 0.0]), (0.0, [2.0, 2.0, 6.0])])
+def test_no_more_rows_are_shifted_than_there_are(by: float, expected: list[float]) -> None:
+    summaries = np.array([[2.0, 2.0, 6.0]] * 20)
+    shifted = Counts(3).shifted(summaries, np.array([0.0, 0.0, by]), generator(4))
+    np.testing.assert_array_equal(shifted, [expected] * 20)

@@ -244,6 +244,23 @@ def test_bad_values_are_found_with_their_place(
         assert f"row {rows[0] + 1}" in text
 
 
+@pytest.mark.parametrize("kind", ["pandas", "csv", "ibis"])
+@pytest.mark.parametrize(("bad", "found"), [(-20.5, True), (20.5, True), (-20.0, False), (20.0, False)])
+def test_values_outside_the_declared_ones_are_found(kind: str, bad: float, found: bool, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"who": ["Ash", "Birch", "Birch"], "x": [0.5, bad, 1.5]})
+    table: Any = frame
+    if kind == "csv":
+        frame.to_csv(table := tmp_path / "t.csv", index=False)
+    if kind == "ibis":
+        table = ibis.memtable(frame)
+    request = Request(EXAMPLES["normal"].reduction, ("x",), "who", None, values=(-20.0, 20.0))
+    if found:
+        with pytest.raises(DataError, match=r"provider 'Birch'.*outside the declared values -20 to 20"):
+            read_reports(table, request)
+    else:
+        assert len(read_reports(table, request)[0]) == 2
+
+
 def test_text_among_numbers_is_found(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("who,x\na,1\na,2\nb,oops\nb,3\nb,worse\n")
     with pytest.raises(DataError, match="provider 'b', column 'x': 2 values not a number .*row 3 of t.csv: 'oops'"):

@@ -42,6 +42,31 @@ def test_days_that_resemble_the_day_before_yesterday() -> None:
     assert missed <= stats.binom.isf(1e-4, runs, 0.12)
 
 
+@pytest.mark.parametrize("days", [60, 150, 365])
+def test_the_error_of_a_mean_is_that_of_newey_and_west_after_prewhitening(days: int) -> None:
+    """Computed day by day, on days that resemble the day before yesterday: there the covariances make it larger."""
+    noise = generator(days).standard_normal(days + 4)
+    x = 0.3 + noise[4:] + noise[2:-2] + noise[:-4]
+    r = x - x.mean()
+    neighbours = sum(r[t] * r[t - 1] for t in range(1, days)) / sum(each**2 for each in r)
+    if neighbours > 1 / np.sqrt(days):
+        neighbours += (1 + 3 * neighbours) / days
+    rho = min(max(neighbours, 0.0), 0.97)
+    e = [r[t] - rho * r[t - 1] for t in range(1, days)]
+    lags = int(4 * (days / 100) ** (2 / 9))
+    covariance = [sum(e[t] * e[t - lag] for t in range(lag, len(e))) for lag in range(lags + 1)]
+    total = covariance[0] + 2 * sum((1 - lag / (lags + 1)) * covariance[lag] for lag in range(1, lags + 1))
+    long_run = total / (len(e) - 1) / (1 - rho) ** 2
+    assert total > 1.2 * covariance[0]  # neither of the bounds from below is what is tested
+    assert long_run > x.var(ddof=1)
+    interval = over_days(x, 0.05)
+    assert interval.error == pytest.approx(np.sqrt(long_run / days), rel=1e-12)
+    freedom = days * (1 - rho) / (1 + rho) - 1
+    assert interval.high - interval.mean == pytest.approx(stats.t.isf(0.025, freedom) * interval.error, rel=1e-9)
+    assert interval.mean - interval.low == pytest.approx(interval.high - interval.mean, rel=1e-9)
+    assert over_days(x, 0.05, extra=0.01).error == pytest.approx(np.sqrt(long_run / days + 0.01), rel=1e-12)
+
+
 @pytest.mark.parametrize("resemblance", [0.0, 0.5])
 @pytest.mark.parametrize("days", [60, 120, 365])
 def test_a_detectable_gain_is_found_in_four_of_five_histories(resemblance: float, days: int) -> None:
@@ -96,3 +121,16 @@ def test_false_alarms_of_all_comparisons_are_fewer_than_stated() -> None:
         overall, single = findings_of("abc", "wxyz", truth, gains, np.zeros_like(gains), alarm, 0.0)
         alarms += any(each.verdict in ("gains", "loses") for each in (*overall, *single))
     assert alarms <= alarm * runs + 2 * np.sqrt(alarm * (1 - alarm) * runs)
+
+
+def test_days_without_a_report_do_not_shrink_what_a_provider_gains() -> None:
+    """Where chance is small, an estimate is the mean over providers and how far it lies from that on its days."""
+    gains = np.array([-0.3, 0.0, 0.1, 0.4])[None, :, None] + 0.001 * generator(28).standard_normal((60, 4, 1))
+    gains[::2, 3] = np.nan
+    overall = np.nanmean(gains[..., 0], axis=1)
+    truth = np.where(np.isnan(gains[..., 0]), np.nan, 0.5)
+    _, single = findings_of("a", "wxyz", truth, gains, np.zeros_like(gains), 0.05, 0.0)
+    for provider, finding in enumerate(single):
+        apart = np.nanmean(gains[:, provider, 0] - overall)
+        assert finding.gain == pytest.approx(overall.mean() + apart, abs=1e-3)
+        assert finding.days == (30 if provider == 3 else 60)

@@ -15,7 +15,7 @@ import troth
 from registry import EXAMPLES, SOAK, generator
 from troth import models
 from troth.mechanisms import Round, decoys
-from troth.mechanisms.line import limit_share, rank_share
+from troth.mechanisms.line import limit_share, on_grid, rank_share
 
 FAMILIES: dict[str, Any] = dict(EXAMPLES)
 RULES = {
@@ -106,6 +106,28 @@ def test_searching_ordered_decoys_finds_what_comparing_all_finds(name: str, ties
     searched = share(rule, model, t)
     monkeypatch.setattr(decoys, "_SEARCH_FROM", 10**9)
     assert np.array_equal(searched, share(rule, model, t))
+
+
+def test_the_empty_share_is_that_of_a_line_in_which_everybody_ties() -> None:
+    model = troth.models.Bernoulli(1, 1)
+    t = np.array([[0.0, 0.0], [2.0, 1.0], [1.0, 3.0]])
+    for rule, empty in (
+        (troth.LineUp(decoys=99, strict=0.1), 0.9 / 5 + 0.1 / 10),  # 1/5 by the place, 1/sqrt(99 + 1) by the score
+        (troth.LineUp(decoys=8, rivals=1, strict=1.0), 1 / 3),
+        (troth.LineUp(decoys=15, rivals=3, strict=0.5, panels=2), 0.5 / 4 + 0.5 / 4),
+        (troth.LineUp(decoys=24, rivals=4), 1 / 5),
+    ):
+        assert share(rule, model, t)[0] == pytest.approx(empty, abs=1e-15)
+        assert rule.empty_share(model, t, rng=generator(1)) == pytest.approx(empty, abs=1e-15)
+        assert rule.fixed_empty_share == pytest.approx(empty, abs=1e-15)
+
+
+def test_scores_that_differ_in_their_last_bits_tie_and_none_moves_by_more_than_half_a_step() -> None:
+    for score in (0.0, 1.0, -2.5, 2.0**-20):  # such values are exact more often than any others
+        assert len(np.unique(on_grid(score + np.array([-3e-16, 0.0, 3e-16])))) == 1
+    scores = generator(5).normal(size=1000)
+    assert np.abs(on_grid(scores) - scores).max() <= 2.0**-31
+    assert on_grid(np.array([-np.inf])) == -np.inf
 
 
 def test_shares_are_the_chance_to_beat_all_rivals() -> None:
@@ -224,6 +246,15 @@ def test_no_other_provider_moves_a_share_by_more_than_one_panel(
     rule = troth.LineUp(decoys=49, panels=panels)
     moved = np.abs(share(rule, model, t) - share(rule, model, hostile))[1:]
     assert (moved <= 1 / min(panels, providers - 1) + 1e-12).all()
+
+
+@pytest.mark.parametrize("name", ["bernoulli", "normal"])
+def test_decoys_are_drawn_with_the_seed_in_panels_too(name: str) -> None:
+    """Each peer is a panel, so nothing but the decoys depends on the seed, and providers must not know them."""
+    model, t = FAMILIES[name], reports(name, 4, 6)
+    rule, rows = troth.LineUp(decoys=19, panels=3), np.array([3.0, 2.0, 4.0, 3.0])
+    shares = {tuple(share(rule, model, t, seed, rows=rows)) for seed in range(5)}
+    assert len(shares) == 5
 
 
 def test_a_large_round_is_split_by_the_seed_into_even_panels() -> None:

@@ -129,3 +129,15 @@ def test_where_peers_contradict_each_other_nobody_is_accused(rule: Rule) -> None
             told += span is not None
             assert span is None or span.least <= result.share[place] <= span.most
     assert told
+
+
+def test_a_provider_is_shown_few_digits_of_what_depends_on_others() -> None:
+    terms = {"above": 12.0, "next_day": 0.4321}
+    shown = Figures(
+        log_pmi=1.23456, score=0.98765, low=-1.0, high=1.0, terms=terms, share=0.876543, empty_share=0.123456
+    )
+    one_time, line = disclosed(OneTime(), shown), disclosed(LineUp(), shown)
+    assert (one_time.log_pmi, one_time.score, one_time.terms) == (1.2, 0.99, {"above": 12.0, "next_day": 0.43})
+    assert (line.log_pmi, line.empty_share) == (None, 0.1235)
+    assert disclosed(Brier(), shown).empty_share == 0.12
+    assert one_time.share == line.share == shown.share

@@ -12,8 +12,10 @@ import pytest
 
 import troth
 from troth.campaigns.terms import Campaign
+from troth.mechanisms import Line
 from troth.results.beliefs import Belief, beliefs_of
 from troth.results.pictures import Bar, Picture, draw_bars, draw_belief, draw_budget, draw_lies, draw_score
+from troth.results.pictures.scales import draw_line
 from troth.results.pictures.workers import draw_workers
 
 HOSTILE = "</svg><script>alert(1)</script>\x00\x1b[2J\u202e"
@@ -48,6 +50,41 @@ PICTURES = {
     "workers": lambda: draw_workers([worker(0.5), worker(0.01), worker(1.0)], {HOSTILE: 0.1}),
     "no budget": lambda: draw_budget("nothing", paid=0, pending=0, budget=0),
 }
+
+
+def sides(picture: Picture, kind: str, *names: str) -> list[tuple[str, ...]]:
+    """Return attributes of the shapes of a class inside the picture's groups, in order."""
+    groups = fromstring(picture.__html__()).iter(f"{SVG}g")
+    return [tuple(each.attrib[name] for name in names) for g in groups for each in g if each.get("class") == kind]
+
+
+def test_bars_and_marks_stand_where_their_numbers_are() -> None:
+    bars = draw_bars("Bars", [Bar("a", "8.00", 0.8, 0.2, 10.0), Bar("b", "1.00", 0.25, 0.5, 4.0)])
+    assert sides(bars, "track", "x", "width") == [("0%", "100%"), ("0%", "40%")]
+    assert sides(bars, "bar", "x", "width") == [("0%", "80%"), ("0%", "10%")]
+    assert sides(bars, "mark", "x1", "x2") == [("20%", "20%"), ("20%", "20%")]
+    owing = draw_bars("Bars", [Bar("a", "5.00", 0.5, 0.0, 6.0), Bar("b", "-4.00", -1.0, 0.0, 4.0)])
+    assert sides(owing, "bar", "x", "width") == [("40%", "30%"), ("0%", "40%")]
+    assert sides(owing, "mark", "x1") == [("40%",), ("40%",)]
+
+
+def test_a_place_in_a_line_is_in_the_middle_of_those_that_tie() -> None:
+    for line, place in (
+        (Line(10, 0, 0), "1%"),
+        (Line(10, 10, 0), "99%"),
+        (Line(10, 2, 4), "40.2%"),
+        (Line(None, 0.25, 0.5), "50%"),
+    ):
+        picture = fromstring(draw_line(line).__html__())
+        assert [each.attrib["x1"] for each in picture.iter(f"{SVG}line")] == [place]
+        assert len([*picture.iter(f"{SVG}circle")]) == (line.count or 100)
+
+
+def test_lies_are_drawn_with_their_intervals() -> None:
+    lies = fromstring(draw_lies([lie(0.3, 0.1, 0.5), lie(-0.1, -0.3, 0.2)]).__html__())
+    lines = [each for each in lies.iter(f"{SVG}line") if each.get("class") in ("gain", "neither")]
+    assert [(each.attrib["x1"], each.attrib["x2"]) for each in lines] == [("20.6%", "69.6%"), ("59.8%", "99%")]
+    assert [each.attrib["cx"] for each in lies.iter(f"{SVG}circle")] == ["40.2%", "79.4%"]
 
 
 @pytest.mark.parametrize("name", PICTURES)

@@ -55,6 +55,15 @@ def test_over_days_a_provider_is_below_an_empty_report_by_its_mean() -> None:
     assert (plain["days"], plain["last_day"]) == (30, 29)
 
 
+@pytest.mark.parametrize(("honest", "odd"), [(2, ()), (3, ("Oak",))])
+def test_reports_are_called_odd_only_among_three_others(honest: int, odd: tuple[str, ...]) -> None:
+    names = ["Ash", "Birch", "Elm"][:honest]
+    table = {"who": np.repeat([*names, "Oak"], 60), "x": [*([0, 1] * 30 * honest), *([1] * 60)]}
+    result = troth.pay(table, troth.models.Bernoulli(1, 1), provider="who", budget="50", seed=1)
+    assert result.verdict.word == "does not fit"
+    assert result.verdict.odd == odd
+
+
 def test_whoever_is_paid_as_for_an_empty_report_is_not_below_it() -> None:
     model = models.Finite([0.5, 0.5], [[1.0, 0.0], [0.0, 1.0]])  # the peers of Ash, and of Elm, contradict each other
     table = {"who": ["Ash", "Birch", "Elm"], "x": [0, 1, 0]}

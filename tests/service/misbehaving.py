@@ -51,6 +51,11 @@ def fail() -> None:
     raise RuntimeError
 
 
+def limits() -> dict[str, tuple[int, int]]:
+    names = ("RLIMIT_CORE", "RLIMIT_CPU", "RLIMIT_FSIZE", "RLIMIT_NOFILE")
+    return {name: resource.getrlimit(getattr(resource, name)) for name in names}
+
+
 def surroundings() -> list[Any]:
     return [sorted(os.environ), sorted(os.listdir("/proc/self/fd"))]
 

@@ -256,6 +256,74 @@ def test_the_table_has_every_route_and_no_other() -> None:
     assert {route for route, access in API.items() if not access.roles} == OPEN
 
 
+IN_CAMPAIGN = "/campaigns/{campaign}"
+IN_ROUND = f"{IN_CAMPAIGN}/rounds/{{number}}"
+OF_PROVIDERS = {
+    f"GET {IN_ROUND}/submissions",
+    f"GET {IN_ROUND}/submissions/{{submission}}",
+    f"GET {IN_ROUND}/tasks",
+    f"POST {IN_ROUND}/submissions/file",
+    f"POST {IN_ROUND}/submissions/statistics",
+    f"POST {IN_ROUND}/submissions/{{submission}}/confirm",
+}
+OF_BOTH = {
+    "GET /me",
+    "GET /tokens",
+    "DELETE /tokens/{token}",
+    "GET /campaigns",
+    f"GET {IN_CAMPAIGN}",
+    f"GET {IN_CAMPAIGN}/campaign.toml",
+    f"GET {IN_CAMPAIGN}/head",
+    f"GET {IN_CAMPAIGN}/ledger",
+    f"GET {IN_CAMPAIGN}/ledger.tasks.parquet",
+    f"GET {IN_CAMPAIGN}/rounds",
+    f"GET {IN_ROUND}",
+    f"GET {IN_ROUND}/payments",
+}
+PAGES_OF_PROVIDERS = {
+    "GET /results",
+    f"GET {IN_ROUND}/payment",
+    f"GET {IN_ROUND}/submissions/{{submission}}",
+    f"POST {IN_ROUND}/submissions",
+    f"POST {IN_ROUND}/submissions/{{submission}}/confirm",
+}
+PAGES_OF_BOTH = {
+    "GET /",
+    "GET /settings",
+    "POST /settings/password",
+    "POST /settings/tokens",
+    "POST /settings/tokens/{token}/revoke",
+    f"GET {IN_CAMPAIGN}",
+    f"GET {IN_CAMPAIGN}/campaign.toml",
+    f"GET {IN_CAMPAIGN}/ledger.jsonl",
+    f"GET {IN_CAMPAIGN}/ledger.tasks.parquet",
+    f"GET {IN_ROUND}",
+}
+OPEN_PAGES = {
+    "GET /assumed",
+    "GET /docs",
+    "GET /health",
+    "MOUNT /static",
+    *(f"{method} {path}" for path in ("/enter/{secret}", "/join/{secret}", "/sign-in") for method in ("GET", "POST")),
+    "POST /sign-out",
+}
+
+
+def test_what_is_not_only_for_analysts_is_listed_here() -> None:
+    """The table itself is what the tests above expect, so that its lines are checked here."""
+    for table, prefix, providers, both, everybody in (
+        (API, "/api/v1", OF_PROVIDERS, OF_BOTH, OPEN),
+        (PAGES, "", PAGES_OF_PROVIDERS, PAGES_OF_BOTH, OPEN_PAGES),
+    ):
+        by_roles: dict[tuple[str, ...], set[str]] = {}
+        for route, access in table.items():
+            by_roles.setdefault(access.roles, set()).add(route if not access.roles else route.replace(prefix, "", 1))
+        assert set(by_roles) == {(), ("analyst",), ("provider",), ("analyst", "provider")}
+        assert by_roles[()] == everybody
+        assert by_roles["provider",] == providers
+        assert by_roles["analyst", "provider"] == both
+
+
 @pytest.mark.parametrize("path", ["/api/v1/secret", "/secret"])
 def test_a_route_that_is_missing_from_the_table_does_not_start(path: str) -> None:
     app = FastAPI(openapi_url="/api/v1/openapi.json", docs_url=None, redoc_url=None)

@@ -516,6 +516,7 @@ def test_signing_in_and_out(service: Running, analyst: Person, tmp_path: Path) -
     other = Person(tmp_path / "other")
     assert other.json("login", service.url, "--token", token)["name"] == "analyst"
     assert isinstance(Person(tmp_path / "third").json("campaigns", TROTH_SERVER=service.url, TROTH_TOKEN=token), list)
+    assert "the session or token is missing, unknown" in other.run("campaigns", code=1, TROTH_TOKEN="troth_x")
     assert me.json("logout")["revoked"] is True
     assert "sign in first" in other.run("campaigns", code=1)
     assert json.loads(path.read_text())["servers"] == {}
@@ -602,7 +603,17 @@ def test_tokens_do_not_follow_redirections() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["ftp://a", "https://", "https://a/path", "https://u:p@a", "https://a:port", "http://a"]
+    "text",
+    [
+        "ftp://a",
+        "https://",
+        "https://a/path",
+        "https://u:p@a",
+        "https://a:port",
+        "http://a",
+        "http://localhost.example.org",
+        "http://127.0.0.1.example.org:8000",
+    ],
 )
 def test_addresses_that_are_none(text: str) -> None:
     with pytest.raises(UnreachableError):

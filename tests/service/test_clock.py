@@ -174,6 +174,28 @@ def test_days_that_were_opened_anew_are_paid_in_their_order(database: str) -> No
         assert [world.round(number).state for number in (1, 2)] == ["paid", "paid"]
 
 
+def test_no_day_is_paid_as_the_last_while_one_after_it_is_open_again(database: str) -> None:
+    """Under a rule that waits for several days, the second of three may be open again after the last was closed."""
+    with opened(database) as store:
+        world = make_world(store, terms=DAILY)
+        for number in (1, 2, 3):
+            world.report_all(COUNTS, number)
+            with store.write() as tx:
+                tx.execute(update(rounds).where(rounds.c.number == number).values(state="closed", closed=after()))
+            if number < 3:
+                world.open()
+        with store.write() as tx:
+            tx.execute(update(rounds).where(rounds.c.number == 2).values(state="open", closed=None))
+            tx.execute(update(rounds).where(rounds.c.number == 3).values(final=True))
+        settlement.settle(store, world.campaign)
+        assert [world.round(number).state for number in (1, 2, 3)] == ["closed", "open", "closed"]
+        assert payments_of(store, world.campaign) == {}
+        world.close(2)
+        assert [world.round(number).state for number in (1, 2, 3)] == ["paid", "paid", "paid"]
+        assert len(payments_of(store, world.campaign)) == 9
+        assert state_of(world) == "ended"
+
+
 def test_one_report_is_no_round(database: str) -> None:
     with opened(database) as store:
         world = make_world(store)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from troth.campaigns.seed import draw_secret
+from troth.service.heads import last_head
 from troth.service.keys import Keys
 
 
@@ -27,6 +28,14 @@ def test_a_head_is_on_the_disk_before_it_is_published(tmp_path: Path, monkeypatc
     keys.add_head("a", {"epoch": 1, "lines": 5})
     assert synced == [2]
     assert [head["lines"] for head in keys.heads("a")] == [3, 5]
+
+
+def test_no_head_of_lines_that_are_not_shown_yet_is_shown(tmp_path: Path) -> None:
+    keys = Keys(tmp_path / "keys")
+    for lines in (3, 4, 9):
+        keys.add_head("a", {"epoch": 1, "lines": lines})
+    shown = {lines: last_head(keys, "a", lines) for lines in (2, 3, 4, 8, 9, 20)}
+    assert {lines: head and head["lines"] for lines, head in shown.items()} == {2: None, 3: 3, 4: 4, 8: 4, 9: 9, 20: 9}
 
 
 def test_one_at_a_time_notes_which_seeds_are_spent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,7 @@ from troth.service.app import Settings, create_app
 from troth.service.pages import ACCESS as PAGES
 from troth.service.pages import terms_form
 from troth.service.pages.explanation import mathml
+from troth.service.pages.forms import VISIT
 from troth.service.pages.rounds import _beliefs
 from troth.service.schema import rounds as round_table
 from troth.service.store import now
@@ -283,6 +284,17 @@ def test_forms_are_taken_from_our_own_pages_alone(world: SimpleNamespace, path: 
         seen = world.anybody.client.post(there, data={"csrf": right[1]}, follow_redirects=False)
         assert seen.status_code == 303
         assert seen.headers["location"] == "/sign-in"
+
+
+@pytest.mark.parametrize("cookie", ["", f"{VISIT}=", f"{COOKIE}="])
+def test_nobody_can_compute_the_token_of_a_browser_without_a_cookie(world: SimpleNamespace, cookie: str) -> None:
+    """Another site can make a new browser send a form, and would sign it in to an account of its own."""
+    client = TestClient(world.anybody.client.app, headers={"accept": "text/html"})
+    for secret in ("", "None"):
+        form = {"csrf": sha256(f"csrf:{secret}".encode()).hexdigest(), "name": "Ana", "password": "nine short words"}
+        answer = client.post("/sign-in", data=form, headers={"cookie": cookie} if cookie else {})
+        assert answer.status_code == 403
+        assert "did not come from this service" in answer.text
 
 
 @pytest.mark.parametrize("path", GETS)

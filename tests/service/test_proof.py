@@ -38,6 +38,7 @@ from troth.core.errors import DataError
 from troth.data.request import Report
 from troth.service import heads
 from troth.service.campaigns import secret_of
+from troth.service.keys import Keys
 from troth.service.ledgers import load_ledger
 from troth.service.schema import campaigns, payouts, rounds, uploads
 from troth.service.schema import reports as report_table
@@ -448,6 +449,33 @@ def test_an_analyst_and_a_provider_on_one_machine_see_different_heads(
     assert len(json.loads((tmp_path / "heads.json").read_text())) == 2
 
 
+def test_a_head_of_a_ledger_that_grew_continues_the_one_that_was_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("troth.client.heads.heads_path", lambda: tmp_path / "heads.json")
+    keys, entries = Keys(tmp_path / "keys"), [{"entry": "report", "number": number} for number in range(9)]
+
+    class Client:
+        server = "https://troth.example.org"
+
+        def __init__(self, ledger: Ledger) -> None:
+            self.ledger = ledger
+
+        def show_head(self, campaign: str, *, since: int) -> Any:
+            return heads.shown_head(keys, campaign, self.ledger, len(self.ledger.lines), since)
+
+    for lines in (2, 5, 9):
+        ledger = Ledger(entries[:lines])
+        heads.sign_head(keys, "a", ledger)
+        for _ in range(2):
+            client: Any = Client(ledger)
+            assert watch_head(client, {"id": "a"}) is None
+    other = Ledger([*entries[:4], {"entry": "report", "number": 7}, *entries[5:]])
+    heads.new_epoch(keys, "a", other)
+    client = Client(other)
+    assert "epoch 2" in str(watch_head(client, {"id": "a"}))
+
+
 def test_a_ledger_that_is_sent_is_the_one_whose_head_was_signed(world: World) -> None:
     world.report_all(COUNTS)
     world.close()
@@ -559,6 +587,11 @@ def test_a_round_that_waits_for_two_days_is_checked_with_their_roots(database: s
         with pytest.raises(StatementError, match="seed does not derive"):
             paid = get(world, "Ash", "/rounds/1/payments")
             check_paid_round(receipts["Ash", 1], {**paid, "next_roots": paid["next_roots"][:1]})
+        for day in (1, 2, 3):
+            paid, link = get(world, "Ash", f"/rounds/{day}/payments"), "sha256:" + "1" * 64
+            seed = derive_seed(link, [paid["root"], *paid["next_roots"]], paid["beacon"])
+            with pytest.raises(StatementError, match="the revealed secret is not the one that was committed to"):
+                check_paid_round(receipts["Ash", day], {**paid, "link": link, "seed": seed, "line": None})
         assert post(world, "Ana", "/verify")["valid"] is True
 
 

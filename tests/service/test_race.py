@@ -18,7 +18,7 @@ from service.databases import chiefly, opened
 from service.serving import Answer, Served, at_once, serving, until
 from service.world import World, make_world, payments_of, read_statistics, statistics
 from troth.service import accounts, rounds, settlement
-from troth.service.errors import ConflictError
+from troth.service.errors import ConflictError, TooManyError
 from troth.service.schema import queued
 from troth.service.store import after
 
@@ -48,6 +48,30 @@ def report_to(served: Served, world: World, name: str, turn: int) -> tuple[str, 
 def close(served: Served, world: World) -> Answer:
     """Close and pay: many reports that are this much alike are no model's."""
     return served.post(f"{world.base}/rounds/1/close", world.headers(world.analyst.name), {"anyway": True})
+
+
+def test_a_report_is_replaced_only_by_whoever_names_the_one_that_counts(database: str) -> None:
+    with opened(database) as store:
+        world = make_world(store, ["Ash", "Birch"])
+        first = world.report("Ash", 2, 3)
+        second = world.report("Ash", 3, 3, replaces=first)
+        for stale in (first, None, "0" * 16):
+            with pytest.raises(ConflictError, match="already confirmed"):
+                world.report("Ash", 4, 3, replaces=stale)
+        with store.read() as tx:
+            (report,) = rounds.confirmed_rows(tx, world.campaign, [rounds.find_round(tx, world.campaign, 1).id])
+        assert (report.id, report.rows) == (second, 6)
+
+
+def test_a_provider_sends_so_many_files_to_a_round_and_no_more(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "MOST_UPLOADS", 3)
+    with opened(database) as store:
+        world = make_world(store, ["Ash", "Birch"])
+        for ones in (1, 2, 3):
+            world.submit("Ash", ones, 3)
+        with pytest.raises(TooManyError, match="you have sent 3 files to this round"):
+            world.submit("Ash", 4, 3)
+        world.submit("Birch", 4, 3)
 
 
 def test_many_report_once_and_one_close_pays(database: str) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from fastapi import FastAPI, Request
+from starlette.exceptions import HTTPException
 from starlette.testclient import TestClient
 
 from service.world import one_app
 from troth import operations
 from troth.operations import OPERATIONS, PREFIX, Operation, operation_at
+from troth.service import request_limits
 from troth.service.request_limits import LARGEST_JSON, SMALL_JSON, BodyLimits
 
 MOST = {"small": SMALL_JSON, "large": LARGEST_JSON, "upload": None}
@@ -64,6 +69,46 @@ def test_the_limit_itself_is_allowed(name: str, most: int, declared: bool) -> No
         content = b"x" * size
         sent = body_sent(operation, content if declared else iter([content[:100], content[100:]]))
         assert (sent.status_code != 413) == allowed
+
+
+@pytest.mark.parametrize("beyond", [False, True])
+def test_the_parts_of_a_body_of_unknown_length_count_together(beyond: bool) -> None:
+    sizes = [SMALL_JSON // 2, 0, SMALL_JSON // 2, int(beyond)]
+    parts = iter({"type": "http.request", "body": b"x" * size, "more_body": True} for size in sizes)
+    last = {"type": "http.request", "body": b"", "more_body": False}
+
+    async def receive() -> Any:
+        return next(parts, last)
+
+    async def read_all(scope: Any, receive: Any, send: Any) -> None:
+        while (await receive())["more_body"]:
+            pass
+
+    scope, send = {"type": "http", "method": "POST", "path": "/api/v1/tokens", "headers": []}, AsyncMock()
+    with pytest.raises(HTTPException, match="larger than 65,536 bytes") if beyond else nullcontext():
+        asyncio.run(BodyLimits(read_all, largest=0)(scope, receive, send))
+
+
+@pytest.mark.parametrize(("size", "drips"), [(1, True), (3000, False)])
+def test_a_body_whose_parts_keep_coming_is_refused_if_it_is_slow_as_a_whole(
+    size: int, drips: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one second come 20 parts: a few bytes have 0.4 s, and 60 kB have seven seconds more."""
+    monkeypatch.setattr(request_limits, "FIRST_SECONDS", 0.4)
+    monkeypatch.setattr(request_limits, "IDLE_SECONDS", 5.0)
+    left = iter(range(19, -1, -1))
+
+    async def receive() -> Any:
+        await asyncio.sleep(0.05)
+        return {"type": "http.request", "body": b"x" * size, "more_body": next(left) > 0}
+
+    async def read_all(scope: Any, receive: Any, send: Any) -> None:
+        while (await receive())["more_body"]:
+            pass
+
+    scope, send = {"type": "http", "method": "POST", "path": "/api/v1/tokens", "headers": []}, AsyncMock()
+    with pytest.raises(HTTPException, match="arrived too slowly") if drips else nullcontext():
+        asyncio.run(BodyLimits(read_all, largest=0)(scope, receive, send))
 
 
 def test_every_address_has_its_operation() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,8 +15,10 @@ from sqlalchemy import event, update
 from registry import SOAK
 from service.databases import Databases, chiefly, in_turn, opened
 from service.world import World, make_world, statistics
+from troth.campaigns.terms import Campaign
 from troth.service import accounts, views
 from troth.service.access import API, COOKIE
+from troth.service.campaigns import digest_of_terms, terms_for
 from troth.service.pages import ACCESS as PAGES
 from troth.service.rounds import count_reports
 from troth.service.schema import rounds
@@ -183,3 +186,27 @@ def test_a_view_that_counts_would_be_seen(databases: Databases, kind: str, monke
     with_count = seen(databases, kind, FEW, "alone", only="/rounds/1")
     assert [what for what in before if before[what] != with_count[what]]
     assert [one.status for one in before.values()] == [one.status for one in with_count.values()]
+
+
+def test_terms_are_shown_without_what_describes_other_providers() -> None:
+    terms = {
+        "campaign": {"name": "clinics", "budget": "100.00"},
+        "model": {
+            "family": "Normal",
+            "columns": ["x"],
+            "prior": {"mean": 0, "scale": 1, "noise": 1},
+            "providers": {"Ash": {"noise": 2}, "Birch": {"noise": 3}},
+        },
+        "mechanism": {"rule": "SyntheticPeers"},
+        "data": {"provider": "who", "providers": ["Ash", "Birch", "Elm"]},
+        "groups": {"hills": ["Birch", "Elm"]},
+        "weights": {"Ash": 0.5, "Birch": 0.3, "Elm": 0.2},
+    }
+    campaign = Campaign.from_dict(terms)
+    for name, own in (("Ash", {"Ash": {"noise": 2}}), ("Elm", {})):
+        shown = terms_for(campaign, name)
+        assert {"groups", "weights"}.isdisjoint(shown)
+        assert shown["model"].get("providers", {}) == own
+        assert shown["data"] == {"provider": "who"}
+        assert not any(other in json.dumps(shown) for other in {"Ash", "Birch", "Elm", "hills"} - {name})
+    assert digest_of_terms(campaign, "Ash") != digest_of_terms(campaign, "Elm")

@@ -221,6 +221,38 @@ def test_success_forgets_failures(database: str) -> None:
             assert try_to_sign_in(world, "Bob", PASSWORD) == 201
 
 
+@pytest.mark.parametrize("kind", chiefly("sqlite"))
+def test_success_forgets_no_failures_on_other_names(database: str) -> None:
+    """Otherwise whoever has an account could try any number of passwords of others from one address."""
+    with opened(database) as store:
+        world = with_password(store)
+        tried = [name for name in range(5) for _ in range(MOST_FAILURES)]
+        assert {try_to_sign_in(world, f"name {name}") for name in tried[:-1]} == {401}
+        assert try_to_sign_in(world, "Bob", PASSWORD) == 201
+        assert try_to_sign_in(world, "Cyd") == 401
+        assert try_to_sign_in(world, "Cyd", PASSWORD) == 429
+        assert try_to_sign_in(world, "Bob", PASSWORD) == 429
+
+
+def test_a_link_is_used_for_what_it_is_for(database: str) -> None:
+    with opened(database) as store:
+        world = make_world(store, opened=False)
+        with store.write() as tx:
+            member = campaigns.add_member(tx, world.analyst, world.campaign, "Fir", "seen")
+            invited = campaigns.invite(tx, world.analyst, world.campaign, member)
+            link = accounts.sign_in_link(tx, world.providers["Ash"].account)
+        for use, secret in ((accounts.use_sign_in_link, invited), (accounts.accept_invitation, link)):
+            with store.write() as tx, pytest.raises(NotFoundError, match="this link is incomplete or unknown"):
+                use(tx, secret, password=PASSWORD)
+        client = world.client()
+        for operation, field, secret in (("invitations", "invitation", link), ("passwords", "link", invited)):
+            answer = client.post(f"/api/v1/{operation}", json={field: secret, "password": PASSWORD})
+            assert answer.status_code == 404
+        with store.write() as tx:
+            assert accounts.use_sign_in_link(tx, link) == world.providers["Ash"].account
+            assert accounts.find_account(tx, accounts.accept_invitation(tx, invited, password=PASSWORD)).name == "Fir"
+
+
 def test_one_invitation_makes_one_account(database: str) -> None:
     with opened(database) as store:
         world = make_world(store, opened=False)

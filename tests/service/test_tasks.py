@@ -31,7 +31,7 @@ from troth.campaigns.terms import Campaign
 from troth.campaigns.toml import to_toml
 from troth.data.task_files import OwnTasks, join_tasks
 from troth.data.tasks import read_tasks
-from troth.service import campaigns, rounds, settlement
+from troth.service import campaigns, rounds, settlement, uploads
 from troth.service.access import COOKIE
 from troth.service.accounts import start_session
 from troth.service.errors import InvalidError
@@ -518,3 +518,58 @@ def test_several_rows_for_a_task_where_the_terms_allow_them(databases: Databases
     }
     assert np.array_equal(reports.summaries, join_tasks(own).summaries)
     databases.give_back(url)
+
+
+def answered(monkeypatch: pytest.MonkeyPatch, folder: Path, terms: dict[str, Any], answer: Any) -> Any:
+    """Read a file as if the child that reads it had been taken over, and had answered this."""
+    monkeypatch.setattr(uploads.SANDBOX, "run", lambda *_, **__: answer)
+    (folder / "rows.csv").write_text("item,label\n1,cat\n2,dog\n")
+    return read_upload(Campaign.from_dict(terms), folder / "rows.csv", "rows.csv", "Ann", None)
+
+
+ANSWER: dict[str, Any] = {"preview": [["label"], ["cat"]], "columns": [], "bytes": 30}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"tasks": names} for names in (["1", "2.0"], ["1", " 2"], ["2", "1"], ["1", "1"], ["1", "2\n"], ["1", 2])),
+        *({"tasks": names} for names in (["1"], [], ["1", "x" * 201], None)),
+        *({"summaries": sums} for sums in ([[1, 0]], [[1, 0], [0, 2]], [[1, 0], [0, True]], [[1, 0], [0, "1"]], None)),
+        *({"summaries": sums} for sums in ([[1, 0], [0, float("inf")]], [[1, 0], [-1, 2]], [[1, 0], [0.5, 0.5]])),
+        {"summaries": [[1, 0, 0], [0, 1, 0]]},
+        {"preview": None},
+        {"columns": [{"name": "label", "labels": [["mouse", 1]]}]},
+    ],
+    ids=str,
+)
+def test_reports_on_tasks_are_checked_again_whatever_a_child_answers(
+    change: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = {**ANSWER, "tasks": ["1", "2"], "summaries": [[1, 0], [0, 1]]}
+    assert answered(monkeypatch, tmp_path, TERMS, answer).report.rows == 2
+    with pytest.raises(UploadError) as refused:
+        answered(monkeypatch, tmp_path, TERMS, {**answer, **change})
+    assert refused.value.status == 422
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"summary": sums} for sums in ([3], [3, 1, 0], [3, True], [3, "1"], [3, float("nan")], [-1, 4], [2.5, 1.5])),
+        {"summary": None},
+        {"preview": None},
+        {"columns": [{"name": "label", "least": float("inf")}]},
+    ],
+    ids=str,
+)
+def test_sums_are_checked_again_whatever_a_child_answers(
+    change: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terms = {key: table for key, table in TERMS.items() if key != "limits"}
+    terms = {**terms, "campaign": {"name": "pets", "budget": "20.00"}, "data": {"provider": "worker"}}
+    answer = {**ANSWER, "summary": [3, 1]}
+    assert answered(monkeypatch, tmp_path, terms, answer).report.rows == 4
+    with pytest.raises(UploadError) as refused:
+        answered(monkeypatch, tmp_path, terms, {**answer, **change})
+    assert refused.value.status == 422

@@ -336,6 +336,13 @@ def test_sandbox_writes_no_files(box: Sandbox, tmp_path: Path) -> None:
     assert not (tmp_path / "x").exists() or (tmp_path / "x").stat().st_size == 0
 
 
+def test_a_child_has_limits_of_its_own_where_nothing_else_holds_it(box: Sandbox) -> None:
+    """Landlock and seccomp, which some kernels lack, are not all that keeps it from files."""
+    limits = box.run(misbehaving.limits, bounds=Bounds(memory=1 << 30, seconds=2.5))
+    expected = {"RLIMIT_CORE": [0, 0], "RLIMIT_CPU": [3, 4], "RLIMIT_FSIZE": [0, 0], "RLIMIT_NOFILE": [64, 64]}
+    assert limits == expected
+
+
 def test_a_family_that_a_child_cannot_import_is_refused_at_start(monkeypatch: pytest.MonkeyPatch) -> None:
     in_the_program = type("Waves", (Family,), {"__module__": "__main__"})
     monkeypatch.setitem(models.FAMILIES, "Waves", in_the_program)

@@ -33,15 +33,16 @@ QUOTED = "correct the row: a value with a comma in it needs quotes around it"
         ("own.csv", b"a,b\n1,2\n1,2,3\n", rf"own.csv, row 2: 3 values for 2 columns \(1,2,3\); {QUOTED}"),
         ("own.csv", b'a,b\n"1,2\n3,4\n', r'own.csv, row 1: 1 value for 2 columns \("1,2\); correct'),
         ("own.csv", b"a\n" + MANY + b"1,2\n", r"own.csv, row 4194305: 2 values for 1 column \(1,2\); correct"),
-        ("own.csv.gz", compress(b"a,b\n1\n"), r"own.csv.gz, row 1: 1 value for 2 columns"),
-        ("own.csv.gz", compress(b"a\n" + MANY)[:-20], "own.csv.gz: cannot be read as csv: Truncated"),
+        ("own.csv.gz", compress(b"a,b\n1\n", mtime=0), r"own.csv.gz, row 1: 1 value for 2 columns"),
+        ("own.csv.gz", compress(b"a\n" + MANY, mtime=0)[:-20], "own.csv.gz: cannot be read as csv: Truncated"),
         ("own.csv", b"a\n\xff\n", "own.csv: holds text that is not in UTF-8"),
         ("own.csv", b"a\n" + MANY + b"\xc3\n", "own.csv: holds text that is not in UTF-8"),
-        ("own.csv.gz", compress(b"a\n\xff\n"), "own.csv.gz: holds text that is not in UTF-8"),
+        ("own.csv.gz", compress(b"a\n\xff\n", mtime=0), "own.csv.gz: holds text that is not in UTF-8"),
         ("own.jsonl", b'{"a": 1}\n{"a": "\xff"}\n', "own.jsonl: holds text that is not in UTF-8"),
         ("own.jsonl", b'{"a": 1}\n{"a":', "own.jsonl: cannot be read as jsonl: JSON parse error"),
         ("own.arrow", saved(b"\xff", pa.string()), "own.arrow: holds text that is not in UTF-8"),
     ],
+    ids=lambda value: value[:40] if isinstance(value, str) else f"{len(value)} bytes",
 )
 def test_what_is_wrong_with_a_file_is_said(name: str, content: bytes, problem: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(content)

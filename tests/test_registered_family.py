@@ -138,8 +138,8 @@ def test_a_family_that_does_not_describe_itself_is_refused() -> None:
         reduction = models.Poisson(1, 1).support  # type: ignore[assignment]
 
     refused: list[tuple[Any, str]] = [
-        (Mute, "what numbers rows become"),
-        (Improbable, "how probable statistics are, as log_evidence"),
+        (Mute, "define summary or statistics, which turn rows into numbers"),
+        (Improbable, "define log_evidence, the log evidence of statistics"),
         (Undecorated, r"write @dataclass\(frozen=True\) above the class"),
         (Meaningless, "say what gamma means"),
         (Hidden, "give gamma a default, because nobody is asked for it"),

@@ -137,7 +137,7 @@ def test_a_family_of_two_functions_is_paid(
     assert said(capsys, monkeypatch, "verify", ledger)["payments"] == 3
     capsys.readouterr()
     assert run(monkeypatch, "explain", ledger, "Ash") == 0
-    assert "The rule does not show how it comes to this share." in capsys.readouterr().out
+    assert "The rule does not show how it computes this share." in capsys.readouterr().out
     claims = {claim["name"]: claim["verdict"] for claim in said(capsys, monkeypatch, "certify", path)["claims"]}
     assert (claims["truthful"], claims["sensitive"]) == ("undecided", "undecided")
     assert run(monkeypatch, "audit", path) == 1

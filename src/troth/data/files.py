@@ -285,7 +285,7 @@ def _csv_names(fragment: Fragment) -> list[str]:
 
 @contextmanager
 def _open_csv(fragment: Fragment, columns: list[str], types: dict[str, Any]) -> Iterator[Any]:
-    """Open a text file; whoever reads a row with too many or too few values gets an error that names it."""
+    """Open a text file; a row with too many or too few values raises an error that names it."""
     wrong: list[Any] = []
 
     def refuse(row: Any) -> str:

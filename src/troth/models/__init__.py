@@ -51,7 +51,7 @@ def register(family: type[F]) -> type[F]:
     hyper-parameters mean.
 
     Raises `ParameterError` if it is not a family, another one has its name, or it does not describe itself: what it is
-    for, each hyper-parameter, an example of it, what numbers rows become, and how probable they are.
+    for, each hyper-parameter with an example, how rows become numbers, and their log evidence.
     """
     check_entry(FAMILIES, family, Family)
     name = family.__name__
@@ -59,9 +59,9 @@ def register(family: type[F]) -> type[F]:
         raise ParameterError(f"{name}: add a description, a few words on what data it is for")
     _check_parameters(family)
     if family.summary is Family.summary and family.statistics is Family.statistics:
-        raise ParameterError(f"{name}: say what numbers rows become, as summary or statistics")
+        raise ParameterError(f"{name}: define summary or statistics, which turn rows into numbers")
     if family.log_evidence is Family.log_evidence:
-        raise ParameterError(f"{name}: say how probable statistics are, as log_evidence")
+        raise ParameterError(f"{name}: define log_evidence, the log evidence of statistics")
     _check_reduction(name, family.example_model().reduction)
     family.__doc__ = documented(family)
     FAMILIES[name] = family

@@ -49,7 +49,7 @@ class RegressionCandidates(FittedCandidates):
         refuse_alike(type(self).__name__, self._likelihoods, "coefficients")
 
     def _check_size(self) -> None:
-        """Refuse tables of coefficients that the family cannot read; any will do, unless it says so."""
+        """Refuse a table of coefficients of the wrong shape; by default every shape is valid."""
 
     @cached_property
     def _points(self) -> Array:
@@ -62,7 +62,7 @@ class RegressionCandidates(FittedCandidates):
 
     @property
     def _likelihoods(self) -> Array:
-        """What tells the likelihoods of candidates apart, a row each."""
+        """The numbers that determine the likelihood of each candidate, one row per candidate."""
         return self._points
 
     @classmethod

@@ -70,13 +70,13 @@ PayoutState: TypeAlias = Literal["pending", "posted", "void"]
 
 
 class Shown(BaseModel):
-    """Something that is shown."""
+    """The body of a response."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     @classmethod
     def of(cls, source: Any, **given: Any) -> Self:
-        """Return the fields that are given, and the others as a row or another object has them."""
+        """Return a body with these fields, and the others from a row or another object."""
         return cls(**{name: getattr(source, name) for name in cls.model_fields if name not in given}, **given)
 
 

@@ -134,9 +134,9 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description="What each kind of worker is paid, by the way of paying.")
     parser.add_argument("--tasks", type=int, default=3000)
-    chosen = parser.parse_args()
+    arguments = parser.parse_args()
     print(f"{'pay':<30}" + "".join(f"{kind:>18}" for kind in KINDS) + f"{'rank correlation':>18}")
-    for name, by_kind, correlation in table(chosen.tasks):
+    for name, by_kind, correlation in table(arguments.tasks):
         print(f"{name:<30}" + "".join(f"{rate:>18.3f}" for rate in by_kind) + f"{correlation:>18.3f}")
 
 

@@ -238,8 +238,8 @@ def test_with_destinations_the_gain_is_smaller_and_hardly_ever_significant() -> 
         troth.backtest(past, module.CANDIDATES["textbook"], module.RULE, module.LIES, **how, seed=seed)
         for seed in range(4)
     ]
-    assert all(0 < 100 * one["withhold 50%"].gain < figures["textbook: withhold 50%"] for one in several)
-    assert sum(bool(one.gaining()) for one in several) <= 1
+    assert all(0 < 100 * lies["withhold 50%"].gain < figures["textbook: withhold 50%"] for lies in several)
+    assert sum(bool(lies.gaining()) for lies in several) <= 1
 
 
 @pytest.mark.xdist_group("gallery rain")

@@ -47,11 +47,11 @@ def test_posteriors_one_by_one_give_the_joint_posterior() -> None:
         model = models.Finite(prior, split)  # the last two symbols mean the same
         true = [rng.integers(0, symbols + 1, int(rng.integers(1, 5))) for _ in range(3)]
         told = [np.where(rows >= symbols - 1, 2 * symbols - 1 - rows, rows) for rows in true]
-        each = [[posterior(model, model.statistics(rows)) for rows in data] for data in (true, told)]
-        assert np.allclose(each[0], each[1], atol=1e-12)
+        posteriors = [[posterior(model, model.statistics(rows)) for rows in data] for data in (true, told)]
+        assert np.allclose(posteriors[0], posteriors[1], atol=1e-12)
         joint = [posterior(model, sum(model.statistics(rows) for rows in data)) for data in (true, told)]
         assert np.allclose(joint[0], joint[1], atol=1e-12)
-        product = np.prod(each[0], axis=0) / prior**2
+        product = np.prod(posteriors[0], axis=0) / prior**2
         assert np.allclose(joint[0], product / product.sum(), atol=1e-12)
 
 
@@ -62,8 +62,8 @@ def test_the_kruskal_rank_is_the_size_of_the_smallest_dependence_less_one() -> N
         independent = rng.normal(size=(6, columns))
         assert kruskal_rank(independent) == columns
         for size in range(1, columns + 1):
-            chosen = rng.choice(columns, size, replace=False)
-            dependent = independent[:, chosen] @ rng.uniform(0.5, 1.5, size)
+            sample = rng.choice(columns, size, replace=False)
+            dependent = independent[:, sample] @ rng.uniform(0.5, 1.5, size)
             assert kruskal_rank(np.column_stack([independent, dependent])) == size
 
 

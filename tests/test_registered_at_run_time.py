@@ -157,9 +157,9 @@ def test_in_the_service(plugin: Any, tmp_path: Path) -> None:
     providers = {name: Browser(app).sign_in(app, account) for name, account in people.items()}
     for provider in providers.values():
         rows = "\n".join(f"{x:.6f}" for x in Pareto(3, 1.5).draw_data(rng, np.array([2.0]), 8))
-        shown = provider.post(f"{base}/submissions", files={"file": ("incomes.csv", f"income\n{rows}".encode())})
-        assert shown.status_code == 200, shown.text
-        assert provider.post(f"{shown.url.path}/confirm").url.params["notice"] == "confirmed"
+        answer = provider.post(f"{base}/submissions", files={"file": ("incomes.csv", f"income\n{rows}".encode())})
+        assert answer.status_code == 200, answer.text
+        assert provider.post(f"{answer.url.path}/confirm").url.params["notice"] == "confirmed"
     assert analyst.post(f"{base}/close").url.params["notice"] == "closed"
     assert analyst.post(f"{base}/publish").url.params["notice"] == "published"
     for provider in providers.values():

@@ -163,11 +163,11 @@ def test_every_family_makes_its_example() -> None:
     for name, family in models.FAMILIES.items():
         model: Any = family.example_model()
         assert models.from_dict(json.loads(json.dumps(model.to_dict()))) == model, name
-        for each in family.parameters():
-            if each.example is not None:
-                parsed = each.kind.parse(each.text)
-                assert parsed == each.example, (name, each.name)
-            assert each.meaning, (name, each.name)
+        for hyper_parameter in family.parameters():
+            if hyper_parameter.example is not None:
+                parsed = hyper_parameter.kind.parse(hyper_parameter.text)
+                assert parsed == hyper_parameter.example, (name, hyper_parameter.name)
+            assert hyper_parameter.meaning, (name, hyper_parameter.name)
         columns = [*family.example.columns, family.example.target]
         if not isinstance(model, HasFiniteStates):
             names = model.parameter_names(columns, family.example.labels)

@@ -162,7 +162,7 @@ def test_empty_subclasses_pay_what_the_bundled_classes_pay(
 
     def pay(family: Any, rule: Any, ledger: Path) -> Any:
         paid = troth.pay(rows, family.example_model(), rule(), **named, budget="300", seed=1, ledger=ledger)
-        return [payment.payment for each in paid.rounds for payment in each.payments]
+        return [payment.payment for paid_round in paid.rounds for payment in paid_round.payments]
 
     payments = pay(empty, empty_rule, tmp_path / "empty.jsonl")
     assert payments == pay(bundled, bundled_rule, tmp_path / "bundled.jsonl")
@@ -190,13 +190,13 @@ def test_a_backtest_gives_an_empty_subclass_the_same_log_score(empty: Any, model
     past = past_of(model, model.reduction if empty is not EmptyNormal else Moments((0.0,), squares=True))
     values = {key: value for key, value in model.to_dict().items() if key != "family"}
     same = empty(**values)
-    one, two = (troth.backtest(past, each, troth.MultiDay()) for each in (same, model))
-    assert np.isfinite(one.log_score)
-    assert (one.log_score, one.measure, one.left_out, one.truth) == (
-        two.log_score,
-        two.measure,
-        two.left_out,
-        two.truth,
+    first, second = (troth.backtest(past, candidate, troth.MultiDay()) for candidate in (same, model))
+    assert np.isfinite(first.log_score)
+    assert (first.log_score, first.measure, first.left_out, first.truth) == (
+        second.log_score,
+        second.measure,
+        second.left_out,
+        second.truth,
     )
     given = {name: values[name] for name in empty.given_parameters}
     assert empty.fit(past, **given).log_likelihood == type(model).fit(past, **given).log_likelihood

@@ -155,8 +155,8 @@ def test_every_kind_of_table_is_reduced_to_the_same_sums(size: int, tmp_path: Pa
     z = np.column_stack([np.ones(60), frame[frame.hospital == HOSPITALS[2]][["age", "stay"]]])
     y = (frame[frame.hospital == HOSPITALS[2]].readmitted == "yes").to_numpy(float)
     expected = candidates(size).summary((z, y))
-    for each in sums:
-        assert np.allclose(each[HOSPITALS[2]], expected, rtol=1e-9, atol=1e-9)
+    for summary in sums:
+        assert np.allclose(summary[HOSPITALS[2]], expected, rtol=1e-9, atol=1e-9)
 
 
 def read(data: Any, terms: troth.Campaign) -> list[Any]:
@@ -170,7 +170,7 @@ def test_statistics_are_submitted_instead_of_rows(campaign: Path) -> None:
     frame[frame.hospital == HOSPITALS[1]].to_csv(own, index=False)
     plain = make_statistics(terms, own)
     (report,) = parse_statistics(terms, plain)
-    (by_rows,) = [each for each in read(frame, terms) if each.provider == HOSPITALS[1]]
+    (by_rows,) = [report for report in read(frame, terms) if report.provider == HOSPITALS[1]]
     assert np.allclose(report.summary, by_rows.summary)
     width = terms.request.reduction.width // 12
     raised = [x + 5 * (place == 1 + 3 * width) for place, x in enumerate(plain["summary"])]
@@ -184,15 +184,15 @@ def test_everybody_sees_how_many_candidates_are_left(
     assert run(monkeypatch, "pay", campaign, "--anyway", "--no-report") == 0
     assert "of 12 candidates a report leaves" in capsys.readouterr().out
     result = troth.pay(campaign, ledger=campaign.parent / "ledger.jsonl", anyway=True)
-    left = result.effective_candidates
-    assert left is not None
+    effective = result.effective_candidates
+    assert effective is not None
     t = np.stack([result.campaign.statistics(result.campaign.model, report.summary) for report in result.reports])
     posterior = np.exp(t[:, :12] - t[:, :12].max(axis=1, keepdims=True))
     posterior /= posterior.sum(axis=1, keepdims=True)
-    assert np.allclose(left.by_report, 1 / (posterior**2).sum(axis=1))
-    shown = result.to_dict()["effective_candidates"]
-    assert (shown["of"], shown["by_report"][HOSPITALS[0]]) == (12, pytest.approx(left.by_report[0]))
-    assert left.near_one
+    assert np.allclose(effective.by_report, 1 / (posterior**2).sum(axis=1))
+    plain = result.to_dict()["effective_candidates"]
+    assert (plain["of"], plain["by_report"][HOSPITALS[0]]) == (12, pytest.approx(effective.by_report[0]))
+    assert effective.near_one
     page = result.write_page(campaign.parent / "report.html", simulations=50).read_text()
     assert "Few candidates are left" in page
     assert "Of 12 candidates, one report alone leaves" in page

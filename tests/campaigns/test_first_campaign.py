@@ -351,8 +351,8 @@ def test_engines_drop_the_same_rows() -> None:
 
 
 def test_a_regression_is_standardised_by_public_scales(table: Path, tmp_path: Path, monkeypatch: Any) -> None:
-    chosen = ["--provider", "office", "--target", "price", "--column", "area", "--column", "year"]
-    assert run(monkeypatch, "init", tmp_path / "x", "--data", table, *chosen) == 0
+    arguments = ["--provider", "office", "--target", "price", "--column", "area", "--column", "year"]
+    assert run(monkeypatch, "init", tmp_path / "x", "--data", table, *arguments) == 0
     path = tmp_path / "x" / "campaign.toml"
     text = path.read_text()
     assert '"area" = [120.0, 40.0]' in text or '"area" = [120.0, 50.0]' in text
@@ -382,8 +382,8 @@ def test_a_currency_has_its_decimals(table: Path, tmp_path: Path) -> None:
 def test_a_budget_with_days_means_the_same_in_the_shell_and_in_python(tmp_path: Path, monkeypatch: Any) -> None:
     frame = pd.DataFrame({"who": ["a", "b", "c"] * 20, "day": np.repeat([1, 2, 3], 20), "x": RNG.integers(0, 2, 60)})
     frame.to_csv(tmp_path / "own.csv", index=False)
-    chosen = ["--provider", "who", "--day", "day", "--family", "Bernoulli", "--rule", "SyntheticPeers"]
-    assert run(monkeypatch, "init", tmp_path / "x", "--data", tmp_path / "own.csv", *chosen) == 0
+    arguments = ["--provider", "who", "--day", "day", "--family", "Bernoulli", "--rule", "SyntheticPeers"]
+    assert run(monkeypatch, "init", tmp_path / "x", "--data", tmp_path / "own.csv", *arguments) == 0
     shell = troth.pay(tmp_path / "x" / "campaign.toml", seed=None)
     assert "payments for each day never exceeds it" in (tmp_path / "x" / "campaign.toml").read_text()
     assert (shell.to_dict()["budget"], shell.to_dict()["budget_per"]) == ("1000.00", "day")
@@ -411,8 +411,8 @@ def test_rows_that_are_not_in_utf_8_are_refused(tmp_path: Path) -> None:
 
 
 def test_init_says_what_it_noticed_as_json(table: Path, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
-    chosen = ["--data", table, "--provider", "office", "--column", "absent", "--json"]
-    assert run(monkeypatch, "init", tmp_path / "x", *chosen) == 0
+    arguments = ["--data", table, "--provider", "office", "--column", "absent", "--json"]
+    assert run(monkeypatch, "init", tmp_path / "x", *arguments) == 0
     plain = json.loads(capsys.readouterr().out)
     assert plain["missing"] == 12
     assert any("12 rows have no value" in note for note in plain["notes"])
@@ -434,13 +434,13 @@ def test_a_model_that_does_not_fit_stops_payment(tmp_path: Path, monkeypatch: An
     assert run(monkeypatch, "pay", path, "--dry-run", "--anyway") == 0
     capsys.readouterr()
     assert run(monkeypatch, "pay", path, "--no-report") == 3
-    shown = capsys.readouterr()
-    assert "budget 1,000.00 EUR, would pay " in shown.out.splitlines()[0]
-    assert "does not fit (p = 0.00" in shown.out
-    assert "under a model that does not fit, lying may pay" in shown.out
-    assert re.search("better off with nothing +[56789] of 10: shop [A-J] .by 1", shown.out)
-    assert "troth fit" in shown.err
-    assert "--anyway pays" in shown.err
+    output = capsys.readouterr()
+    assert "budget 1,000.00 EUR, would pay " in output.out.splitlines()[0]
+    assert "does not fit (p = 0.00" in output.out
+    assert "under a model that does not fit, lying may pay" in output.out
+    assert re.search("better off with nothing +[56789] of 10: shop [A-J] .by 1", output.out)
+    assert "troth fit" in output.err
+    assert "--anyway pays" in output.err
     assert not (path.parent / "ledger.jsonl").exists()
     assert run(monkeypatch, "pay", path, "--no-report", "--anyway") == 0
     assert (path.parent / "ledger.jsonl").exists()
@@ -488,9 +488,9 @@ def test_a_dry_run_after_everything_was_paid_writes_nothing_either(
     before = {file: file.read_bytes() for file in path.parent.iterdir()}
     capsys.readouterr()
     assert run(monkeypatch, "pay", path, "--dry-run", "--csv", path.parent / "payments.csv") == 0
-    shown = capsys.readouterr().out
-    assert "nothing to pay: everything has already been paid" in shown
-    assert "report.html" not in shown
+    output = capsys.readouterr().out
+    assert "nothing to pay: everything has already been paid" in output
+    assert "report.html" not in output
     assert run(monkeypatch, "pay", path, "--dry-run", "--json") == 0
     assert json.loads(capsys.readouterr().out)["written"] is False
     assert {file: file.read_bytes() for file in path.parent.iterdir()} == before
@@ -583,15 +583,15 @@ def test_results_have_a_table_in_a_notebook() -> None:
 
 def test_commands_are_grouped_with_whole_sentences(monkeypatch: Any, capsys: Any) -> None:
     assert run(monkeypatch, "--help") == 0
-    shown = " ".join(capsys.readouterr().out.split())
+    output = " ".join(capsys.readouterr().out.split())
     assert (
-        shown.index("Your own files:")
-        < shown.index("init ")
-        < shown.index("A service's campaigns")
-        < shown.index("login ")
+        output.index("Your own files:")
+        < output.index("init ")
+        < output.index("A service's campaigns")
+        < output.index("login ")
     )
-    assert "Write a commented campaign file, with a small example dataset or for your own data." in shown
-    assert "..." not in shown.partition("Your own files:")[2]
+    assert "Write a commented campaign file, with a small example dataset or for your own data." in output
+    assert "..." not in output.partition("Your own files:")[2]
 
 
 def test_many_days_are_summed_up(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:

@@ -138,10 +138,10 @@ COMMANDS = ["demo", "init", "commit", "pay", "audit", "certify", "statistics", "
 
 
 def test_help_names_every_command() -> None:
-    shown = CliRunner().invoke(app, ["--help"])
-    assert shown.exit_code == 0
+    result = CliRunner().invoke(app, ["--help"])
+    assert result.exit_code == 0
     for command in COMMANDS:
-        assert re.search(rf"^\W*{command}\b", shown.output, re.MULTILINE), command
+        assert re.search(rf"^\W*{command}\b", result.output, re.MULTILINE), command
     registered = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
     assert set(COMMANDS) <= registered
 
@@ -307,7 +307,7 @@ def test_bars_and_colours_on_a_terminal(tmp_path: Path) -> None:
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "120"}
     with subprocess.Popen(command, stdout=child, stderr=child, env=environment) as process:
         os.close(child)
-        shown = b""
+        output = b""
         while True:
             try:
                 block = os.read(main, 65536)
@@ -315,10 +315,10 @@ def test_bars_and_colours_on_a_terminal(tmp_path: Path) -> None:
                 break
             if not block:
                 break
-            shown += block
+            output += block
         assert process.wait() == 0
     os.close(main)
-    text = shown.decode()
+    text = output.decode()
     assert "█" in text
     assert "reading" in text or "page" in text
 
@@ -451,8 +451,8 @@ def test_a_campaign_is_written_for_ones_own_data(
     path = tmp_path / f"own.{kind}"
     frame = pd.DataFrame(own_table())
     frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
-    chosen = ["--data", path, "--provider", "who", "--column", column, "--budget", "300"]
-    assert run(monkeypatch, "init", tmp_path / "x", *chosen) == 0
+    arguments = ["--data", path, "--provider", "who", "--column", column, "--budget", "300"]
+    assert run(monkeypatch, "init", tmp_path / "x", *arguments) == 0
     family, parameters = OWN[column]
     campaign = troth.Campaign.load(tmp_path / "x" / "campaign.toml")
     assert campaign.model.to_dict() == troth.models.from_dict({"family": family, **parameters}).to_dict()  # type: ignore[attr-defined]
@@ -468,8 +468,8 @@ def test_a_daily_campaign_is_written_for_ones_own_data(
     rule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pd.DataFrame(own_table()).to_csv(tmp_path / "own.csv", index=False)
-    chosen = ["--data", tmp_path / "own.csv", "--provider", "who", "--column", "improved", "--day", "when"]
-    assert run(monkeypatch, "init", tmp_path / "x", *chosen, "--rule", rule) == 0
+    arguments = ["--data", tmp_path / "own.csv", "--provider", "who", "--column", "improved", "--day", "when"]
+    assert run(monkeypatch, "init", tmp_path / "x", *arguments, "--rule", rule) == 0
     assert run(monkeypatch, "pay", tmp_path / "x" / "campaign.toml", "--final", *WITHOUT_PAGE) == 0
     assert len(troth.verify(tmp_path / "x" / "ledger.jsonl").rounds) == 3
 
@@ -536,8 +536,8 @@ def test_a_header_that_is_not_in_utf_8_is_refused(tmp_path: Path, monkeypatch: p
 
 def test_one_column_is_paid_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     pd.DataFrame(own_table()).to_csv(tmp_path / "own.csv", index=False)
-    chosen = ["--data", tmp_path / "own.csv", "--provider", "who", "--column", "price", "--column", "cars"]
-    assert run(monkeypatch, "init", tmp_path / "x", *chosen) == 1
+    arguments = ["--data", tmp_path / "own.csv", "--provider", "who", "--column", "price", "--column", "cars"]
+    assert run(monkeypatch, "init", tmp_path / "x", *arguments) == 1
     assert "with --target the one that the others predict" in capsys.readouterr().err
 
 

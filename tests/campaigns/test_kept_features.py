@@ -147,10 +147,10 @@ def test_parts_keep_what_the_whole_keeps() -> None:
         part.thin()
         joined.join(part, np.arange(3))
     counts = np.bincount(reports).tolist()
-    for one, other in zip(whole.features(counts), joined.features(counts), strict=True):
-        assert one is not None
-        assert len(one) < 20_000
-        np.testing.assert_array_equal(one, other)
+    for first, second in zip(whole.features(counts), joined.features(counts), strict=True):
+        assert first is not None
+        assert len(first) < 20_000
+        np.testing.assert_array_equal(first, second)
 
 
 @pytest.mark.parametrize("sampled", [False, True])
@@ -179,8 +179,8 @@ def test_decoys_have_the_moments_of_fresh_answers(model: Any, sampled: bool) -> 
 
 def test_equal_features_are_one_model() -> None:
     z = generator(3).normal(size=(5, 3))
-    one, two = MODEL.with_features(z), MODEL.with_features(z.copy())
-    assert one == two
-    assert hash(one) == hash(two)
-    assert repr(one) == repr(two)
-    assert one != MODEL.with_features(z, 10)
+    first, second = MODEL.with_features(z), MODEL.with_features(z.copy())
+    assert first == second
+    assert hash(first) == hash(second)
+    assert repr(first) == repr(second)
+    assert first != MODEL.with_features(z, 10)

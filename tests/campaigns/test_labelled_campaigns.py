@@ -242,9 +242,11 @@ def test_columns_may_stand_in_the_terms_and_lists_are_refused_with_the_remedy(tm
     pd.DataFrame({"who": who, "e": list(x), "y": y}).to_parquet(tmp_path / "lists.parquet")
     with pytest.raises(CampaignError, match="needs its own column, also each number of a list"):
         troth.pay(str(tmp_path / "lists.parquet"), model, columns=["e"], terms={"model": {"target": "y"}}, **options)
-    one = troth.models.LogisticRegression(mean=[0], precision=1)
+    regression = troth.models.LogisticRegression(mean=[0], precision=1)
     with pytest.raises(DataError, match="every entry of a list to its own column"):
-        troth.pay(str(tmp_path / "lists.parquet"), one, columns=["e"], terms={"model": {"target": "y"}}, **options)
+        troth.pay(
+            str(tmp_path / "lists.parquet"), regression, columns=["e"], terms={"model": {"target": "y"}}, **options
+        )
 
 
 def test_an_audit_runs_as_many_simulations_as_asked_and_says_what_it_draws(

@@ -573,11 +573,11 @@ def test_killed_at_every_step_of_writing(tmp_path: Path, preloaded: Preloaded) -
 
 
 def test_the_head_depends_on_every_line_before() -> None:
-    one, other = Ledger(), Ledger()
-    for ledger, name in ((one, "a"), (other, "b")):
+    first, second = Ledger(), Ledger()
+    for ledger, name in ((first, "a"), (second, "b")):
         ledger.append({"entry": "note", "name": name})
         ledger.append({"entry": "note", "name": "the same"})
-    assert one.head != other.head
+    assert first.head != second.head
 
 
 @pytest.mark.parametrize("write", [write_whole, replace_private, create_private], ids=lambda write: write.__name__)

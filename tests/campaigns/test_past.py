@@ -165,13 +165,13 @@ def test_the_backtest_names_the_lies_that_gain(folder: Path, monkeypatch: pytest
 
 def test_fits_and_backtests_are_the_same_every_time(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     path = campaign(folder)
-    shown = []
+    messages = []
     folds = "2" if SOAK else "1"
     for _ in range(2):
         assert run(monkeypatch, "fit", path, folder / "past.csv", "--types", "3", "--json") == 0
         assert run(monkeypatch, "backtest", path, folder / "past.csv", "--types", "2", "--folds", folds, "--json") == 0
-        shown.append(capsys.readouterr().out)
-    assert shown[0] == shown[1]
+        messages.append(capsys.readouterr().out)
+    assert messages[0] == messages[1]
 
 
 def test_a_provider_without_history_has_the_populations_likelihood(folder: Path) -> None:

@@ -50,18 +50,20 @@ def test_public_rows_are_pseudo_counts_of_the_prior(ones: int, zeros: int, drawi
     options: dict[str, Any] = {"provider": "clinic", "budget": "90.00", "seed": 3}
     rule = troth.SyntheticPeers(draws=8) if drawing else troth.OneTime(troth.ScoreRange(-60, 5))
     public = {"improved": [1] * ones + [0] * zeros + [1]}
-    known = troth.pay(clinics, BERNOULLI, rule, public=public, **options)
+    with_public = troth.pay(clinics, BERNOULLI, rule, public=public, **options)
     updated = troth.pay(clinics, troth.models.Bernoulli(2 + ones, 1 + zeros), rule, **options)
-    assert shares(known) == shares(updated)
-    known.verify()
+    assert shares(with_public) == shares(updated)
+    with_public.verify()
 
 
 def test_limits_on_reports_do_not_bind_public_rows() -> None:
     shops = {"shop": list("aabb"), "price": [19.0, 21.0, 20.0, 22.0]}
     options: dict[str, Any] = {"provider": "shop", "budget": "90.00", "terms": {"limits": {"values": [10, 30]}}}
     model = troth.models.Normal(20, 5, 2)
-    known = troth.pay(shops, model, troth.SyntheticPeers(draws=8), public={"price": [35.0, 5.0]}, seed=1, **options)
-    assert known.campaign.public[None].rows == 2
+    with_public = troth.pay(
+        shops, model, troth.SyntheticPeers(draws=8), public={"price": [35.0, 5.0]}, seed=1, **options
+    )
+    assert with_public.campaign.public[None].rows == 2
     with pytest.raises(troth.DataError, match="35"):
         troth.pay({**shops, "price": [19.0, 21.0, 20.0, 35.0]}, model, **options)
 
@@ -343,7 +345,7 @@ def test_a_custom_model_is_read_under_the_same_terms() -> None:
     rule = troth.OneTime(troth.ScoreRange(-9, 2))
     result, same = (troth.pay(rows, model, rule, **options).verify() for model in (Coin(), BERNOULLI))
     assert result.totals == same.totals
-    left_out = [[(report.dropped, report.unnamed) for report in each.reports] for each in (result, same)]
+    left_out = [[(report.dropped, report.unnamed) for report in paid_round.reports] for paid_round in (result, same)]
     assert left_out[0] == left_out[1] == [(1, 1), (1, 0), (1, 0), (0, 0)]
     numbers = rows | {"improved": [0, 1, 1, 7] * 3 + [0, 0]}
     options["terms"] = {"limits": {"values": [0, 1]}, "data": {"missing": "drop"}}

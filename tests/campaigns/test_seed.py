@@ -195,11 +195,11 @@ def test_a_beacon_that_the_terms_name_is_part_of_the_seed(tmp_path: Path) -> Non
     )
     with pytest.raises(DataError, match="drand quicknet"):
         troth.pay(path, seed=1)
-    one, other = (troth.pay(path, seed=1, beacon=value) for value in ("c0ffee", "c0ffef"))
-    assert one.rounds[0].seed != other.rounds[0].seed
-    one.verify()
+    first, second = (troth.pay(path, seed=1, beacon=value) for value in ("c0ffee", "c0ffef"))
+    assert first.rounds[0].seed != second.rounds[0].seed
+    first.verify()
     with pytest.raises(LedgerError):
-        verify(resealed(one.ledger, lambda entry: {**entry, **({"beacon": "x"} if "beacon" in entry else {})}))
+        verify(resealed(first.ledger, lambda entry: {**entry, **({"beacon": "x"} if "beacon" in entry else {})}))
     with pytest.raises(DataError, match="these terms use no beacon"):
         troth.pay(write_campaign(tmp_path, DRAWING), seed=1, beacon="c0ffee")
 

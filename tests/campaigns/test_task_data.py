@@ -406,14 +406,14 @@ def test_several_rows_of_a_report_are_allowed_where_they_are_usual(tmp_path: Pat
 def test_next_steps_name_every_campaign_and_gold_where_it_helps(tmp_path: Path) -> None:
     write(tmp_path / "t.csv", "item,worker,label,score\n1,a,x,2.5\n1,b,y,3.25\n2,a,y,1.75\n2,b,y,2.25\n")
     names = ("--data", tmp_path / "t.csv", "--provider", "worker", "--task", "item", "--column", "score")
-    one = run("init", tmp_path / "c", *names).said
-    assert f"troth fit {tmp_path / 'c' / 'campaign.toml'} PAST.csv" in one
-    assert "gold" not in one.lower()
-    both = run("init", tmp_path / "d", *names, "--column", "label").said
-    assert f"troth fit {tmp_path / 'd' / 'label' / 'campaign.toml'} PAST.csv --gold GOLD.csv" in both
-    assert f"troth fit {tmp_path / 'd' / 'score' / 'campaign.toml'} PAST.csv --gold" not in both
+    output = run("init", tmp_path / "c", *names).said
+    assert f"troth fit {tmp_path / 'c' / 'campaign.toml'} PAST.csv" in output
+    assert "gold" not in output.lower()
+    output_of_both = run("init", tmp_path / "d", *names, "--column", "label").said
+    assert f"troth fit {tmp_path / 'd' / 'label' / 'campaign.toml'} PAST.csv --gold GOLD.csv" in output_of_both
+    assert f"troth fit {tmp_path / 'd' / 'score' / 'campaign.toml'} PAST.csv --gold" not in output_of_both
     for column in ("label", "score"):
-        assert f"troth pay {tmp_path / 'd' / column / 'campaign.toml'} --dry-run" in both
+        assert f"troth pay {tmp_path / 'd' / column / 'campaign.toml'} --dry-run" in output_of_both
 
 
 def test_init_says_that_labels_are_not_even(tmp_path: Path) -> None:
@@ -440,8 +440,8 @@ def test_unanimous_tasks_are_not_said_to_lack_agreement() -> None:
     same = paid({**frame, "label": [t % 2 for t in range(40) for _ in range(3)]})
     assert worst_tasks(same) == []
     assert "There are none: workers who answered the same task always gave the same label" in same.to_html()
-    one = paid({**frame, "label": [1, 0, 0, *(t % 2 for t in range(1, 40) for _ in range(3))]})
-    assert [task.name for task in worst_tasks(one)] == ["0"]
+    result = paid({**frame, "label": [1, 0, 0, *(t % 2 for t in range(1, 40) for _ in range(3))]})
+    assert [task.name for task in worst_tasks(result)] == ["0"]
 
 
 def test_a_dry_run_warns_that_payment_would_stop(tmp_path: Path) -> None:
@@ -554,9 +554,9 @@ def test_an_explanation_of_everybody_counts_tasks_and_not_days(tmp_path: Path) -
     model = troth.models.Finite([0.5, 0.5], [[0.8, 0.2], [0.2, 0.8]])
     frame = {"item": [1, 1, 2, 2], "worker": ["ann", "bo"] * 2, "label": [0, 0, 1, 0]}
     troth.pay(frame, model, provider="worker", task="item", price="1", columns="label", ledger=ledger)
-    shown = CliRunner().invoke(app, ["explain", str(ledger)]).output
-    assert "tasks" in shown.splitlines()[1]
-    assert "days" not in shown
+    output = CliRunner().invoke(app, ["explain", str(ledger)]).output
+    assert "tasks" in output.splitlines()[1]
+    assert "days" not in output
 
 
 def test_the_public_guess_is_learnt_as_a_worker_of_the_past() -> None:
@@ -585,6 +585,6 @@ def test_workers_agree_on_the_tasks_that_both_answered() -> None:
     rows = [(1, "x", 0), (1, "y", 0), (2, "x", 1), (2, "y", 0), (3, "x", 1), (3, "z", 1), (4, "z", 0), (4, "w", 0)]
     result = paid(pd.DataFrame(rows, columns=["item", "worker", "label"]))
     names, rates = worker_agreement(result)
-    rate_of = {(one, two): rates[i][j] for i, one in enumerate(names) for j, two in enumerate(names)}
+    rate_of = {(first, second): rates[i][j] for i, first in enumerate(names) for j, second in enumerate(names)}
     assert (rate_of["x", "y"], rate_of["y", "x"], rate_of["x", "z"], rate_of["z", "w"]) == (0.5, 0.5, 1.0, 1.0)
     assert rate_of["y", "z"] is rate_of["x", "x"] is None

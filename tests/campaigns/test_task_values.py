@@ -109,12 +109,12 @@ def test_few_whole_numbers_are_labels_unless_another_family_is_named(table: Path
 
 def test_columns_of_labels_are_a_campaign_each(table: Path, tmp_path: Path) -> None:
     started = start_tasks(tmp_path / "c", table, columns=["mood", "rating"], budget="40.00", **NAMED)
-    assert [(path.parent.name, each.family) for path, each in started] == [("mood", "Finite"), ("rating", "Normal")]
+    assert [(path.parent.name, guess.family) for path, guess in started] == [("mood", "Finite"), ("rating", "Normal")]
     for path, _ in started:
         result: Any = troth.pay(path)
         assert (len(result.payments), result.campaign.budget) == (6, 4000)
     apart = start_tasks(tmp_path / "d", table, columns=["x", "y"], family="Normal", **NAMED)
-    assert [each.columns for _, each in apart] == [("x",), ("y",)]
+    assert [guess.columns for _, guess in apart] == [("x",), ("y",)]
 
 
 @pytest.mark.parametrize(

@@ -231,8 +231,8 @@ def test_labels_that_are_paid_never_enter_the_likelihoods(tmp_path: Path) -> Non
     honest, other = paid(frame), paid(lied)
     assert honest.campaign.terms["model"] == other.campaign.terms["model"]
     mine = {task for task, who in zip(frame["item"], frame["worker"], strict=True) if who == "w0"}
-    for one, two in zip(honest.shares.to_pylist(), other.shares.to_pylist(), strict=True):
-        assert one["share"] == two["share"] or one["task"] in mine
+    for share, other_share in zip(honest.shares.to_pylist(), other.shares.to_pylist(), strict=True):
+        assert share["share"] == other_share["share"] or share["task"] in mine
 
     past = crowd(seed=3, start="past")
     for name, data in (("past", past), ("both", {k: past[k] + frame[k] for k in frame}), ("labels", frame)):
@@ -390,7 +390,7 @@ def test_laws_from_past_tasks_are_pooled_and_gold_makes_classes_known() -> None:
     gold = np.where(np.arange(1500) % 2 == 0, truth, -1)
     with_gold = fit_workers(task, worker, np.eye(3)[label], names, gold)
     assert (with_gold.posterior[::2].argmax(axis=1) == truth[::2]).all()
-    errors = [np.abs(np.array(list(each.accuracy().values()))[:40] - accuracy).mean() for each in (learned, with_gold)]
+    errors = [np.abs(np.array(list(fit.accuracy().values()))[:40] - accuracy).mean() for fit in (learned, with_gold)]
     assert errors[1] < errors[0] < 0.06
 
 
@@ -453,9 +453,9 @@ def test_kinds_of_tasks_are_chosen_among_those_that_can_be_listed() -> None:
     many = crowd(tasks=3, workers=12, each=12)
     alone: dict[str, list[Any]]
     alone = {"item": [f"a{n}" for n in range(3000)], "worker": [f"w{n % 12}" for n in range(3000)], "label": [0] * 3000}
-    both = {name: [*many[name], *alone[name]] for name in many}
+    frame = {name: [*many[name], *alone[name]] for name in many}
     assert (
-        "no task has few enough answers" in certify_task_campaign(paid(both).campaign, both)["wrong labels cost"].text
+        "no task has few enough answers" in certify_task_campaign(paid(frame).campaign, frame)["wrong labels cost"].text
     )
 
 
@@ -485,10 +485,10 @@ def test_guesses_pay_the_same_from_a_file_and_from_the_terms(tmp_path: Path) -> 
     table = describe_public_tasks(named)
     assert table["tasks"]["i1"] == [0, 1]
     inside = troth.Campaign.from_dict({**plain, "public": table})
-    one, other = (pay_task_campaign(campaign, campaign.source) for campaign in (named, inside))
-    assert one.payments == other.payments
-    assert other.verify() is other
-    assert one.payments != pay_task_campaign(troth.Campaign.from_dict(plain), named.source).payments
+    first, second = (pay_task_campaign(campaign, campaign.source) for campaign in (named, inside))
+    assert first.payments == second.payments
+    assert second.verify() is second
+    assert first.payments != pay_task_campaign(troth.Campaign.from_dict(plain), named.source).payments
 
 
 def test_a_seed_that_was_committed_to_is_checked(tmp_path: Path) -> None:

@@ -419,7 +419,9 @@ def _wrong_payments(world: World, claims: Any, by_view: list[Any]) -> list[str]:
     rng, rule = generator(1), world.prepared
     days = (rule.days,) if rule.days > 1 else ()
     sizes = np.stack([rng.integers(0, most + 1, 24) for most in world.most], axis=-1)
-    t = np.stack([_drawn(rng, *each, days) for each in zip(world.models, world.most, sizes.T, strict=True)], axis=-2)
+    t = np.stack(
+        [_drawn(rng, *arguments, days) for arguments in zip(world.models, world.most, sizes.T, strict=True)], axis=-2
+    )
     rows = np.broadcast_to(sizes[:, None] if days else sizes, t.shape[:-1]).astype(np.float64)
 
     def shares(order: list[int]) -> Any:
@@ -431,7 +433,7 @@ def _wrong_payments(world: World, claims: Any, by_view: list[Any]) -> list[str]:
 
     order = list(range(len(world.models)))
     paid = shares(order)
-    lowest = min(float(np.nanmin(paid)), *(float(np.nanmin(each)) for each in by_view))
+    lowest = min(float(np.nanmin(paid)), *(float(np.nanmin(shares)) for shares in by_view))
     given = troth.Round(world.model, t, world.groups, rows, np.random.default_rng(4), lenient=True)
     bounded = isinstance(rule, troth.Bonded) and rule.rule.individually_rational
     if bounded and np.nanmin(paid + rule.deposit_shares(given).astype(np.float64)) < -world.rounding:
@@ -544,7 +546,7 @@ def random_rule(rng: Any, name: str) -> troth.Rule:
         elif key == "low":
             table[key] = -float(rng.uniform(0.1, 3))
         elif key == "last" and rng.random() < 0.5:
-            one_day = [other for other, each in RULES.items() if not (each.not_offered or each().days > 1)]
+            one_day = [name for name, rule in RULES.items() if not (rule.not_offered or rule().days > 1)]
             last = random_rule(rng, str(rng.choice(one_day)))
             while last.days > 1:
                 last = random_rule(rng, str(rng.choice(one_day)))

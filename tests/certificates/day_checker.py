@@ -65,7 +65,7 @@ def draw_days(model: Any, days: int, features: Any) -> Any:
     for day in range(days):
         theta = model.draw_parameters(rng, ())
         rows = [features(day, provider) if pairs else ROWS for provider in range(PROVIDERS)]
-        t.append([model.statistics(model.draw_data(rng, theta, each)) for each in rows])
+        t.append([model.statistics(model.draw_data(rng, theta, size)) for size in rows])
     return np.array(t)
 
 

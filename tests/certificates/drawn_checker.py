@@ -52,7 +52,7 @@ class Drawn:
         pairs = getattr(getattr(model, "model", model), "explains_target", False)
         rows = self.features[provider] if pairs else self.rows[provider]
         if not self.adds_rows:
-            return np.stack([model.statistics(model.draw_data(rng, each, rows)) for each in theta])
+            return np.stack([model.statistics(model.draw_data(rng, parameters, rows)) for parameters in theta])
         data = model.draw_data(rng, theta, rows)
         return model.summary((np.broadcast_to(data[0], (*data[1].shape, FEATURES)), data[1]) if pairs else data)
 

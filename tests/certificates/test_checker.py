@@ -61,15 +61,15 @@ def test_probabilities_of_all_that_is_listed_add_up_to_one(family: Any) -> None:
 def test_the_campaigns_are_as_varied_as_they_should_be() -> None:
     """Verdicts of each kind are among those that are checked, so that no check is idle."""
     certificates = [random_world(seed, name).certify() for name in RULES for seed in range(WORLDS)]
-    seen = Counter((claim.name, claim.verdict) for each in certificates for claim in each.claims)
+    verdicts = Counter((claim.name, claim.verdict) for certificate in certificates for claim in certificate.claims)
     for name in ("truthful", "sensitive", "symmetric", "individually rational", "budget feasible", "price of lying"):
-        assert seen[name, "proved"] > 2, name
+        assert verdicts[name, "proved"] > 2, name
     for name in ("sensitive", "individually rational", "budget feasible", "payable"):
-        assert seen[name, "refuted"] > 2, name
+        assert verdicts[name, "refuted"] > 2, name
     for name in ("every attitude to risk", "uninformed reports earn exactly", "uninformed reports earn at most"):
-        assert sum(count for (claim, verdict), count in seen.items() if name in claim and verdict == "proved"), name
-    assert seen["k-rank condition", "proved"] > 2
-    assert seen["linear price of lying", "proved"] > 2
+        assert sum(count for (claim, verdict), count in verdicts.items() if name in claim and verdict == "proved"), name
+    assert verdicts["k-rank condition", "proved"] > 2
+    assert verdicts["linear price of lying", "proved"] > 2
 
 
 def world(rule: troth.Rule, model: Any = COIN, most: Any = (2, 2), **more: Any) -> World:

@@ -27,8 +27,8 @@ def worst_gains(rule: troth.Rule, model: Any, rows: list[int]) -> tuple[float, f
     """The most that any lie gains on a day that is compared with the next, and on the last day."""
     views = [View(World([model] * len(rows), rows, None, None, rule), i, rows) for i in range(len(rows))]
     shares = [(view, view.shares(rule), view.last_day(rule)) for view in views]
-    first = max(float(view.gains(each).max()) for view, each, _ in shares)
-    return first, max(float(view.gains(each).max()) for view, _, each in shares)
+    first = max(float(view.gains(before).max()) for view, before, _ in shares)
+    return first, max(float(view.gains(after).max()) for view, _, after in shares)
 
 
 def test_a_bond_does_not_divide_by_an_empty_share_that_depends_on_peers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,7 +268,7 @@ def test_what_is_known_on_a_day_counts_on_that_day(tmp_path: Path) -> None:
     assert margins[0] < margins[1] / 2
     claim = certify_campaign(campaign, setting, given)["truthful"]
     assert claim.margin == truthful_claim(campaign, setting, given).margin == pytest.approx(margins[1])
-    (narrow,) = {day: each for day, each in campaign.public.items() if day is not None}
+    (narrow,) = {day: report for day, report in campaign.public.items() if day is not None}
     assert certify_campaign(campaign.on(narrow), setting_of(campaign, [], 3, 3))["truthful"].margin == claim.margin
 
 
@@ -331,7 +331,7 @@ def test_a_sample_of_features_is_no_likelihood() -> None:
 def test_public_data_do_not_make_an_expansion_exact() -> None:
     model = models.VaryingLogisticRegression([0.0, 0.0], 1.0)
     given = troth.posterior(model, model.statistics((np.ones((3, 2)), [0, 1, 1])))
-    claims = [troth.certify(each, [20, 20], troth.SyntheticPeers())["truthful"] for each in (model, given)]
+    claims = [troth.certify(candidate, [20, 20], troth.SyntheticPeers())["truthful"] for candidate in (model, given)]
     assert [(claim.verdict, claim.limit) for claim in claims] == [("undecided", model.evidence_limit)] * 2
     assert all("Labelled rows: how good the expansion is" in claim.text for claim in claims)
 

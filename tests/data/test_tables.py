@@ -145,8 +145,8 @@ def test_wide_tables_in_an_engine_are_fetched(tmp_path: Path) -> None:
     assert model.reduction.width > 100
     pushed, _ = read_reports(ibis.duckdb.connect().read_parquet(tmp_path / "a.parquet"), request)
     here, _ = read_reports(tmp_path / "a.parquet", request)
-    for one, two in zip(pushed, here, strict=True):
-        np.testing.assert_allclose(one.summary, two.summary, rtol=1e-12, atol=1e-10)
+    for first, second in zip(pushed, here, strict=True):
+        np.testing.assert_allclose(first.summary, second.summary, rtol=1e-12, atol=1e-10)
 
 
 def test_an_intercept_is_a_column_of_ones(tmp_path: Path) -> None:

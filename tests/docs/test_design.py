@@ -143,7 +143,7 @@ UNSEEN = {
 @pytest.mark.parametrize("folder", ["campaigns", "results", "service"])
 def test_every_module_has_its_place_on_the_page(folder: str) -> None:
     package = import_module(f"troth.{folder}")
-    modules = {each.name for each in pkgutil.iter_modules(package.__path__)}
+    modules = {module.name for module in pkgutil.iter_modules(package.__path__)}
     block = re.search(
         rf"^    {folder}/ (.*?)(?=^    \w+/|\n\n)", SECTIONS["Where things are"], re.DOTALL | re.MULTILINE
     )
@@ -179,8 +179,8 @@ def protocols_of(*homes: Any) -> set[str]:
     return {
         name
         for home in homes
-        for name, each in vars(home).items()
-        if getattr(each, "_is_protocol", False) and each.__module__ == home.__name__
+        for name, value in vars(home).items()
+        if getattr(value, "_is_protocol", False) and value.__module__ == home.__name__
     }
 
 
@@ -191,8 +191,8 @@ def test_every_capability_is_in_the_table() -> None:
 
 def test_every_declaration_is_in_the_table_with_its_default_and_families_have_the_same() -> None:
     rows = re.findall(r"^\| (`[^|]*) \|[^|]*\| `([^|]*)` \|", SECTIONS["Declarations"], re.MULTILINE)
-    shown = {name: default for names, default in rows for name in re.findall(r"`(\w+)`", names)}
-    assert shown == {name: repr(getattr(Family, name)) for name in declarations.DECLARED}
+    documented = {name: default for names, default in rows for name in re.findall(r"`(\w+)`", names)}
+    assert documented == {name: repr(getattr(Family, name)) for name in declarations.DECLARED}
 
 
 def test_every_protocol_of_a_reduction_is_in_the_table() -> None:

@@ -134,9 +134,9 @@ def test_the_work_of_a_step_is_linear(outcome: str, monkeypatch: pytest.MonkeyPa
 
 def test_the_same_seed_gives_the_same_fit() -> None:
     history, _ = day_types("binary", 8)
-    one, two = (models.LatentClass.fit(history, "binary", types=3, seed=4) for _ in range(2))
-    assert one.models == two.models
-    assert one.trace == two.trace
+    first, second = (models.LatentClass.fit(history, "binary", types=3, seed=4) for _ in range(2))
+    assert first.models == second.models
+    assert first.trace == second.trace
 
 
 def test_providers_are_pooled_as_far_as_they_are_alike() -> None:

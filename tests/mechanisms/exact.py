@@ -84,8 +84,8 @@ def finite_world(seed: int, zeros: bool, different: bool) -> World:
             table[np.arange(states), rng.integers(0, table.shape[1], states)] += 0.05
             table /= table.sum(axis=1, keepdims=True)
         tables.append(table)
-    chosen = tables if different else [tables[0]] * providers
-    return World([models.Finite(prior, table) for table in chosen], rows)
+    used = tables if different else [tables[0]] * providers
+    return World([models.Finite(prior, table) for table in used], rows)
 
 
 @cache

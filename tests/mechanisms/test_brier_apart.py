@@ -67,8 +67,8 @@ def test_the_forecast_is_that_of_every_dataset_of_the_peers(form: Any, groups: A
         for j in range(len(likelihoods)):
             if j == i or (groups is not None and groups[j] == groups[i]):
                 continue
-            every = datasets(likelihoods[j], rows[j], unordered)
-            everything = (everything[:, None] + every[None]).reshape(-1, len(posterior))
+            outcomes = datasets(likelihoods[j], rows[j], unordered)
+            everything = (everything[:, None] + outcomes[None]).reshape(-1, len(posterior))
             counts = likelihoods[j].summary(data[j])
             said = said + t[j] + (gammaln(rows[j] + 1) - gammaln(counts + 1).sum() if unordered else 0.0)
         chance = np.exp(everything) @ posterior
@@ -204,12 +204,12 @@ def exact_same(table: Any, dispersion: float, rows: int, unordered: bool) -> lis
             return mpmath.rf(a, k) * mpmath.rf(b, rows - k) / mpmath.rf(a + b, rows)
 
         power = 2 if unordered else 1
-        one, two = np.triu_indices(len(table))
+        first, second = np.triu_indices(len(table))
         orders = [mpmath.binomial(rows, k) ** power for k in range(rows + 1)]
         likelihoods = [[sequence(p, k) for k in range(rows + 1)] for p in table]
         return [
             sum(o * x * y for o, x, y in zip(orders, likelihoods[i], likelihoods[j], strict=True))
-            for i, j in zip(one, two, strict=True)
+            for i, j in zip(first, second, strict=True)
         ]
 
 
@@ -225,9 +225,9 @@ def test_a_thousand_rows_against_mpmath(dispersion: float, unordered: bool) -> N
     # a third label, so rare that it hardly changes anything, goes through the convolution; what counts is how large
     # a pair is beside the two states' own, since 2qq′K ≤ K/√(LM)·(q²L + q′²M)
     three = np.hstack([table * (1 - 1e-12), np.full((3, 1), 1e-12)])
-    one, two = np.triu_indices(3)
-    own = np.array([expected[k] for k in np.flatnonzero(one == two)])
-    lengths = (own[one] + own[two]) / 2
+    first, second = np.triu_indices(3)
+    own = np.array([expected[k] for k in np.flatnonzero(first == second)])
+    lengths = (own[first] + own[second]) / 2
     beside = log_same_dispersed(three, dispersion, 1000, unordered) - lengths
     np.testing.assert_allclose(np.exp(beside), np.exp(expected - lengths), rtol=0, atol=1e-8)
 

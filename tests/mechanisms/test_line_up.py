@@ -244,7 +244,7 @@ def test_panels_of_groups_are_even_and_leave_out_the_group() -> None:
 
     groups = ["a"] * 5 + ["b"] * 2 + ["c"] * 2 + list(range(21))
     panels = split(Round(FAMILIES["normal"], reports("normal", 30, 2), groups), 4, generator(1))
-    related = np.array([[one == other for other in groups] for one in groups])
+    related = np.array([[first == second for second in groups] for first in groups])
     by_provider = panels.sum(np.eye(30)[None])[0].reshape(30, 4, 30)
     assert (by_provider.sum(axis=1) == ~related).all()
     assert np.ptp(by_provider.sum(axis=-1), axis=1).max() <= 1

@@ -48,13 +48,15 @@ def searched(given: list[Any], rows: list[int], values: tuple[float, float]) -> 
             for sign in (-1, 1):
                 lows, highs = [b[0] for b in box], [b[1] for b in box]
                 for _ in range(4):
-                    one, two = (np.linspace(a, b, 41) for a, b in zip(lows, highs, strict=True))
-                    own = np.stack(np.broadcast_arrays(w[i], one[:, None]), axis=-1)
-                    peers = np.stack(np.broadcast_arrays(w.sum() - w[i], two[None]), axis=-1)
+                    first, second = (np.linspace(a, b, 41) for a, b in zip(lows, highs, strict=True))
+                    own = np.stack(np.broadcast_arrays(w[i], first[:, None]), axis=-1)
+                    peers = np.stack(np.broadcast_arrays(w.sum() - w[i], second[None]), axis=-1)
                     scores = troth.log_pmi(given[0], own, peers)
                     a, b = divmod(int((sign * scores).argmax()), 41)
                     low, high = min(low, float(scores[a, b])), max(high, float(scores[a, b]))
-                    lows, highs = ([grid[max(0, min(k + d, 40))] for grid, k in ((one, a), (two, b))] for d in (-1, 1))
+                    lows, highs = (
+                        [grid[max(0, min(k + d, 40))] for grid, k in ((first, a), (second, b))] for d in (-1, 1)
+                    )
     return low, high
 
 

@@ -153,10 +153,10 @@ def test_an_error_that_no_report_causes_stays_as_it_is() -> None:
 
 def test_shares_do_not_depend_on_the_search() -> None:
     """The generator of a round is not touched where nothing goes wrong."""
-    one, two = generator(5), generator(5)
-    paid = DRAWN.pay(BERNOULLI, HONEST, budget=1.0, rng=one)
-    assert np.array_equal(paid, DRAWN.pay(BERNOULLI, HONEST, budget=1.0, rng=two))
-    assert one.random() == two.random()
+    first, second = generator(5), generator(5)
+    paid = DRAWN.pay(BERNOULLI, HONEST, budget=1.0, rng=first)
+    assert np.array_equal(paid, DRAWN.pay(BERNOULLI, HONEST, budget=1.0, rng=second))
+    assert first.random() == second.random()
     assert RULES
 
 
@@ -185,7 +185,9 @@ def test_one_provider_with_other_rows_blocks_nobody(change: str) -> None:
 def test_days_are_left_out_only_where_a_design_changes() -> None:
     t = np.concatenate([three_days(), three_days()])
     t[5, 2] = [40.0, 11.0]
-    told, full = (troth.MultiDay().explain(BERNOULLI, each) for each in (t, np.concatenate([three_days()] * 2)))
+    told, full = (
+        troth.MultiDay().explain(BERNOULLI, statistics) for statistics in (t, np.concatenate([three_days()] * 2))
+    )
     assert np.array_equal(told.share[:4], full.share[:4])
     assert told.noted.sum() == 1
 

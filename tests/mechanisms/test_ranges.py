@@ -85,8 +85,8 @@ def test_exact_range_of_continuous_families_encloses_and_is_attained(family: str
         tables = []
         for own, peers in ((2, 3), (1, 4)):
             sides = (np.array([[n, n * x] for n in range(limit + 1) for x in means]) for limit in (own, peers))
-            one, two = sides
-            tables.append(troth.log_pmi(model, one[:, None], two[None]))
+            first, second = sides
+            tables.append(troth.log_pmi(model, first[:, None], second[None]))
         low, high = min(t.min() for t in tables), max(t.max() for t in tables)
         assert score_range.low == pytest.approx(low, abs=1e-9)  # attained at the ends of the values
         assert (
@@ -288,9 +288,9 @@ def test_the_climb_finds_what_enumeration_finds(monkeypatch: pytest.MonkeyPatch)
             tables[..., 0] += 0.05
             tables /= tables.sum(axis=-1, keepdims=True)
         prior = rng.dirichlet(np.ones(states))
-        one, other = (models.Finite(prior, table) for table in tables)
-        peers: Any = [(one, int(rng.integers(1, 6))), *([(other, 2)] if seed % 2 else [])]
-        cases.append((one, int(rng.integers(1, 6)), peers))
+        first, second = (models.Finite(prior, table) for table in tables)
+        peers: Any = [(first, int(rng.integers(1, 6))), *([(second, 2)] if seed % 2 else [])]
+        cases.append((first, int(rng.integers(1, 6)), peers))
     enumerated = [model.log_pmi_extremes(rows, peers) for model, rows, peers in cases]
     monkeypatch.setattr(finite_extremes, "_ALL_PAIRS", 0)
     for (model, rows, peers), expected in zip(cases, enumerated, strict=True):

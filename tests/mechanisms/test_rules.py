@@ -270,9 +270,9 @@ def test_synthetic_peers_serve_every_family_from_statistics_alone(name: str) -> 
             troth.SyntheticPeers().pay(model, t, budget=1.0, rng=generator(1))
         told = sizes
     rule = troth.SyntheticPeers(draws=7)
-    one, two = (rule.pay(model, t, budget=4.0, rng=generator(9), rows=told) for _ in range(2))
-    assert one.tobytes() == two.tobytes()
-    assert one.tobytes() != rule.pay(model, t, budget=4.0, rng=generator(10), rows=told).tobytes()
+    first, second = (rule.pay(model, t, budget=4.0, rng=generator(9), rows=told) for _ in range(2))
+    assert first.tobytes() == second.tobytes()
+    assert first.tobytes() != rule.pay(model, t, budget=4.0, rng=generator(10), rows=told).tobytes()
     rows = None if told is None else np.stack([sizes, sizes[::-1]])
     many = rule.pay(model, np.stack([t, t[::-1]]), budget=4.0, rng=generator(9), rows=rows)
     assert many.shape == (2, 4)

@@ -31,8 +31,10 @@ EYE = [[1.0, 0.0], [0.0, 1.0]]
 def test_help_says_what_every_hyperparameter_means(family: type[models.Family]) -> None:
     about, _, section = (family.__doc__ or "").partition("\nParameters\n----------\n")
     assert about
-    for each in family.parameters():
-        assert f"{each.name}\n    {each.meaning[0].upper()}{each.meaning[1:]}." in section
+    for hyper_parameter in family.parameters():
+        assert (
+            f"{hyper_parameter.name}\n    {hyper_parameter.meaning[0].upper()}{hyper_parameter.meaning[1:]}." in section
+        )
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -215,17 +217,17 @@ def test_finite_rows_are_recovered_or_asked_for() -> None:
 def test_providers_with_different_likelihoods_combine(pair: tuple[Any, Any]) -> None:
     """PMI across different likelihoods is a density ratio: mean 1 over independent pairs, both ways round."""
     rng = generator(3)
-    one, two = troth.combine(pair)
-    assert isinstance(one, SamplesData)
-    assert isinstance(two, SamplesData)
-    theta = one.draw_parameters(rng, (100_000,))
-    a, b = one.statistics(one.draw_data(rng, theta, 3)), two.statistics(two.draw_data(rng, theta, 4))
-    matched = troth.log_pmi([one, two], a, b)
-    independent = troth.log_pmi([two, one], a, np.roll(b, 1, axis=0))
+    first, second = troth.combine(pair)
+    assert isinstance(first, SamplesData)
+    assert isinstance(second, SamplesData)
+    theta = first.draw_parameters(rng, (100_000,))
+    a, b = first.statistics(first.draw_data(rng, theta, 3)), second.statistics(second.draw_data(rng, theta, 4))
+    matched = troth.log_pmi([first, second], a, b)
+    independent = troth.log_pmi([second, first], a, np.roll(b, 1, axis=0))
     left, right = 1 / (1 + np.exp(-independent)), 1 / (1 + np.exp(matched))
     assert abs(left.mean() - right.mean()) < 5.5 * np.sqrt((left.var() * 2 + right.var()) / len(left))
     assert matched.mean() > 0
-    for model, t, rows in ((one, a, 3), (two, b, 4)):
+    for model, t, rows in ((first, a, 3), (second, b, 4)):
         assert isinstance(model, CountsRows)
         assert np.allclose(model.rows(t[:5]), rows)
 

@@ -205,7 +205,7 @@ def test_with_features_at_hand_a_made_up_report_earns_the_empty_share() -> None:
         theta = model.draw_parameters(rng)
         made_up = model.draw_data(rng, model.draw_parameters(rng), 30)
         data = [made_up, model.draw_data(rng, theta, 30)]
-        t = np.stack([model.statistics(each) for each in data])
+        t = np.stack([model.statistics(rows) for rows in data])
         shares.append(rule.pay([model.with_features(z) for z, _ in data], t, budget=2.0, rng=rng)[0])
     assert abs(np.mean(shares) - 0.2) < 4 * np.std(shares) / np.sqrt(len(shares))
 
@@ -250,8 +250,8 @@ def test_the_prior_is_learnt_from_past_days(name: str, precision: float) -> None
     assert log_ratio(fit.model.precision, model.precision) < 1.0
 
 
-def log_ratio(one: Any, other: Any) -> float:
-    return float(np.abs(np.log(np.asarray(one) / np.asarray(other))).max())
+def log_ratio(first: Any, second: Any) -> float:
+    return float(np.abs(np.log(np.asarray(first) / np.asarray(second))).max())
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -289,7 +289,7 @@ def test_decoys_that_are_drawn_without_their_design_are_the_same(name: str, feat
     model = VARYING[name.removeprefix("varying ")] if name.startswith("varying") else FAMILIES[name]
     rng = generator(4)
     data = [model.draw_data(rng, model.draw_parameters(rng), rows) for rows in (30, 20)]
-    own, peers = (model.statistics(each) for each in data)
+    own, peers = (model.statistics(rows) for rows in data)
     if features:
         model = model.with_features(data[1][0])
     theta, design = model.draw_parameters(rng, (8,)), model.design(peers)
@@ -325,7 +325,7 @@ def test_a_poor_expansion_is_warned_of_and_a_good_one_is_not(
         for _ in range(5):
             z = np.concatenate([np.ones((6, 50, 1)), rng.normal(size=(6, 50, 3))], axis=-1)
             theta = model.draw_parameters(rng)
-            t = np.stack([model.statistics(model.draw_data(rng, theta, each)) for each in z])
+            t = np.stack([model.statistics(model.draw_data(rng, theta, features)) for features in z])
             assert bool(model.warning_about(t)) == warned, (reach, model.warning_about(t))
     wrong = family(mean.ravel(), 25.0, **more)
     assert wrong.warning_about(np.zeros((2, wrong.width))) == ""

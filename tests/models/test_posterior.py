@@ -59,10 +59,11 @@ def test_in_two_steps(name: str) -> None:
     at_once: Any = troth.posterior(model, z + y)
     first: Any = troth.posterior(model, z)
     then: Any = troth.posterior(first, first.statistics(datasets[3]))
-    one, two = (
-        troth.log_pmi(each, each.statistics(datasets[0]), each.statistics(datasets[1])) for each in (at_once, then)
+    one, second = (
+        troth.log_pmi(updated, updated.statistics(datasets[0]), updated.statistics(datasets[1]))
+        for updated in (at_once, then)
     )
-    assert one == pytest.approx(two, abs=1e-11)
+    assert one == pytest.approx(second, abs=1e-11)
 
 
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if "zeros" not in name])  # which renumber their states
@@ -121,10 +122,10 @@ def test_providers_that_differ() -> None:
     good, poor = troth.combine([troth.models.Normal(0, 1, noise=1), troth.models.Normal(0, 1, noise=2)])
     z = good.statistics([0.4, 1.1])
     given = troth.posterior([good, poor], z)
-    one, two = (model.statistics(rows) for model, rows in zip(given, ([1.0, 0.2], [0.7, 1.9]), strict=True))
+    first, second = (model.statistics(rows) for model, rows in zip(given, ([1.0, 0.2], [0.7, 1.9]), strict=True))
     a, b = good.statistics([1.0, 0.2]), poor.statistics([0.7, 1.9])
     expected = troth.log_pmi(good, a, b + z) - troth.log_pmi(good, a, z)
-    assert troth.log_pmi(given, one, two) == pytest.approx(expected, abs=1e-13)
+    assert troth.log_pmi(given, first, second) == pytest.approx(expected, abs=1e-13)
 
 
 def test_a_custom_model() -> None:

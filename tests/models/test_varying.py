@@ -88,8 +88,10 @@ def reference_bernoulli(alpha: float, beta: float, near: float, ones: Any, rows:
 
         def f(x: Any) -> Any:
             a, b = expit(x)[:, None] * s, expit(-x)[:, None] * s
-            each = betaln(a + k, b + z) - betaln(a, b)
-            return (each * times).sum(axis=-1) + alpha * log_expit(x) + beta * log_expit(-x) - betaln(alpha, beta)
+            log_evidence = betaln(a + k, b + z) - betaln(a, b)
+            return (
+                (log_evidence * times).sum(axis=-1) + alpha * log_expit(x) + beta * log_expit(-x) - betaln(alpha, beta)
+            )
 
         return over_location(f, -60, 60)
 
@@ -107,8 +109,8 @@ def reference_poisson(mean: float, scale: float, near: float, total: Any, rows: 
 
         def f(x: Any) -> Any:
             m = np.exp(x)[:, None]
-            each = total * np.log(m) - (total + 1 / d) * np.log1p(rows * m * d)
-            return each.sum(axis=-1) + shape * x - rate * np.exp(x) + prior + constant
+            log_evidence = total * np.log(m) - (total + 1 / d) * np.log1p(rows * m * d)
+            return log_evidence.sum(axis=-1) + shape * x - rate * np.exp(x) + prior + constant
 
         return over_location(f, -30, 12)
 
@@ -168,11 +170,11 @@ def test_yes_or_no_is_the_continuous_integral(providers: int, rows: int, spread:
 def test_labels_are_the_continuous_integral(providers: int, rows: int, spread: float) -> None:
     """One label after the other: a beta-binomial each, of those that have none of the labels before."""
     rng, model = generator(9, providers), models.VaryingCategorical([1, 2, 0.5])
-    left, counts = np.full(providers, rows), []
+    remaining, counts = np.full(providers, rows), []
     for rate in (0.3, 0.6):
-        counts.append(rng.binomial(left, rng.beta(rate / spread**2, (1 - rate) / spread**2, providers)))
-        left = left - counts[-1]
-    first, second, third = (np.array(c, dtype=float) for c in (*counts, left))
+        counts.append(rng.binomial(remaining, rng.beta(rate / spread**2, (1 - rate) / spread**2, providers)))
+        remaining = remaining - counts[-1]
+    first, second, third = (np.array(c, dtype=float) for c in (*counts, remaining))
     t = model.from_summary(np.stack([first, second, third], axis=-1))
     log_pmi = float(troth.log_pmi(model, t[0], t[1:].sum(axis=0)))
     expected = pmi_of(lambda *c: reference_bernoulli(1, 2.5, spread, *c), first, first + second + third)
@@ -227,7 +229,7 @@ def test_regressions_are_the_continuous_integral() -> None:
 
         return float(np.logaddexp(np.log(ALIKE) + given(0.0), over_spread(given, 0.01, 3, len(part))))
 
-    t = np.stack([model.statistics(each) for each in data])
+    t = np.stack([model.statistics(rows) for rows in data])
     log_pmi = float(troth.log_pmi(model, t[0], t[1:].sum(axis=0)))
     assert log_pmi == pytest.approx(reference(data) - reference(data[:1]) - reference(data[1:]), abs=1e-6)
 
@@ -283,9 +285,9 @@ def test_coefficients_differ_between_providers_as_far_as_is_declared() -> None:
     H, g = z.T @ z, rng.normal(size=2)
     alone = np.linalg.inv(model._prior_root)  # mean + alone.T @ gamma
     integral = integrate_effects(alone @ H @ alone.T, alone @ g, np.array([spread]), model._scale_of_effects)
-    left = np.linalg.inv(np.linalg.inv(H) + apart)  # the precision of common coefficients
-    assert np.allclose(integral.precision[0], alone @ left @ alone.T)
-    assert np.allclose(integral.product[0], alone @ left @ np.linalg.solve(H, g))
+    precision = np.linalg.inv(np.linalg.inv(H) + apart)  # the precision of common coefficients
+    assert np.allclose(integral.precision[0], alone @ precision @ alone.T)
+    assert np.allclose(integral.product[0], alone @ precision @ np.linalg.solve(H, g))
     with pytest.raises(ParameterError, match="relative_spread must have 2 entries"):
         models.VaryingLogisticRegression(**prior, relative_spread=[1.0])
     alike = models.VaryingLogisticRegression(**prior)
@@ -318,8 +320,8 @@ def test_without_spread_it_is_the_textbook() -> None:
         alike = AlmostAlike(varying)
         own, peers = (alike.model.from_summary(part).sum(axis=0) for part in (counts[:1], counts[1:]))
         plain: Any = textbook
-        one, two = (plain.from_summary(part).sum(axis=0) for part in (counts[:1], counts[1:]))
-        expected = float(troth.log_pmi(plain, one, two))
+        first, second = (plain.from_summary(part).sum(axis=0) for part in (counts[:1], counts[1:]))
+        expected = float(troth.log_pmi(plain, first, second))
         assert float(troth.log_pmi(alike.model, own, peers)) == pytest.approx(expected, abs=1e-4)
         t = varying.from_summary(counts)
         assert abs(float(troth.log_pmi(varying, t[0], t[1:].sum(axis=0))) - expected) > 0.01
@@ -393,8 +395,8 @@ def test_a_prior_that_says_nothing_still_prices(model: Any) -> None:
     t = model.statistics([[0, 1, 1], [1, 0, 1]])
     assert np.isfinite(troth.peer_log_pmi(model, t)).all()
     if isinstance(model, models.VaryingBernoulli):
-        one = float(model.log_evidence(model.statistics([1])))  # does not depend on the spread
-        assert one == pytest.approx(np.log(model.alpha / (model.alpha + model.beta)), abs=1e-6)
+        single_row = float(model.log_evidence(model.statistics([1])))  # does not depend on the spread
+        assert single_row == pytest.approx(np.log(model.alpha / (model.alpha + model.beta)), abs=1e-6)
 
 
 def test_posterior_draws_of_the_spread_are_continuous() -> None:

@@ -115,7 +115,7 @@ def test_many_providers_are_a_curve_and_days_a_heat_map(providers: int, days: in
     model, rule = troth.models.Bernoulli(1, 1), troth.SyntheticPeers(draws=4)
     paid = troth.pay(frame, model, rule, provider="who", day="day" if days > 1 else None, budget="900", seed=1)
     root = fromstring(paid.plot().__html__())
-    assert [each.get("class") for each in root.iter(SVG + shape)].count(kind) == 1
+    assert [element.get("class") for element in root.iter(SVG + shape)].count(kind) == 1
     if days > 1:
         titles = [title.text or "" for title in root.iter(f"{SVG}title")]
         assert sum(title.startswith("2: ") for title in titles) == 3

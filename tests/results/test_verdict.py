@@ -130,8 +130,8 @@ def test_fewer_rows_have_the_same_averages(reduction: Any, summary: list[float])
     rng, whole = np.random.default_rng(1), np.array(summary)
     drawn = np.array([reduction.fewer(whole, 4, rng) for _ in range(4000)])
     assert set(reduction.rows(drawn)) == {4.0}
-    for each in drawn[:50]:
-        reduction.check(each)
+    for report in drawn[:50]:
+        reduction.check(report)
     error = drawn.std(axis=0) / np.sqrt(len(drawn))
     assert (np.abs(drawn.mean(axis=0) - whole * 4 / 11) <= 4.5 * error + 1e-12).all()
 
@@ -141,8 +141,8 @@ def test_a_gain_in_one_round_is_said_to_be_chance() -> None:
     assert "often due to chance" in str(replace(verdict, better_with_less={"Ash": 0.1}))
     silent = replace(verdict, better_with_less={}, gain_of_less={"send half": -0.1})
     assert "often due to chance" not in str(silent)
-    one = str(replace(silent, better_with_less={"Ash": 0.1})).splitlines()
-    assert ["often due to chance" in line for line in one[-3:]] == [False, True, False]  # under Ash, not under a loss
+    lines = str(replace(silent, better_with_less={"Ash": 0.1})).splitlines()
+    assert ["often due to chance" in line for line in lines[-3:]] == [False, True, False]  # under Ash, not under a loss
 
 
 @pytest.mark.parametrize(("gain", "contradicted"), [(0.067, True), (0.019, False), (-0.1, False)])
@@ -204,8 +204,8 @@ def test_the_service_says_chance_where_something_gained(gain: float, named: dict
     template = make_environment(PackageLoader("troth.service")).from_string(
         '{% import "parts.html" as parts %}{{ parts.verdict(verdict) }}'
     )
-    shown = template.render(verdict={**verdict.to_dict(), "meaning": verdict.meaning, "notes": []})
-    assert ("often due to chance" in shown) is said is ("often due to chance" in str(verdict))
+    page = template.render(verdict={**verdict.to_dict(), "meaning": verdict.meaning, "notes": []})
+    assert ("often due to chance" in page) is said is ("often due to chance" in str(verdict))
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_that_the_truth_pays_best_is_said_where_it_is_proved(rule: Any, most: fl
 
 def test_a_payment_is_that_of_its_day() -> None:
     result = paid(5, models.Bernoulli(2, 2), days=3)
-    assert len({each.payments[0].share for each in result.rounds}) == 3
+    assert len({paid_round.payments[0].share for paid_round in result.rounds}) == 3
     for each in result.rounds:
         for payment in each.payments:
             assert result.payment(payment.provider, each.day) == payment

@@ -135,9 +135,9 @@ def everybody(databases: Databases) -> tuple[str, Cast]:
                 cast_members.sessions[who] = accounts.start_session(tx, account)
             for who in ("owner", "provider"):
                 for lack in SCOPES:
-                    left = [scope for scope in SCOPES if scope != lack]
+                    remaining = [scope for scope in SCOPES if scope != lack]
                     cast_members.secrets[f"{who} without {lack}"] = accounts.create_token(
-                        tx, mine[who], "less", left, 30
+                        tx, mine[who], "less", remaining, 30
                     )[0]
             ended = {"expired": {"expires": after(seconds=-1)}, "revoked": {"revoked": now()}}
             for who, values in ended.items():
@@ -346,9 +346,9 @@ def test_who_is_invited_later_sees_nothing_before_joining(database: str) -> None
 
 def test_what_a_token_that_only_reads_may_send() -> None:
     by_scope: dict[Any, set[str]] = {}
-    for each in OPERATIONS:
-        if each.method != "GET":
-            by_scope.setdefault(each.access.scope, set()).add(each.name)
+    for operation in OPERATIONS:
+        if operation.method != "GET":
+            by_scope.setdefault(operation.access.scope, set()).add(operation.name)
     assert by_scope["read"] == {"verify_ledger"}
     assert by_scope["submit"] == {"submit_file", "submit_statistics", "confirm_submission"}
     assert by_scope[None] == {"create_token", "accept_invitation", "choose_password"}
@@ -361,7 +361,9 @@ def test_a_token_accepts_an_invitation_only_with_the_scope_to_manage(database: s
             member = campaigns.add_member(tx, other.analyst, other.campaign, "Fir", "seen")
             sent = {"invitation": campaigns.invite(tx, other.analyst, other.campaign, member)}
             ash = world.providers["Ash"].account
-            some, all_of_them = (accounts.create_token(tx, ash, "test", each, 1)[0] for each in (SCOPES[:2], SCOPES))
+            some, all_of_them = (
+                accounts.create_token(tx, ash, "test", scopes, 1)[0] for scopes in (SCOPES[:2], SCOPES)
+            )
         statuses = [
             world.client()
             .post("/api/v1/invitations", json=sent, headers={"Authorization": f"Bearer {token}"})

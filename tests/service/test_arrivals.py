@@ -45,10 +45,10 @@ Table = dict[str, Any]
 @lru_cache
 def example(family: str) -> tuple[dict[str, Any], dict[str, Table]]:
     """Return the terms of a family's own example, with few decoys, and everybody's rows as columns."""
-    shown = FAMILIES[family]
+    family_class = FAMILIES[family]
     text = example_text(family, DEFAULT_RULE, Terms(options={"decoys": 9}))
     terms = tomllib.loads(text)
-    rows = _draw(shown, list(NAMES), 0)
+    rows = _draw(family_class, list(NAMES), 0)
     return terms, {name: {key: [row[key] for row in rows[name]] for key in rows[name][0]} for name in NAMES}
 
 
@@ -298,11 +298,11 @@ def test_a_file_with_labels_and_levels_arrives_through_the_api_and_is_shown(data
             sent_by = world.headers(name)
             answer = client.post(f"{where}/file?name=rows.csv", content=content.encode(), headers=sent_by)
             assert answer.status_code == 201, answer.text
-            shown = answer.json()
-            labels = {column["name"]: dict(column["labels"]) for column in shown["columns"]}
+            plain = answer.json()
+            labels = {column["name"]: dict(column["labels"]) for column in plain["columns"]}
             assert sum(labels["stay"].values()) == sum(labels["readmitted"].values()) == ROWS
-            assert [column["mean"] is None for column in shown["columns"]] == [False, True, True]
-            confirm = client.post(f"{where}/{shown['id']}/confirm", json={"nonce": name}, headers=sent_by)
+            assert [column["mean"] is None for column in plain["columns"]] == [False, True, True]
+            confirm = client.post(f"{where}/{plain['id']}/confirm", json={"nonce": name}, headers=sent_by)
             assert confirm.status_code == 200, confirm.text
         with store.write() as tx:
             client.cookies.set(COOKIE, start_session(tx, world.providers["Ash"].account))

@@ -198,7 +198,7 @@ def test_the_whole_story(service: Running, analyst: Person, tmp_path: Path) -> N
             )
         people[name] = Person(tmp_path / name)
         assert people[name].json("join", link, "--password-stdin", say=PASSWORD)["name"] == name
-    assert [one["joined"] is not None for one in analyst.json("providers", campaign)] == [True] * 3
+    assert [provider["joined"] is not None for provider in analyst.json("providers", campaign)] == [True] * 3
     assert "no round is open" in people["Ash"].run("submit", campaign, _rows(tmp_path / "a.csv", 6, 3), "--yes", code=1)
     assert "round 1: open" in analyst.run("round", "open", campaign)
 
@@ -230,7 +230,7 @@ def test_the_whole_story(service: Running, analyst: Person, tmp_path: Path) -> N
     refused = elm.run("submit", campaign, _rows(tmp_path / "c.csv", 9, 5), "--yes", code=1)
     assert "pass --replace" in refused
     assert "receipt" in elm.run("submit", campaign, tmp_path / "c.csv", "--yes", "--replace")
-    assert [one["rows"] for one in _reports(service, analyst, campaign)] == [9, 31, 14]
+    assert [report["rows"] for report in _reports(service, analyst, campaign)] == [9, 31, 14]
 
     closed = analyst.json("round", "close", campaign)
     assert (closed["state"], closed["reports"]) == ("paid", 3)
@@ -238,11 +238,11 @@ def test_the_whole_story(service: Running, analyst: Person, tmp_path: Path) -> N
     assert "published" in analyst.run("round", "publish", campaign)
     everybody = analyst.json("payments", campaign)["payments"]
     mine = people["Ash"].json("payments", campaign)["payments"]
-    assert [one["provider"] for one in everybody] == ["Ash", "Birch", "Elm"]
-    assert [(one["id"], one["payment"]) for one in mine] == [(everybody[0]["id"], everybody[0]["payment"])]
-    shown = tmp_path / "ash.payments.json"
-    shown.write_text(people["Ash"].run("payments", campaign, "--json"))
-    assert "one of the 3" in people["Ash"].run("verify-receipt", signed, "--payments", shown)
+    assert [payment["provider"] for payment in everybody] == ["Ash", "Birch", "Elm"]
+    assert [(payment["id"], payment["payment"]) for payment in mine] == [(everybody[0]["id"], everybody[0]["payment"])]
+    file = tmp_path / "ash.payments.json"
+    file.write_text(people["Ash"].run("payments", campaign, "--json"))
+    assert "one of the 3" in people["Ash"].run("verify-receipt", signed, "--payments", file)
     first = analyst.json("payouts", campaign, tmp_path / "payouts")["written"]
     assert [Path(path).suffix for path in first] == [".json", ".csv"]
     assert analyst.json("payouts", campaign, tmp_path / "payouts")["written"] == []
@@ -371,7 +371,7 @@ class Batches:
         return {"payouts": [{"batch": number} for number in range(1, 1 + len(self.batches))]}
 
     def show_payouts(self, _campaign: str, batch: int) -> Any:
-        return {"batch": batch, "payments": [{"id": each} for each in self.batches[batch - 1]]}
+        return {"batch": batch, "payments": [{"id": identifier} for identifier in self.batches[batch - 1]]}
 
     def payouts_file(self, _campaign: str, batch: int) -> bytes:
         return "\n".join(["id", *self.batches[batch - 1]]).encode()
@@ -460,10 +460,10 @@ def test_days_close_one_after_the_other(analyst: Person, service: Running, tmp_p
             path.write_text("day,improved\n2026-05-04,1\n2026-05-04,0\n2026-05-05,1\n2026-05-05,1\n")
             sent = people[name].json("submit", campaign, path, "--yes", "--statistics")
             assert (sent["day"], sent["rows"]) == (day, 2)
-        shown = analyst.run("round", "close", campaign)
-    assert "paid once the next day is closed" in shown
+        answer = analyst.run("round", "close", campaign)
+    assert "paid once the next day is closed" in answer
     assert "ended" in analyst.run("round", "finish", campaign)
-    assert [one["state"] for one in analyst.json("round", "show", campaign)] == ["published", "published"]
+    assert [view["state"] for view in analyst.json("round", "show", campaign)] == ["published", "published"]
     assert len(people["Oak"].json("payments", campaign, "1")["payments"]) == 1
 
 
@@ -640,8 +640,8 @@ def test_every_command_is_in_the_documentation_and_speaks_json() -> None:
 
 def test_without_a_number_the_latest_round_is_meant() -> None:
     states = ["published", "published", "closed", "open"]
-    shown = [{"number": number, "state": state} for number, state in enumerate(states, 1)]
-    client: Any = SimpleNamespace(list_rounds=lambda _: shown)
+    rounds = [{"number": number, "state": state} for number, state in enumerate(states, 1)]
+    client: Any = SimpleNamespace(list_rounds=lambda _: rounds)
     campaign = {"id": "c", "name": "clinics"}
     assert find_round(client, campaign, None, ("paid", "published"), "none is paid") == 2
     assert find_round(client, campaign, 1, ("open",), "none is open") == 1

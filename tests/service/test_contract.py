@@ -337,12 +337,12 @@ def test_who_may_join_with_a_token(either: Stage) -> None:
 def test_the_document_says_who_needs_a_token() -> None:
     plain = of_analyst.raw_schema
     said = {
-        f"{method.upper()} {path}": "security" in one
+        f"{method.upper()} {path}": "security" in operation
         for path, item in plain["paths"].items()
-        for method, one in item.items()
+        for method, operation in item.items()
     }
     assert said == {line: bool(access.roles) for line, access in API.items() if "openapi.json" not in line}
-    names = [one["operationId"] for item in plain["paths"].values() for one in item.values()]
+    names = [operation["operationId"] for item in plain["paths"].values() for operation in item.values()]
     assert len(set(names)) == len(names)
     for item in plain["paths"].values():
         for one in item.values():

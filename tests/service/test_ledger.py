@@ -77,11 +77,11 @@ def test_a_ledger_that_is_changed_is_read_anew_though_it_is_as_long(paid: World)
 
 def test_the_database_refuses_every_change(paid: World) -> None:
     store, before = paid.store, read_lines(paid)
-    one = ledger_lines.c.number == 1
+    first_line = ledger_lines.c.number == 1
     statements: list[Executable] = [
-        update(ledger_lines).where(one).values(line=b"{}"),
+        update(ledger_lines).where(first_line).values(line=b"{}"),
         update(ledger_lines).values(number=ledger_lines.c.number + 100),
-        delete(ledger_lines).where(one),
+        delete(ledger_lines).where(first_line),
         delete(ledger_lines),
         text("REPLACE INTO ledger_lines SELECT campaign, number, 'x' FROM ledger_lines")
         if store.file is not None

@@ -69,8 +69,9 @@ def statements(kind: str) -> str:
         f"{kind}://", lambda statement, *_, **__: told.append(str(statement.compile(dialect=engine.dialect)))
     )
     metadata.create_all(engine, checkfirst=False)
-    compact = ["\n".join(line.rstrip() for line in each.splitlines() if line.strip()) for each in told]
-    compact.sort(key=lambda each: each if each.startswith("CREATE INDEX") else "")  # a table's indexes have no order
+    compact = ["\n".join(line.rstrip() for line in statement.splitlines() if line.strip()) for statement in told]
+    # a table's indexes have no order
+    compact.sort(key=lambda statement: statement if statement.startswith("CREATE INDEX") else "")
     return "\n\n".join(compact) + "\n"
 
 
@@ -205,7 +206,7 @@ def test_of_six_that_start_at_once_one_migrates(empty: str, begun: bool, tmp_pat
             migrate(store)
             make_world(store)
     said = start(empty, 6, with_next(tmp_path) if begun else SERVICE)
-    assert not [one for one in said if one is not None and one.startswith("failed")]
+    assert not [message for message in said if message is not None and message.startswith("failed")]
     assert len([backup for backup in said if backup is not None]) == begun
     with opened(empty) as store:
         assert revision(store) == ("9998" if begun else HEAD)

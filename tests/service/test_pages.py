@@ -341,7 +341,7 @@ def test_our_own_origin_is_ours(world: SimpleNamespace) -> None:
 def test_the_explanation_has_the_numbers_of_the_payment(world: SimpleNamespace) -> None:
     with world.app.state.store.read() as tx:
         paid = views.payments_view(tx, world.ana, world.campaign, 1)
-    payment = next(each for each in paid.payments if each.member == world.places["member"])
+    payment = next(entry for entry in paid.payments if entry.member == world.places["member"])
     own = world.provider.get(f"{world.base}/payment").text
     theirs = world.analyst.get(f"{world.base}/payments/{world.places['member']}").text
     for text in (own, theirs):
@@ -353,7 +353,7 @@ def test_the_explanation_has_the_numbers_of_the_payment(world: SimpleNamespace) 
         assert text.index("Your rate is") < text.index("imaginary") < text.index("you are paid") < text.index("<math")
         assert str(paid.seed) in text
         assert str(paid.commitment) in text
-    others = [str(each.payment) for each in paid.payments if each.payment != payment.payment]
+    others = [str(entry.payment) for entry in paid.payments if entry.payment != payment.payment]
     assert others
     assert not any(other in own for other in others)
 
@@ -563,10 +563,10 @@ def test_the_form_of_every_family_makes_a_campaign(world: SimpleNamespace, famil
 def test_the_form_of_a_regression_asks_for_labels_scales_and_levels(world: SimpleNamespace) -> None:
     analyst = world.analyst
     analyst.get("/campaigns/new")
-    for family, each in FAMILIES.items():
+    for family, family_class in FAMILIES.items():
         page = analyst.post("/campaigns/new", {"family": family, "shown": family, "show": "yes"}).text
         for name in ("scales", "levels"):
-            assert (f'name="{name}"' in page) == each.explains_target, (family, name)
+            assert (f'name="{name}"' in page) == family_class.explains_target, (family, name)
         assert ('name="categories"' in page) == terms_form.reads_labels(family), family
     typed = {
         **terms_form.blank("LogisticRegression"),
@@ -720,8 +720,8 @@ def test_a_campaign_file_is_taken_pasted_or_chosen(world: SimpleNamespace) -> No
     analyst.get("/campaigns/new")
     assert analyst.post("/campaigns/new", {"mode": "file", "toml": toml}).url.params["notice"] == "created"
     analyst.get("/campaigns/new")
-    chosen = analyst.post("/campaigns/new", {"mode": "file"}, files={"upload": ("campaign.toml", toml.encode())})
-    assert chosen.url.params["notice"] == "created"
+    answer = analyst.post("/campaigns/new", {"mode": "file"}, files={"upload": ("campaign.toml", toml.encode())})
+    assert answer.url.params["notice"] == "created"
     analyst.get("/campaigns/new")
     seen = analyst.post("/campaigns/new", {"mode": "file", "toml": "[campaign]\nname = 'x'\n"})
     assert seen.status_code == 422

@@ -109,7 +109,7 @@ def test_a_provider_checks_its_payment_offline(
             check_paid_round(receipt, {**paid, "seed": paid["link"]})
         with pytest.raises(StatementError, match="link is .*, but .* in the ledger"):
             check_paid_round(receipt, {**paid, "link": "sha256:" + "00" * 32})
-        more = [{**each, "payment": f"{float(each['payment']) + 1:.2f}"} for each in paid["payments"]]
+        more = [{**entry, "payment": f"{float(entry['payment']) + 1:.2f}"} for entry in paid["payments"]]
         with pytest.raises(StatementError, match="not the one in the ledger"):
             check_paid_round(receipt, {**paid, "payments": more})
         alone = {**paid, "line": None}
@@ -500,9 +500,9 @@ def test_secrets_of_open_rounds_are_not_in_the_database(world: World) -> None:
 def test_the_nonce_of_a_provider_moves_the_seed(world: World) -> None:
     """So who draws the other part of the nonce cannot choose the seed by it: that part came first."""
     submission = world.submit("Ash", 5, 2)
-    shown = get(world, "Ash", f"/rounds/1/submissions/{submission}")
+    answer = get(world, "Ash", f"/rounds/1/submissions/{submission}")
     receipt = post(world, "Ash", f"/rounds/1/submissions/{submission}/confirm", {"nonce": "dice: 4 1 6 6"})["receipt"]
-    assert (receipt["nonce"], receipt["own_nonce"]) == (shown["nonce"], "dice: 4 1 6 6")
+    assert (receipt["nonce"], receipt["own_nonce"]) == (answer["nonce"], "dice: 4 1 6 6")
 
 
 def test_a_provider_is_shown_rounded_numbers(world: World) -> None:
@@ -510,7 +510,7 @@ def test_a_provider_is_shown_rounded_numbers(world: World) -> None:
     world.close()
     post(world, "Ana", "/rounds/1/publish")
     (mine,) = get(world, "Ash", "/rounds/1/payments")["payments"]
-    analysts = {each["provider"]: each for each in get(world, "Ana", "/rounds/1/payments")["payments"]}
+    analysts = {entry["provider"]: entry for entry in get(world, "Ana", "/rounds/1/payments")["payments"]}
     exact = analysts["Ash"]
     assert mine["payment"] == exact["payment"]
     assert mine["log_pmi"] == round(exact["log_pmi"], 1) != exact["log_pmi"]
@@ -528,7 +528,9 @@ def test_where_the_order_counts_a_provider_sees_its_place_alone(database: str) -
         world.close()
         post(world, "Ana", "/rounds/1/publish")
         (mine,) = get(world, "Ash", "/rounds/1/payments")["payments"]
-        exact = next(each for each in get(world, "Ana", "/rounds/1/payments")["payments"] if each["provider"] == "Ash")
+        exact = next(
+            entry for entry in get(world, "Ana", "/rounds/1/payments")["payments"] if entry["provider"] == "Ash"
+        )
         assert mine["terms"] == exact["terms"]
         assert exact["log_pmi"] is not None
         assert mine["log_pmi"] is None
@@ -567,7 +569,7 @@ def test_whoever_pays_out_every_batch_pays_once(world: World) -> None:
     post(world, "Ana", "/payouts", status=409)
     world.close()
     due = get(world, "Ana", "/payouts")["payouts"]
-    assert {each["state"] for each in due} == {"pending"}
+    assert {payout["state"] for payout in due} == {"pending"}
     post(world, "Ana", f"/payouts/{due[0]['id']}/void", {"reason": "paid in cash"})
     client, headers = world.client(), world.headers("Ana", "one-key")
     first = client.post(f"{world.base}/payouts", headers=headers)
@@ -575,14 +577,14 @@ def test_whoever_pays_out_every_batch_pays_once(world: World) -> None:
     assert client.post(f"{world.base}/payouts", headers=headers).content == first.content
     post(world, "Ana", "/payouts", status=409)  # nothing is left
     batch = first.json()
-    assert {line["id"] for line in batch["payments"]} == {each["id"] for each in due[1:]}
+    assert {line["id"] for line in batch["payments"]} == {payout["id"] for payout in due[1:]}
     assert all(line["head"] == world.round().head for line in batch["payments"])
     assert get(world, "Ana", "/payouts/1") == batch
     file = client.get(f"{world.base}/payouts/1/payouts.csv", headers=world.headers("Ana")).text
     assert len(file.splitlines()) == len(due)
     post(world, "Ana", f"/payouts/{due[1]['id']}/void", {"reason": "bounced"})
     assert get(world, "Ana", "/payouts/1") == batch  # what was exported does not change
-    states = [each["state"] for each in get(world, "Ana", "/payouts")["payouts"]]
+    states = [payout["state"] for payout in get(world, "Ana", "/payouts")["payouts"]]
     assert states == ["void", "void", "posted"]
     with world.store.read() as tx:
         assert len(tx.execute(select(payouts)).all()) == len(due)
@@ -606,8 +608,8 @@ def test_a_named_beacon_is_waited_for(database: str) -> None:
         world.report_all(COUNTS)
         post(world, "Ana", "/rounds/1/close", {})
         assert "lottery" in str(world.round().problem)
-        shown = post(world, "Ana", "/rounds/1/close", {"beacon": "3 14 15 92"})
-        assert shown["state"] == "paid"
+        answer = post(world, "Ana", "/rounds/1/close", {"beacon": "3 14 15 92"})
+        assert answer["state"] == "paid"
         paid = get(world, "Ana", "/rounds/1/payments")
         assert paid["seed"] == derive_seed(paid["link"], [paid["root"]], "3 14 15 92")
         assert post(world, "Ana", "/verify")["valid"] is True

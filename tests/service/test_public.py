@@ -69,9 +69,9 @@ def test_from_an_upload_to_verified_payments(stage: Stage, tmp_path: Path) -> No
     assert seen.url.params["notice"] == "changed"
     assert "register.csv" in seen.text
     for browser in stage.providers.values():
-        shown = browser.get(stage.path).text
-        assert "40 rows" in shown
-        assert digest in shown
+        page = browser.get(stage.path).text
+        assert "40 rows" in page
+        assert digest in page
     terms = tomllib.loads(stage.providers["Ash"].get(f"{stage.path}/campaign.toml").text)
     assert terms["public"] == {"source": "register.csv", "digest": f"sha256:{digest}", "rows": 40, "summary": [10, 30]}
     stage.pay()

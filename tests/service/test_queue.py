@@ -39,11 +39,11 @@ def send(world: World, name: str, number: int = 1, content: bytes = CSV, key: st
 
 def read(store: Store) -> list[str]:
     """Read all that waits, and return it in the order in which it was chosen."""
-    chosen = []
+    claims = []
     while (row := upload_queue.claim(store)) is not None:
         upload_queue._read(store, Limits(), row)
-        chosen.append(row.id)
-    return chosen
+        claims.append(row.id)
+    return claims
 
 
 def state(store: Store, identifier: str) -> str:
@@ -72,11 +72,11 @@ def test_a_file_that_waits_is_acknowledged_and_read_later(database: str, monkeyp
         assert (early.status_code, "has not been read yet" in early.text) == (409, True)
         assert world.client().get(place, headers=world.headers("Birch")).status_code == 404
         assert read(store) == [sent.json()["id"]]
-        shown = world.client().get(place, headers=world.headers("Ash")).json()
-        assert (shown["state"], shown["rows"], shown["received"]) == ("read", 3, sent.json()["received"])
-        assert shown["nonce"] == sent.json()["nonce"] is not None  # drawn when the bytes arrived
+        answer = world.client().get(place, headers=world.headers("Ash")).json()
+        assert (answer["state"], answer["rows"], answer["received"]) == ("read", 3, sent.json()["received"])
+        assert answer["nonce"] == sent.json()["nonce"] is not None  # drawn when the bytes arrived
         receipt = world.client().post(f"{place}/confirm", json={}, headers=world.headers("Ash")).json()["receipt"]
-        assert (receipt["nonce"], receipt["received"]) == (shown["nonce"], shown["received"])
+        assert (receipt["nonce"], receipt["received"]) == (answer["nonce"], answer["received"])
         assert receipt["confirmed"] > receipt["received"]
         assert not list(store.spool.iterdir())
 
@@ -172,7 +172,7 @@ def test_a_machine_with_a_new_name_reads_what_it_received_under_the_old_one(data
         with store.write() as tx:
             tx.execute(update(queued).values(spool="another machine"))
         assert read(store) == [mine]
-        assert [state(store, each) for each in (mine, others)] == ["read", "waiting"]
+        assert [state(store, upload) for upload in (mine, others)] == ["read", "waiting"]
 
 
 def test_whoever_used_least_is_read_first(database: str) -> None:
@@ -205,8 +205,8 @@ def test_one_campaign_never_has_all_places(database: str) -> None:
         for name in ("Oak", "Fir", "Yew"):
             send(attacker, name)
         honest = send(world, "Ash")
-        chosen = [upload_queue.claim(store, places=2) for _ in range(3)]
-        assert [None if row is None else row.id == honest for row in chosen] == [False, True, None]
+        claims = [upload_queue.claim(store, places=2) for _ in range(3)]
+        assert [None if row is None else row.id == honest for row in claims] == [False, True, None]
 
 
 def test_an_hour_of_reading_is_all_an_account_gets(database: str) -> None:

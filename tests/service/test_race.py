@@ -40,8 +40,8 @@ def report_to(served: Served, world: World, name: str, turn: int) -> tuple[str, 
     if sent.status not in (201, 202):
         return name, sent
     submission = sent.plain["id"]
-    one = f"{world.base}/rounds/1/submissions/{submission}"
-    until(lambda: served.ask("GET", one, headers).plain["state"] != "waiting")
+    address = f"{world.base}/rounds/1/submissions/{submission}"
+    until(lambda: served.ask("GET", address, headers).plain["state"] != "waiting")
     return name, served.post(f"{world.base}/rounds/1/submissions/{submission}/confirm", headers)
 
 

@@ -152,13 +152,13 @@ def test_nothing_tells_of_peers(databases: Databases, few_alone: Any, kind: str,
     few = seen(databases, kind, FEW, phase) if ended else few_alone(kind)
     many = seen(databases, kind, MANY, phase)
     assert few.keys() == many.keys()
-    for what, one in few.items():
+    for what, answer in few.items():
         for part in Look._fields:
-            assert getattr(one, part) == getattr(many[what], part), f"{part} of {what}"
-    told = " ".join(one.text for what, one in many.items() if what != "as another")
+            assert getattr(answer, part) == getattr(many[what], part), f"{part} of {what}"
+    told = " ".join(answer.text for what, answer in many.items() if what != "as another")
     assert not [name for name in FEW if re.search(rf"\b{name}\b", told)]
-    assert {one.status for one in many.values()} >= {200, 403, 404, 409} | (set() if ended else {422})
-    assert not [what for what, one in many.items() if one.status >= 500]
+    assert {answer.status for answer in many.values()} >= {200, 403, 404, 409} | (set() if ended else {422})
+    assert not [what for what, answer in many.items() if answer.status >= 500]
 
 
 def test_naming_a_peer_is_refused_like_naming_nobody(databases: Databases, kind: str) -> None:
@@ -182,4 +182,4 @@ def test_a_view_that_counts_would_be_seen(databases: Databases, kind: str, monke
     monkeypatch.setattr(views, "joined_rounds", telling)
     with_count = seen(databases, kind, FEW, "alone", only="/rounds/1")
     assert [what for what in before if before[what] != with_count[what]]
-    assert [one.status for one in before.values()] == [one.status for one in with_count.values()]
+    assert [answer.status for answer in before.values()] == [answer.status for answer in with_count.values()]

@@ -125,9 +125,9 @@ def test_tokens_end(database: str) -> None:
         assert client.delete(f"/api/v1/tokens/{token.id}", headers=mine).status_code == 204
         assert client.get("/api/v1/me", headers=headers).status_code == 401
         assert client.get("/api/v1/me", headers=mine).status_code == 200
-        shown = client.get("/api/v1/tokens", headers=mine)
-        assert secret not in shown.text
-        assert accounts.digest(secret) not in shown.text
+        answer = client.get("/api/v1/tokens", headers=mine)
+        assert secret not in answer.text
+        assert accounts.digest(secret) not in answer.text
         with store.write() as tx:
             accounts.set_password(tx, world.analyst.account, PASSWORD)
         assert client.get("/api/v1/me", headers=mine).status_code == 401

@@ -66,7 +66,7 @@ class Simulation:
         with self.world.store.read() as tx:
             row = rounds.find_round(tx, self.world.campaign, number)
             sent = rounds.my_uploads(tx, self.world.members[name], row.id)
-        replaces = next((each.id for each in sent if each.confirmed), None)
+        replaces = next((submission.id for submission in sent if submission.confirmed), None)
         ones = self.chance.randint(2, 9) if good else self.chance.choice([BAD, BAD_LAST])
         self.world.report(name, ones, 20, number, replaces)
 
@@ -90,7 +90,7 @@ class Simulation:
             row = rounds.find_round(tx, self.world.campaign, number)
             sent = rounds.my_uploads(tx, self.world.members[name], row.id)
             if sent:
-                replaces = next((each.id for each in sent if each.confirmed), None)
+                replaces = next((submission.id for submission in sent if submission.confirmed), None)
                 who = self.world.providers[name]
                 rounds.confirm(tx, who, self.world.campaign, number, sent[0].id, replaces)
 

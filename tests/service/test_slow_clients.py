@@ -236,7 +236,7 @@ def test_sixty_hostile_files_hold_up_neither_health_nor_an_honest_report(
                     times.append(time.monotonic() - began)
                 assert honest.result() in (201, 202)
                 until(was_read)
-            statuses = [each.result() for each in hostile]
+            statuses = [future.result() for future in hostile]
             with store.write() as tx:
                 tx.execute(update(queued).where(queued.c.state == "waiting").values(state="refused"))
             until(lambda: not incoming._tasks)  # nothing more is read

@@ -165,9 +165,9 @@ class Orders(RuleBasedStateMachine):
         if number >= len(self.reference.days):
             return
         day = self.reference.days[number]
-        shown = [row for row in self.submissions(name, number) if row.confirmed is not None]
+        confirmed = [row for row in self.submissions(name, number) if row.confirmed is not None]
         allowed = day.state == "open" and name not in self.reference.revoked
-        replaces = shown[0].id if shown else None
+        replaces = confirmed[0].id if confirmed else None
         if self.attempt(allowed, self.world.report, name, count, 20 - count, number + 1, replaces):
             day.reports[name] = count
 
@@ -188,10 +188,10 @@ class Orders(RuleBasedStateMachine):
 
     @rule()
     def finish(self) -> None:
-        every = self.reference.days
-        allowed = bool(every) and not any(day.state == "open" for day in every)
+        days = self.reference.days
+        allowed = bool(days) and not any(day.state == "open" for day in days)
         if self.attempt(allowed, settlement.finish, self.store, self.world.analyst, self.world.campaign):
-            waiting = [day for day in every if day.state == "closed"]
+            waiting = [day for day in days if day.state == "closed"]
             if waiting:
                 waiting[-1].final = True
             else:

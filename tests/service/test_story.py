@@ -105,9 +105,9 @@ class Caller:
         day = self.served.ask("GET", f"/api/v1{path}", self.headers).plain["day"]
         sums = {**statistics(self.name, ones, zeros, day), "family": FAMILY}
         answer = self.sent(f"{path}/submissions/statistics", sums, self.headers)
-        one = f"{path}/submissions/{answer['id']}"
-        until(lambda: self.served.ask("GET", f"/api/v1{one}", self.headers).plain["state"] != "waiting")
-        self.sent(f"{one}/confirm", {}, self.headers)
+        submission = f"{path}/submissions/{answer['id']}"
+        until(lambda: self.served.ask("GET", f"/api/v1{submission}", self.headers).plain["state"] != "waiting")
+        self.sent(f"{submission}/confirm", {}, self.headers)
 
 
 @pytest.fixture(scope="module")

@@ -208,7 +208,7 @@ def test_receipts_and_proofs_bind_what_was_said_on_each_task(database: str, tmp_
             assert receipt["rows"] == len(said[name])
             paid = client.get(f"{where}/payments", headers=world.headers(name)).json()
             assert len(check_paid_round(receipt, paid).passed) == 5
-            other = next(each for each in WORKERS if each != name)
+            other = next(worker for worker in WORKERS if worker != name)
             with pytest.raises(troth.TrothError, match="not among those"):
                 check_paid_round({**receipt, "tasks": receipts[other]["tasks"]}, paid)
             terms = client.get(world.base, headers=world.headers(name)).json()["terms"]
@@ -267,12 +267,12 @@ def test_the_analyst_sees_what_would_be_paid_and_pays_it_out(database: str, tmp_
         world.close()
         client, ana = world.client(), world.headers("Ana")
         paid = client.get(f"{world.base}/rounds/1/payments", headers=ana).json()["payments"]
-        assert {each["provider"]: each["payment"] for each in paid} == {
-            each.provider: would.campaign.text(each.payment) for each in would.rounds[0].payments
+        assert {entry["provider"]: entry["payment"] for entry in paid} == {
+            payment.provider: would.campaign.text(payment.payment) for payment in would.rounds[0].payments
         }
         batch = client.post(f"{world.base}/payouts", headers=ana).json()
-        assert {each["provider"]: each["amount"] for each in batch["payments"]} == {
-            each["provider"]: each["payment"] for each in paid
+        assert {entry["provider"]: entry["amount"] for entry in batch["payments"]} == {
+            entry["provider"]: entry["payment"] for entry in paid
         }
         bonuses = client.get(f"{world.base}/payments.csv", headers=ana).text
         assert bonuses.splitlines()[0] == "provider,tasks,shares,pay_per_task,payment,reason"
@@ -307,8 +307,8 @@ def test_a_worker_sees_its_pay_and_the_reasons_on_a_sample_of_its_own_items(data
         publish(world)
         with store.read() as tx:
             ledger, file = load_ledger(tx, world.campaign), load_file(tx, world.campaign)
-        shown = client.get(where, headers=world.headers("Ann")).json()
-        assert shown == client.get(where, headers=world.headers("Ann")).json()
+        answer = client.get(where, headers=world.headers("Ann")).json()
+        assert answer == client.get(where, headers=world.headers("Ann")).json()
         assert client.get(where, headers=world.headers("Ana")).status_code == 403
         for path, user in (("payment", world.providers["Ann"]), (f"payments/{world.members['Ann']}", world.analyst)):
             with store.write() as tx:
@@ -316,20 +316,20 @@ def test_a_worker_sees_its_pay_and_the_reasons_on_a_sample_of_its_own_items(data
             page = client.get(f"/campaigns/{world.campaign}/rounds/1/{path}")
             assert page.status_code == 200, page.text
             assert re.search(r"<dt>Empty share</dt>\s*<dd>20%</dd>", page.text)
-            assert shown["pay_per_task"] in page.text
+            assert answer["pay_per_task"] in page.text
     assert file is not None
     table = pq.read_table(pa.BufferReader(file)).to_pylist()
     mine = {row["task"]: row for row in table if row["provider"] == "Ann"}
-    payment = next(each for each in ledger.of("payment") if each["provider"] == "Ann")
-    assert (shown["tasks"], shown["payment"]) == (len(said["Ann"]), payment["payment"])
-    assert float(shown["pay_per_task"]) == pytest.approx(float(payment["payment"]) / len(mine), abs=1e-6)
+    payment = next(entry for entry in ledger.of("payment") if entry["provider"] == "Ann")
+    assert (answer["tasks"], answer["payment"]) == (len(said["Ann"]), payment["payment"])
+    assert float(answer["pay_per_task"]) == pytest.approx(float(payment["payment"]) / len(mine), abs=1e-6)
     lonely = [row["share"] for row in mine.values() if row["peers"] == 0]
-    assert (shown["without_peers"], shown["empty_share"]) == (len(lonely), 0.2)
-    assert float(shown["paid_without_peers"]) == int(5 * fsum(lonely)) / 100
-    sample = shown["sample"]
+    assert (answer["without_peers"], answer["empty_share"]) == (len(lonely), 0.2)
+    assert float(answer["paid_without_peers"]) == int(5 * fsum(lonely)) / 100
+    sample = answer["sample"]
     assert len(sample) == 20
     shares = sorted((row["share"] for row in mine.values()), reverse=True)
-    got = [mine[each["task"]]["share"] for each in sample]
+    got = [mine[entry["task"]]["share"] for entry in sample]
     assert (got[:7], got[-7:]) == (shares[:7], shares[-7:])
     for each in sample:
         assert each["answer"] == said["Ann"][each["task"]]
@@ -370,8 +370,8 @@ def test_nothing_that_a_worker_sees_depends_on_who_the_others_are(
             assert "not published yet" in looks["open: tasks"]
             assert "not published yet" in looks["paid: tasks"]
         databases.give_back(url)
-    for what, one in seen[0].items():
-        assert one == seen[1][what], what
+    for what, page in seen[0].items():
+        assert page == seen[1][what], what
 
 
 OWN = re.compile(
@@ -472,10 +472,10 @@ def test_the_form_makes_a_campaign_of_tasks_and_previews_it() -> None:
     with pytest.raises(InvalidError) as refused:
         campaigns.checked_terms(terms_form.terms_of({**terms_form.blank("Finite"), **typed, "tasks": ""}))
     assert terms_form.field_of(refused.value, terms_form.blank()) == "tasks"
-    shown = make_preview(dict(terms.plain), 5, 50)
-    assert {claim["name"]: claim["verdict"] for claim in shown["proofs"]}["wrong labels cost"] == "proved"
-    assert {each["lie"] for each in shown["lies"]["findings"] if each["verdict"] == "gains"} == set()
-    assert "answer at random" in {each["lie"] for each in shown["lies"]["findings"]}
+    preview = make_preview(dict(terms.plain), 5, 50)
+    assert {claim["name"]: claim["verdict"] for claim in preview["proofs"]}["wrong labels cost"] == "proved"
+    assert {finding["lie"] for finding in preview["lies"]["findings"] if finding["verdict"] == "gains"} == set()
+    assert "answer at random" in {finding["lie"] for finding in preview["lies"]["findings"]}
 
 
 def test_a_round_that_could_cost_more_than_its_budget_is_not_opened(databases: Databases) -> None:

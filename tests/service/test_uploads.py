@@ -90,9 +90,9 @@ def paid(folder: Path, campaign: Campaign, name: str, data: bytes) -> list[Repor
     return read_reports(str(path), campaign.request)[0]
 
 
-def same(one: Report, other: Report) -> None:
-    assert (one.provider, one.day, one.rows) == (other.provider, other.day, other.rows)
-    assert one.summary.tobytes() == other.summary.tobytes()
+def same(first: Report, second: Report) -> None:
+    assert (first.provider, first.day, first.rows) == (second.provider, second.day, second.rows)
+    assert first.summary.tobytes() == second.summary.tobytes()
 
 
 PAIRS = [
@@ -358,8 +358,8 @@ def test_sandbox_turns_away_whom_it_cannot_serve(box: Sandbox) -> None:
         time.sleep(0.1)
         with pytest.raises(UnavailableError, match="try again"):
             box.run(len, "x", bounds=EASY)
-        for each in slow:
-            assert isinstance(each.exception(), OutOfTimeError)
+        for future in slow:
+            assert isinstance(future.exception(), OutOfTimeError)
 
 
 def test_fork_of_the_server_has_a_warm_process_of_its_own(box: Sandbox) -> None:

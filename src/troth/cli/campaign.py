@@ -196,9 +196,11 @@ def _init_tasks(directory: Path, data: Path | None, as_json: bool, **settings: A
     contradict = ", and whether labels contradict it" if any(map(label_count, families.values())) else ""
     lines.append(f"Then see what would be paid{contradict}; afterwards pay without --dry-run:")
     lines += [f"      troth pay {path} --dry-run" for path, _ in started]
-    written = [{"campaign": str(path), "family": each.family, "notes": each.notes} for path, each in started]
+    written = [
+        {"campaign": str(path), "family": proposal.family, "notes": proposal.notes} for path, proposal in started
+    ]
     plain = {**written[0], "campaigns": written} if len(written) > 1 else written[0]
-    show(plain, as_json, *lines, warnings=[note for _, each in started for note in each.notes])
+    show(plain, as_json, *lines, warnings=[note for _, proposal in started for note in proposal.notes])
 
 
 def commit(campaign: CampaignFile, as_json: AsJson = False) -> None:

@@ -150,8 +150,8 @@ def test_nothing_is_paid_where_pmi_is_zero() -> None:
     model = models.Finite([0.5, 0.5], [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]])
     rule = troth.OneTime(troth.exact_range(model, rows=[1, 1]))
     rows = [model.statistics([symbol]) for symbol in range(3)]
-    paid = [[rule.pay(model, np.stack([a, b]), budget=2.0)[0] for b in rows] for a in rows]
-    assert (np.array(paid) == 0).tolist() == [[False, False, True], [False] * 3, [True, False, False]]
+    payments = [[rule.pay(model, np.stack([a, b]), budget=2.0)[0] for b in rows] for a in rows]
+    assert (np.array(payments) == 0).tolist() == [[False, False, True], [False] * 3, [True, False, False]]
 
 
 def losses(world: World, provider: int, divergence: Any) -> tuple[Any, Any]:

@@ -65,9 +65,9 @@ def test_from_init_to_explanation(
 ) -> None:
     path = begun(tmp_path / "x", monkeypatch)
     assert troth.Campaign.load(path).rule == plugin.DrawnPlace(30, "nothing")
-    paid = said(capsys, monkeypatch, "pay", path)
-    assert paid["rule"] == "DrawnPlace"
-    payments = paid["rounds"][0]["payments"]
+    result = said(capsys, monkeypatch, "pay", path)
+    assert result["rule"] == "DrawnPlace"
+    payments = result["rounds"][0]["payments"]
     assert len({payment["share"] for payment in payments}) > 1
     ledger = tmp_path / "x" / "ledger.jsonl"
     assert said(capsys, monkeypatch, "verify", ledger)["payments"] == len(payments)
@@ -86,8 +86,8 @@ def test_its_draws_depend_on_the_seed_alone(plugin: Any) -> None:
     rows = {"bureau": np.repeat(BUREAUS, 3), "income": [1.5, 2.0, 1.2, 1.9, 3.0, 1.1, 7.0, 9.0, 5.0]}
 
     def shares(seed: int) -> Any:
-        paid = troth.pay(rows, Pareto(3, 2), plugin.DrawnPlace(), provider="bureau", budget="300.00", seed=seed)
-        return [payment["share"] for payment in paid.to_dict()["rounds"][0]["payments"]]
+        result = troth.pay(rows, Pareto(3, 2), plugin.DrawnPlace(), provider="bureau", budget="300.00", seed=seed)
+        return [payment["share"] for payment in result.to_dict()["rounds"][0]["payments"]]
 
     assert shares(1) == shares(1) != shares(2)
 

@@ -130,9 +130,9 @@ def test_a_family_of_two_functions_is_paid(
     for name, scale in (("Ash", 1.0), ("Birch", 1.2), ("Elm", 4.0)):
         rows = [f"{day},{scale * k}".lstrip(",") for day in days for k in (1, 2, 3)]
         (tmp_path / "x" / "data" / f"{name}.csv").write_text("\n".join(["day,value" if days[0] else "value", *rows]))
-    paid = said(capsys, monkeypatch, "pay", path)
-    assert (paid["rule"], len(paid["rounds"])) == (rule, 1)
-    assert "Waiting cannot draw fresh statistics" in json.dumps(paid["verdict"])
+    result = said(capsys, monkeypatch, "pay", path)
+    assert (result["rule"], len(result["rounds"])) == (rule, 1)
+    assert "Waiting cannot draw fresh statistics" in json.dumps(result["verdict"])
     ledger = tmp_path / "x" / "ledger.jsonl"
     assert said(capsys, monkeypatch, "verify", ledger)["payments"] == 3
     capsys.readouterr()
@@ -161,8 +161,8 @@ def test_empty_subclasses_pay_what_the_bundled_classes_pay(
     named: dict[str, Any] = {"provider": "who", "day": "day"}
 
     def pay(family: Any, rule: Any, ledger: Path) -> Any:
-        paid = troth.pay(rows, family.example_model(), rule(), **named, budget="300", seed=1, ledger=ledger)
-        return [payment.payment for paid_round in paid.rounds for payment in paid_round.payments]
+        result = troth.pay(rows, family.example_model(), rule(), **named, budget="300", seed=1, ledger=ledger)
+        return [payment.payment for paid_round in result.rounds for payment in paid_round.payments]
 
     payments = pay(empty, empty_rule, tmp_path / "empty.jsonl")
     assert payments == pay(bundled, bundled_rule, tmp_path / "bundled.jsonl")
@@ -233,13 +233,13 @@ def test_a_rule_that_draws_also_settles_tasks(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     workers = [str(who) for _ in range(20) for who in rng.choice(["Ash", "Birch", "Elm", "Fir"], 3, replace=False)]
     answers = {"item": np.repeat(np.arange(20), 3), "who": workers, "x": rng.integers(0, 2, 60)}
-    paid = troth.pay(
+    result = troth.pay(
         answers, EmptyBernoulli(1, 1), Lottery(), provider="who", task="item", price="0.05", seed=1, anyway=True,
         ledger=tmp_path / "ledger.jsonl",
     )  # fmt: skip
-    assert sum(paid.totals.values()) > 0
-    assert "Lottery draws what it pays for an uninformative answer" in paid.write_page(tmp_path / "r.html").read_text()
-    assert troth.verify(tmp_path / "ledger.jsonl").totals == paid.totals
+    assert sum(result.totals.values()) > 0
+    assert "Lottery draws what it pays for an uninformative answer" in result.write_page(tmp_path / "r.html").read_text()
+    assert troth.verify(tmp_path / "ledger.jsonl").totals == result.totals
 
 
 def test_a_rule_that_draws_asks_for_draws_of_empty_shares_too() -> None:

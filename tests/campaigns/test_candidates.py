@@ -200,11 +200,11 @@ def test_everybody_sees_how_many_candidates_are_left(
 
 
 def test_other_models_have_no_candidates() -> None:
-    paid = troth.pay(
+    result = troth.pay(
         {"who": ["a", "a", "b"], "x": [1, 0, 1]}, models.Bernoulli(1, 1), provider="who", budget="1.00", seed=1
     )
-    assert paid.effective_candidates is None
-    assert "effective_candidates" not in paid.to_dict()
+    assert result.effective_candidates is None
+    assert "effective_candidates" not in result.to_dict()
 
 
 def test_no_lie_gains_and_made_up_reports_earn_the_empty_share() -> None:
@@ -289,12 +289,12 @@ def test_any_likelihood_is_paid_by_the_log_likelihoods_that_providers_compute(tm
         for who in HOSPITALS
     ]
     frame = pd.concat(parts)
-    paid = troth.pay(
+    result = troth.pay(
         frame, model, provider="hospital", budget="800.00", seed=1, ledger=tmp_path / "ledger.jsonl", anyway=True
     )
-    shares = [payment.share for payment in paid.verify().rounds[0].payments]
+    shares = [payment.share for payment in result.verify().rounds[0].payments]
     assert shares[-1] < 0.45 < np.mean(shares[:-1])
-    assert paid.effective_candidates is not None
+    assert result.effective_candidates is not None
     digest = troth.save_model(model, tmp_path / "candidates.json")
     assert troth.load_model(tmp_path / "candidates.json", digest) == model
     assert "distribution of the simulation" in troth.certify(model, [80] * 4)["exact likelihood"].text

@@ -48,10 +48,10 @@ def test_every_example_runs(family: str, daily: bool, tmp_path: Path, monkeypatc
     ledger = tmp_path / "x" / "ledger.jsonl"
     assert run(monkeypatch, "pay", campaign, *WITHOUT_PAGE) == 0
     assert run(monkeypatch, "verify", ledger) == 0
-    paid = troth.pay(campaign, ledger=ledger)
-    assert paid.paid_now == ()
-    assert len(paid.rounds) == (5 if daily else 1)
-    page = paid.write_page(tmp_path / "r.html", simulations=4000 if SOAK else 100).read_text()
+    result = troth.pay(campaign, ledger=ledger)
+    assert result.paid_now == ()
+    assert len(result.rounds) == (5 if daily else 1)
+    page = result.write_page(tmp_path / "r.html", simulations=4000 if SOAK else 100).read_text()
     assert len(page) < 2_000_000
     assert "could not be simulated" not in page
     assert "No certificate" not in page
@@ -130,8 +130,8 @@ def test_json_has_the_shape_that_others_rely_on(tmp_path: Path, monkeypatch: pyt
     assert [p["provider"] for p in payments] == ["Ash", "Birch", "Elm"]
     assert all(re.fullmatch(r"\d+\.\d\d", p["payment"]) for p in payments)
     assert f"{sum(float(p['payment']) for p in payments):.2f}" == plain["paid"]
-    paid = troth.pay(path)
-    assert {**paid.to_dict(), "verdict": paid.verdict.to_dict(), "written": True} == plain
+    result = troth.pay(path)
+    assert {**result.to_dict(), "verdict": result.verdict.to_dict(), "written": True} == plain
 
 
 COMMANDS = ["demo", "init", "commit", "pay", "audit", "certify", "statistics", "verify", "report", "explain"]
@@ -229,27 +229,27 @@ def test_a_commitment_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_result_prints_shows_converts_and_plots(tmp_path: Path) -> None:
-    paid = troth.pay(FRAME, BERNOULLI, provider="who", budget="900.00", terms={"campaign": {"currency": "EUR"}}, seed=1)
-    assert "paid" in str(paid)
-    assert repr(paid).startswith("<Result campaign: LineUp")
+    result = troth.pay(FRAME, BERNOULLI, provider="who", budget="900.00", terms={"campaign": {"currency": "EUR"}}, seed=1)
+    assert "paid" in str(result)
+    assert repr(result).startswith("<Result campaign: LineUp")
     hostile = troth.pay(
         {**FRAME, "who": ["<script>"] * 9 + FRAME["who"][9:]}, BERNOULLI, provider="who", budget="900", seed=1
     )
     assert "<script>" not in hostile._repr_html_()
-    arrow, pandas, polars = paid.to_arrow(), paid.to_pandas(), paid.to_polars()
+    arrow, pandas, polars = result.to_arrow(), result.to_pandas(), result.to_polars()
     assert isinstance(arrow, pa.Table)
     assert isinstance(pandas, pd.DataFrame)
     assert isinstance(polars, pl.DataFrame)
-    assert float(sum(pandas["payment"])) == float(polars["payment"].sum()) == paid.paid / 100
-    assert "times" in paid.explain("a")
-    paid.write_csv(tmp_path / "p.csv")
-    paid.write_ledger(tmp_path / "l.jsonl")
-    assert troth.verify(tmp_path / "l.jsonl").totals == paid.totals
+    assert float(sum(pandas["payment"])) == float(polars["payment"].sum()) == result.paid / 100
+    assert "times" in result.explain("a")
+    result.write_csv(tmp_path / "p.csv")
+    result.write_ledger(tmp_path / "l.jsonl")
+    assert troth.verify(tmp_path / "l.jsonl").totals == result.totals
 
 
 def test_spreadsheets_run_no_names(tmp_path: Path) -> None:
-    paid = troth.pay({**FRAME, "who": ["=1+1"] * 9 + FRAME["who"][9:]}, BERNOULLI, provider="who", budget="900", seed=1)
-    assert "\n'=1+1," in paid.write_csv(tmp_path / "p.csv").read_text()
+    result = troth.pay({**FRAME, "who": ["=1+1"] * 9 + FRAME["who"][9:]}, BERNOULLI, provider="who", budget="900", seed=1)
+    assert "\n'=1+1," in result.write_csv(tmp_path / "p.csv").read_text()
 
 
 def test_columns_are_guessed_only_where_there_is_no_choice() -> None:
@@ -329,8 +329,8 @@ HOSTILE = "<img src=x onerror=alert(1)>\"'&</script><script>alert(2)</script>"
 def test_the_report_escapes_hostile_names(tmp_path: Path) -> None:
     frame = {**FRAME, "who": [HOSTILE] * 9 + FRAME["who"][9:]}
     terms = {"campaign": {"name": HOSTILE, "currency": "<b>"}}
-    paid = troth.pay(frame, BERNOULLI, provider="who", budget="900", terms=terms, seed=1)
-    page = paid.write_page(tmp_path / "r.html", simulations=200).read_text()
+    result = troth.pay(frame, BERNOULLI, provider="who", budget="900", terms=terms, seed=1)
+    page = result.write_page(tmp_path / "r.html", simulations=200).read_text()
     assert "<img src=x" not in page
     assert "<script>alert" not in page
     assert "&lt;img src=x" in page
@@ -340,8 +340,8 @@ def test_the_report_escapes_hostile_names_of_near_duplicates() -> None:
     x = np.random.default_rng(1).normal(size=(4, 9))
     who = [name for name in (HOSTILE, f"2 {HOSTILE}", "c", "d", "e") for _ in range(9)]
     frame = {"who": who, "x": np.concatenate([x[0], *x])}
-    paid = troth.pay(frame, troth.models.Normal(0, 1, 1), provider="who", budget="900", seed=1)
-    page = paid.to_html(simulations=200)
+    result = troth.pay(frame, troth.models.Normal(0, 1, 1), provider="who", budget="900", seed=1)
+    page = result.to_html(simulations=200)
     assert "check whether one copied the other" in page
     assert "<img src=x" not in page
     assert "<script>alert" not in page
@@ -353,8 +353,8 @@ def test_the_report_stays_small(tmp_path: Path) -> None:
         "who": np.repeat([f"provider with a rather long name {i}" for i in range(5000)], 3),
         "x": rng.integers(0, 2, 15_000),
     }
-    paid = troth.pay(frame, BERNOULLI, troth.SyntheticPeers(draws=4), provider="who", budget="90000", seed=1)
-    assert paid.write_page(tmp_path / "r.html", simulations=200).stat().st_size < 2_000_000
+    result = troth.pay(frame, BERNOULLI, troth.SyntheticPeers(draws=4), provider="who", budget="90000", seed=1)
+    assert result.write_page(tmp_path / "r.html", simulations=200).stat().st_size < 2_000_000
 
 
 def test_copies_and_poor_fit_are_flagged(tmp_path: Path) -> None:
@@ -364,8 +364,8 @@ def test_copies_and_poor_fit_are_flagged(tmp_path: Path) -> None:
         "who": np.repeat(["a", "b", "c", "d"], 20),
         "x": np.concatenate([same, same, rng.normal(3, 1, 20), rng.normal(40, 1, 20)]),
     }
-    paid = troth.pay(frame, troth.models.Normal(0, 5, 1), provider="who", budget="900", seed=1)
-    page = paid.write_page(tmp_path / "r.html", simulations=200).read_text()
+    result = troth.pay(frame, troth.models.Normal(0, 5, 1), provider="who", budget="900", seed=1)
+    page = result.write_page(tmp_path / "r.html", simulations=200).read_text()
     assert "<b>a</b> and <b>b</b> have the same statistics" in page
     assert "The model does not fit these reports" in page
 
@@ -479,8 +479,8 @@ def test_files_named_for_providers_need_no_column(tmp_path: Path, monkeypatch: p
         (tmp_path / "files").mkdir(exist_ok=True)
         part[["improved"]].to_csv(tmp_path / "files" / f"{name}.csv", index=False)
     assert run(monkeypatch, "init", tmp_path / "x", "--data", tmp_path / "files", "--rule", "OneTime") == 0
-    paid = troth.pay(tmp_path / "x" / "campaign.toml")
-    assert list(paid.totals) == ["shop A", "shop B", "shop C"]
+    result = troth.pay(tmp_path / "x" / "campaign.toml")
+    assert list(result.totals) == ["shop A", "shop B", "shop C"]
 
 
 @pytest.mark.parametrize(

@@ -184,8 +184,8 @@ def test_a_provider_without_history_has_the_populations_likelihood(folder: Path)
     pd.concat([now[now.carrier != "D"], newcomer]).to_csv(folder / "now.csv", index=False)
     fitted = troth.Campaign.load(folder / "fitted.toml")
     assert fitted.model_of("E") == fitted.model
-    paid = troth.pay(fitted, seed=1).verify()
-    assert set(paid.totals) == set("ABCE")
+    result = troth.pay(fitted, seed=1).verify()
+    assert set(result.totals) == set("ABCE")
 
 
 def test_a_history_that_changed_is_not_the_one_that_was_learnt_from(

@@ -39,7 +39,7 @@ def known_campaign(folder: Path, text: str = KNOWN, **files: str) -> Path:
 
 
 def shares(result: troth.Result) -> list[float]:
-    return [payment.share for paid in result.rounds for payment in paid.payments]
+    return [payment.share for paid_round in result.rounds for payment in paid_round.payments]
 
 
 @settings(max_examples=5, deadline=None)
@@ -290,9 +290,9 @@ def test_tables_of_any_kind_give_the_same(tmp_path: Path) -> None:
         tmp_path / "register.parquet",
         [tmp_path / "one.csv", tmp_path / "two.csv"],
     ]
-    paid = [shares(troth.pay(frame, EXAMPLES["normal"], public=table, **options)) for table in tables]
-    for other in paid[1:]:
-        assert other == pytest.approx(paid[0], abs=1e-12)
+    payments = [shares(troth.pay(frame, EXAMPLES["normal"], public=table, **options)) for table in tables]
+    for other in payments[1:]:
+        assert other == pytest.approx(payments[0], abs=1e-12)
 
 
 def test_providers_with_models_of_their_own() -> None:
@@ -378,11 +378,11 @@ def test_days_of_a_table_have_their_own() -> None:
     options: dict[str, Any] = {"provider": "who", "columns": "c0", "budget": "90.00", "seed": 3}
     model: Any = EXAMPLES["bernoulli"]
     result = troth.pay(frame, model, public=public, day="day", **options)
-    for paid in result.verify().rounds:
-        t = model.statistics(public.loc[public["day"] == paid.day, "c0"])
-        alone = troth.pay(frame[frame["day"] == paid.day], troth.posterior(model, t), **options)
+    for paid_round in result.verify().rounds:
+        t = model.statistics(public.loc[public["day"] == paid_round.day, "c0"])
+        alone = troth.pay(frame[frame["day"] == paid_round.day], troth.posterior(model, t), **options)
         values = [payment.log_pmi for payment in alone.rounds[0].payments]
-        assert [payment.log_pmi for payment in paid.payments] == pytest.approx(values, abs=1e-12)
+        assert [payment.log_pmi for payment in paid_round.payments] == pytest.approx(values, abs=1e-12)
 
 
 def test_audits_and_certificates_of_a_file_know_it(tmp_path: Path) -> None:

@@ -537,8 +537,8 @@ def test_the_verdict_comes_before_the_money(tmp_path: Path) -> None:
     assert stopped.exit_code == 3, stopped.output
     assert "would have earned more" in stopped.output
     assert [path.name for path in folder.iterdir()] == ["campaign.toml"]
-    paid = runner.invoke(app, [*pay, "--anyway"])
-    assert paid.exit_code == 0, paid.output
+    result = runner.invoke(app, [*pay, "--anyway"])
+    assert result.exit_code == 0, result.output
     assert (folder / "ledger.jsonl").exists()
     assert "would have earned more" in (folder / "report.html").read_text()
 

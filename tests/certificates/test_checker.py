@@ -332,11 +332,11 @@ def test_claims_of_another_campaign_go_red() -> None:
     unpaid = world(troth.SyntheticPeers(), OPEN)
     assert [claim.name for claim in unpaid.certify().claims] == ["payable"]
     assert violations(unpaid, troth.certify(STATES, [2, 2], unpaid.rule)) == ["payable"]
-    paid = world(troth.SyntheticPeers())
-    assert violations(paid, unpaid.certify()) == ["payable"]
+    result = world(troth.SyntheticPeers())
+    assert violations(result, unpaid.certify()) == ["payable"]
     for name in ("individually rational", "budget feasible"):
-        claims = tuple(replace(c, verdict="refuted") if c.name == name else c for c in paid.certify().claims)
-        assert violations(paid, troth.Certificate(claims)) == [name]
+        claims = tuple(replace(c, verdict="refuted") if c.name == name else c for c in result.certify().claims)
+        assert violations(result, troth.Certificate(claims)) == [name]
 
 
 @pytest.mark.parametrize("name", list(RULES))

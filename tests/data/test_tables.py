@@ -97,10 +97,10 @@ def test_every_table_gives_equal_statistics_and_equal_cents(name: str, tmp_path:
         for mine, theirs in zip(reports_read, reference, strict=True):
             scale = np.abs(theirs.summary).max()
             np.testing.assert_allclose(mine.summary, theirs.summary, rtol=1e-12, atol=1e-12 * scale, err_msg=kind)
-        paid = troth.pay(
+        result = troth.pay(
             table, model, rule, provider="who", day="day", budget="1000.00", columns=columns, terms=terms, seed=SEED
         )
-        cents = [(p.provider, p.payment) for r in paid.rounds for p in r.payments]
+        cents = [(p.provider, p.payment) for r in result.rounds for p in r.payments]
         expected = expected or cents
         assert cents == expected, kind
 

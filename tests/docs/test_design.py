@@ -98,11 +98,11 @@ def test_a_payment_calls_every_function_that_the_walk_numbers(tmp_path: Path, mo
     threading.settrace(note)
     sys.settrace(note)
     try:
-        paid = CliRunner().invoke(app, ["pay", "study/campaign.toml", "--anyway"])
+        result = CliRunner().invoke(app, ["pay", "study/campaign.toml", "--anyway"])
     finally:
         sys.settrace(before)
         threading.settrace(before)
-    assert paid.exit_code == 0, paid.output
+    assert result.exit_code == 0, result.output
     steps = SECTIONS[PAYING].partition("\nCampaigns of tasks")[0]
     assert [name for name in names_of(PAYING) if f"`{name}`" in steps and not is_called(name, called)] == []
     assert not is_called("results.pay.pay_task_campaign", called)

@@ -256,8 +256,8 @@ def test_a_fit_is_a_campaign_file_and_pays() -> None:
     for i, truth in enumerate(truths):
         summaries = truth.reduction.of_rows(truth.draw_data(rng, theta, 50)[:, None])
         reports.append(Report(f"p{i}", None, 50, summaries))
-    paid = settle(campaign, reports)
-    assert 0 < sum(payment.payment for payment in paid) <= 10_000
+    result = settle(campaign, reports)
+    assert 0 < sum(payment.payment for payment in result) <= 10_000
 
 
 def test_offsets_and_dispersions_are_recovered_within_their_errors() -> None:

@@ -127,8 +127,8 @@ def worst_gain_over_two_days(world: World, pay: Pay) -> float:
             today = world.round_with(provider, own[:, None, None], peers[None, :, None])  # noqa: B023
             tomorrow = world.round_with(provider, truths[:1, None, None], peers[None, None])  # noqa: B023
             days = np.stack(np.broadcast_arrays(today, tomorrow), axis=-3)
-            paid = pay(world.models, days)[..., 0, provider]  # noqa: B023
-            return paid @ marginal  # noqa: B023
+            payments = pay(world.models, days)[..., 0, provider]  # noqa: B023
+            return payments @ marginal  # noqa: B023
 
         expected = conditional @ shares(reports).T
         truth = (conditional * shares(truths)).sum(axis=1)

@@ -314,8 +314,8 @@ def test_later_days_are_decoys() -> None:
     ones = rng.binomial(20, rng.beta(1, 1, (7, 1)), (7, 4)).astype(float)
     t = np.stack([ones, 20 - ones], axis=-1)
     rule = troth.LineUp(rivals=2, decoys=3, source="days")
-    paid = rule.explain(model, t, rng=generator(1))
-    assert paid.share.shape == (7, 4)
+    payments = rule.explain(model, t, rng=generator(1))
+    assert payments.share.shape == (7, 4)
     assert rule.days == 4
     for day in range(5):
         for provider in range(4):
@@ -324,7 +324,7 @@ def test_later_days_are_decoys() -> None:
             above = sum(x > v[0] + 1e-9 for x in v[1:])
             tied = sum(abs(x - v[0]) <= 1e-9 for x in v[1:])
             expected = rank_share(np.array([above]), np.array([tied]), len(v) - 1, 2)[0]
-            assert paid.share[day, provider] == pytest.approx(expected)
+            assert payments.share[day, provider] == pytest.approx(expected)
     t[3, 0] = 9.0, 12.0
     without = rule.explain(model, np.where(np.arange(4)[:, None] == 0, 0.0, t), rng=generator(1)).share
     # day 3 is compared with the days after it, and days 0 to 2 with it: there the first is nobody's peer

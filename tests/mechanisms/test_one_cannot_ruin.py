@@ -61,8 +61,8 @@ def test_a_statistic_of_any_size_is_paid_or_named(name: str) -> None:
             for given in (None, rows):
                 blamed = guilty
                 try:
-                    paid = troth.LineUp(rivals=1, decoys=2).pay(model, t, budget=1.0, rows=given, rng=generator(1))
-                    assert np.isfinite(paid).all()
+                    payments = troth.LineUp(rivals=1, decoys=2).pay(model, t, budget=1.0, rows=given, rng=generator(1))
+                    assert np.isfinite(payments).all()
                 except troth.MissingCapabilityError:
                     continue  # log-likelihoods do not say numbers of rows, nor features
                 except ReportError as refused:
@@ -154,8 +154,8 @@ def test_an_error_that_no_report_causes_stays_as_it_is() -> None:
 def test_shares_do_not_depend_on_the_search() -> None:
     """The generator of a round is not touched where nothing goes wrong."""
     first, second = generator(5), generator(5)
-    paid = DRAWN.pay(BERNOULLI, HONEST, budget=1.0, rng=first)
-    assert np.array_equal(paid, DRAWN.pay(BERNOULLI, HONEST, budget=1.0, rng=second))
+    payments = DRAWN.pay(BERNOULLI, HONEST, budget=1.0, rng=first)
+    assert np.array_equal(payments, DRAWN.pay(BERNOULLI, HONEST, budget=1.0, rng=second))
     assert first.random() == second.random()
     assert RULES
 
@@ -308,6 +308,6 @@ def test_no_bonded_last_day_loses_more_than_its_deposit() -> None:
     rule = troth.Bonded(troth.MultiDay(last=troth.LineUp(ties="lot", decoys=9)))
     deposit = rule.deposit(model, t, budget=4.0)
     assert deposit[1] == pytest.approx([0.25] * 4)
-    paid = np.array([rule.pay(model, t, budget=4.0, rng=rng)[1] for _ in range(100)])
-    assert paid.min() >= -0.25 - 1e-12
-    assert paid.mean() > 0.2
+    payments = np.array([rule.pay(model, t, budget=4.0, rng=rng)[1] for _ in range(100)])
+    assert payments.min() >= -0.25 - 1e-12
+    assert payments.mean() > 0.2

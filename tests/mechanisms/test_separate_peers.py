@@ -103,10 +103,10 @@ def test_sizes_may_differ_from_round_to_round() -> None:
     rng = generator(6)
     t = model.statistics(model.draw_data(rng, model.draw_parameters(rng, (2, 4)), 5))
     rows = np.array([[5.0, 3.0, 5.0, 2.0], [1.0, 1.0, 1.0, 5.0]])
-    paid = troth.SyntheticPeers(draws=400).pay(model, t, budget=4.0, rng=generator(7), rows=rows)
+    payments = troth.SyntheticPeers(draws=400).pay(model, t, budget=4.0, rng=generator(7), rows=rows)
     for day in range(2):
         alone = troth.SyntheticPeers(draws=400).pay(model, t[day], budget=4.0, rng=generator(8), rows=rows[day])
-        np.testing.assert_allclose(alone, paid[day], atol=0.08)
+        np.testing.assert_allclose(alone, payments[day], atol=0.08)
 
 
 def test_models_with_and_without_an_effect_are_drawn_together() -> None:

@@ -231,8 +231,8 @@ def test_it_prices_as_a_finite_model_does() -> None:
         float(troth.log_pmi(finite, finite.statistics(own), finite.statistics(peers)))
     )
     t = np.stack([model.statistics(own), model.statistics(peers)])
-    paid = troth.LineUp(decoys=9).pay([model.with_features(3), model.with_features(4)], t, budget=2.0, rng=generator(1))
-    assert ((paid >= 0) & (paid <= 1)).all()
+    payments = troth.LineUp(decoys=9).pay([model.with_features(3), model.with_features(4)], t, budget=2.0, rng=generator(1))
+    assert ((payments >= 0) & (payments <= 1)).all()
 
 
 def test_effective_candidates_are_counted_and_near_one_is_said() -> None:
@@ -261,10 +261,10 @@ def test_trained_estimators_are_candidates() -> None:
     t = np.stack([model.statistics(rows) for rows in data])
     assert model.posterior_probabilities(t.sum(axis=0)).argmax() == 2
     rule = troth.LineUp(decoys=49)
-    paid = rule.pay([model.with_features(part) for part, _ in data], t, budget=3.0, rng=rng)
+    payments = rule.pay([model.with_features(part) for part, _ in data], t, budget=3.0, rng=rng)
     t[0] = 0.0
     nothing = rule.pay([model.with_features(part) for part, _ in data], t, budget=3.0, rng=rng)
-    assert paid[0] > nothing[0] == pytest.approx(0.2)
+    assert payments[0] > nothing[0] == pytest.approx(0.2)
     with pytest.raises(DataError, match="do not know the label 'dead'"):
         model.statistics((z[:1], ["dead"]))
     with pytest.raises(ParameterError, match="same classes"):

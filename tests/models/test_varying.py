@@ -365,12 +365,12 @@ def test_rules_pay_them(model: Any) -> None:
     rng = generator(6)
     t = model.statistics(model.draw_data(rng, model.draw_parameters(rng, (2, 1)).repeat(4, axis=1), 5))
     t[:, 3] = 0
-    paid = troth.SyntheticPeers(draws=8).pay(model, t, budget=4.0, rng=generator(7))
+    payments = troth.SyntheticPeers(draws=8).pay(model, t, budget=4.0, rng=generator(7))
     order = np.array([2, 0, 3, 1])
     assert np.array_equal(
-        troth.SyntheticPeers(draws=8).pay(model, t[:, order], budget=4.0, rng=generator(7)), paid[:, order]
+        troth.SyntheticPeers(draws=8).pay(model, t[:, order], budget=4.0, rng=generator(7)), payments[:, order]
     )
-    assert np.allclose(paid[:, 3], troth.divergences.logistic.empty_share, atol=1e-12)
+    assert np.allclose(payments[:, 3], troth.divergences.logistic.empty_share, atol=1e-12)
 
 
 @pytest.mark.parametrize("model", [models.VaryingNormal(10, 3, 2), models.VaryingPoisson(3, 2)], ids=repr)

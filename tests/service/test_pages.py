@@ -340,8 +340,8 @@ def test_our_own_origin_is_ours(world: SimpleNamespace) -> None:
 
 def test_the_explanation_has_the_numbers_of_the_payment(world: SimpleNamespace) -> None:
     with world.app.state.store.read() as tx:
-        paid = views.payments_view(tx, world.ana, world.campaign, 1)
-    payment = next(entry for entry in paid.payments if entry.member == world.places["member"])
+        payments = views.payments_view(tx, world.ana, world.campaign, 1)
+    payment = next(entry for entry in payments.payments if entry.member == world.places["member"])
     own = world.provider.get(f"{world.base}/payment").text
     theirs = world.analyst.get(f"{world.base}/payments/{world.places['member']}").text
     for text in (own, theirs):
@@ -351,9 +351,9 @@ def test_the_explanation_has_the_numbers_of_the_payment(world: SimpleNamespace) 
         assert f"{share:.2%}" in text
         assert ("log PMI =" in text) == ("your peers&#39; is" in text) == (text is theirs)  # these tell of others' data
         assert text.index("Your rate is") < text.index("imaginary") < text.index("you are paid") < text.index("<math")
-        assert str(paid.seed) in text
-        assert str(paid.commitment) in text
-    others = [str(entry.payment) for entry in paid.payments if entry.payment != payment.payment]
+        assert str(payments.seed) in text
+        assert str(payments.commitment) in text
+    others = [str(entry.payment) for entry in payments.payments if entry.payment != payment.payment]
     assert others
     assert not any(other in own for other in others)
 

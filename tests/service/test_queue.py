@@ -117,9 +117,9 @@ def test_a_report_that_changes_while_payments_are_computed_is_paid_as_it_is_now(
 
         def pay(*arguments: Any, **options: Any) -> Any:
             monkeypatch.setattr(settlement, "pay_rounds", limited_payments.pay_rounds)
-            paid = limited_payments.pay_rounds(*arguments, **options)
+            result = limited_payments.pay_rounds(*arguments, **options)
             confirm(second, first)
-            return paid
+            return result
 
         confirm(first)
         monkeypatch.setattr(settlement, "pay_rounds", pay)

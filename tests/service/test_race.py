@@ -75,9 +75,9 @@ def test_many_report_once_and_one_close_pays(database: str) -> None:
         outcomes = at_once(reporting, [(name, turn) for name in names for turn in range(TIMES)], PEOPLE)
         assert sorted(name for name in outcomes if name is not None) == names
         assert sorted(at_once(closing, range(CLOSERS), CLOSERS)) == [False] * (CLOSERS - 1) + [True]
-        paid = payments_of(store, world.campaign)
-        assert sorted(provider for _, provider in paid) == names
-        assert 0 < sum(paid.values()) <= 1000_00
+        payments = payments_of(store, world.campaign)
+        assert sorted(provider for _, provider in payments) == names
+        assert 0 < sum(payments.values()) <= 1000_00
         assert world.round().state == "paid"
 
 
@@ -139,9 +139,9 @@ def _each_reports_once_and_one_close_pays(served: Served, world: World) -> None:
     assert {answer.status for answer in closed} == {200}
     assert {answer.plain["state"] for answer in closed} == {"paid"}
     assert len({answer.plain["head"] for answer in closed}) == 1
-    paid = payments_of(world.store, world.campaign)
-    assert sorted(provider for _, provider in paid) == names
-    assert 0 < sum(paid.values()) <= 1000_00
+    payments = payments_of(world.store, world.campaign)
+    assert sorted(provider for _, provider in payments) == names
+    assert 0 < sum(payments.values()) <= 1000_00
 
 
 def _what_was_confirmed_before_the_close_is_paid(served: Served, world: World) -> None:

@@ -128,9 +128,9 @@ def pay_by_file(
     assert run(monkeypatch, "pay", path, "--json") == 0
     told = json.loads(capsys.readouterr().out)
     return {
-        (paid["day"], entry["provider"]): int(Decimal(entry["payment"]).scaleb(2))
-        for paid in told["rounds"]
-        for entry in paid["payments"]
+        (paid_round["day"], entry["provider"]): int(Decimal(entry["payment"]).scaleb(2))
+        for paid_round in told["rounds"]
+        for entry in paid_round["payments"]
     }
 
 

@@ -365,10 +365,10 @@ def test_one_report_on_the_second_day_pays_the_first(database: str, rows: int) -
         world.open()
         world.report_all(dict.fromkeys(NAMES, (7, 3)), 3)
         world.close(3)
-        paid = payments_of(here, world.campaign)
+        payments = payments_of(here, world.campaign)
         first, second = (
-            {name: cents for (day, name), cents in paid.items() if day == which}
-            for which in sorted({day for day, _ in paid})
+            {name: cents for (day, name), cents in payments.items() if day == which}
+            for which in sorted({day for day, _ in payments})
         )
         empty = int(1000_00 / 3 * troth.divergences.logistic.empty_share)
         assert first["Ash"] == empty

@@ -319,7 +319,7 @@ def test_days_of_providers_with_hostile_names_on_a_phone(
     assert (sum(map(int, re.findall(r"\d+", background)[:3])) < 200) == (scheme == "dark")
     verification, raw = verified(analyst, campaign, tmp_path)
     closed = [json.loads(line)["day"] for line in raw.splitlines() if b'"close"' in line]
-    assert [paid.day for paid in verification.rounds] == closed
+    assert [paid_round.day for paid_round in verification.rounds] == closed
     assert len(closed) == DAYS
     for person in (analyst, provider):
         person.leave()

@@ -206,16 +206,16 @@ def test_receipts_and_proofs_bind_what_was_said_on_each_task(database: str, tmp_
             check_signature(receipt, RECEIPT)
             assert receipt["tasks"] == own_of(said[name]).digest
             assert receipt["rows"] == len(said[name])
-            paid = client.get(f"{where}/payments", headers=world.headers(name)).json()
-            assert len(check_paid_round(receipt, paid).passed) == 5
+            payments = client.get(f"{where}/payments", headers=world.headers(name)).json()
+            assert len(check_paid_round(receipt, payments).passed) == 5
             other = next(worker for worker in WORKERS if worker != name)
             with pytest.raises(troth.TrothError, match="not among those"):
-                check_paid_round({**receipt, "tasks": receipts[other]["tasks"]}, paid)
+                check_paid_round({**receipt, "tasks": receipts[other]["tasks"]}, payments)
             terms = client.get(world.base, headers=world.headers(name)).json()["terms"]
-            checked = check_paid_round(receipt, {**paid, "terms": terms})
+            checked = check_paid_round(receipt, {**payments, "terms": terms})
             assert checked.withheld == []
             assert any("price times the sum of shares" in line for line in checked.passed)
-            _check_other_cents(Campaign.from_dict(terms), paid["payments"][0])
+            _check_other_cents(Campaign.from_dict(terms), payments["payments"][0])
 
 
 def _check_other_cents(terms: Campaign, payment: dict[str, Any]) -> None:
@@ -266,13 +266,13 @@ def test_the_analyst_sees_what_would_be_paid_and_pays_it_out(database: str, tmp_
         assert verdict["model"] == "fits"
         world.close()
         client, ana = world.client(), world.headers("Ana")
-        paid = client.get(f"{world.base}/rounds/1/payments", headers=ana).json()["payments"]
-        assert {entry["provider"]: entry["payment"] for entry in paid} == {
+        payments = client.get(f"{world.base}/rounds/1/payments", headers=ana).json()["payments"]
+        assert {entry["provider"]: entry["payment"] for entry in payments} == {
             payment.provider: would.campaign.text(payment.payment) for payment in would.rounds[0].payments
         }
         batch = client.post(f"{world.base}/payouts", headers=ana).json()
         assert {entry["provider"]: entry["amount"] for entry in batch["payments"]} == {
-            entry["provider"]: entry["payment"] for entry in paid
+            entry["provider"]: entry["payment"] for entry in payments
         }
         bonuses = client.get(f"{world.base}/payments.csv", headers=ana).text
         assert bonuses.splitlines()[0] == "provider,tasks,shares,pay_per_task,payment,reason"

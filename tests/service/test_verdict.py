@@ -39,8 +39,8 @@ def test_a_model_that_does_not_fit_pays_nobody_until_it_is_told_to(world: World)
     assert stopped["verdict"]["odd_reports"] == ["Oak"]
     assert "without the data of Oak it fits" in stopped["problem"]
     assert payments_of(world.store, world.campaign) == {}
-    paid = client.post(f"{world.base}/rounds/1/close", json={"anyway": True}, headers=analyst).json()
-    assert paid["state"] == "paid"
+    answer = client.post(f"{world.base}/rounds/1/close", json={"anyway": True}, headers=analyst).json()
+    assert answer["state"] == "paid"
     assert len(payments_of(world.store, world.campaign)) == 5
 
 
@@ -77,8 +77,8 @@ def test_a_dry_run_changes_nothing(world: World) -> None:
     assert world.round().state == "open"
     assert payments_of(world.store, world.campaign) == {}
     assert client.post(f"{world.base}/rounds/1/dry-run", json={}, headers=world.headers("Ash")).status_code == 403
-    paid = client.post(f"{world.base}/rounds/1/close", json={}, headers=analyst).json()
-    assert (paid["state"], paid["verdict"]["model"]) == ("paid", "fits")
+    answer = client.post(f"{world.base}/rounds/1/close", json={}, headers=analyst).json()
+    assert (answer["state"], answer["verdict"]["model"]) == ("paid", "fits")
 
 
 def test_the_close_page_runs_dry_and_pays_anyway(world: World) -> None:
@@ -98,9 +98,9 @@ def test_the_close_page_runs_dry_and_pays_anyway(world: World) -> None:
     assert "This round could not be paid" in stopped.text
     assert "Pay anyway" in stopped.text
     assert "under a model that does not fit, lying may pay" in stopped.text.lower()
-    paid = browser.post(f"{page}/close", {"anyway": "on"})
-    assert "Publish" in paid.text
-    assert f'href="/campaigns/{world.campaign}/report.html">page with all payments<' in paid.text
+    answer = browser.post(f"{page}/close", {"anyway": "on"})
+    assert "Publish" in answer.text
+    assert f'href="/campaigns/{world.campaign}/report.html">page with all payments<' in answer.text
 
 
 def test_names_differ_by_more_than_capitals_and_the_revoked_are_not_joined(world: World) -> None:

@@ -403,11 +403,11 @@ def lied(campaign: troth.Campaign, file: Path, table: Table, lie: str, rows: Any
     else:
         rows = rows.assign(**{table.paid: changed(rows[table.paid], lie, campaign, rng)})
     try:
-        other = file.with_name("lied.csv")
-        rows.to_csv(other, index=False)
-        reports = {report.provider: report for report in read_campaign(moved(campaign, other))}
+        copy = file.with_name("lied.csv")
+        rows.to_csv(copy, index=False)
+        reports = {report.provider: report for report in read_campaign(moved(campaign, copy))}
     finally:
-        other.unlink()
+        copy.unlink()
     return np.stack([campaign.statistics(model, reports[name].summary) for name in names])
 
 

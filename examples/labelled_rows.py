@@ -189,8 +189,8 @@ def rows_of(campaign: troth.Campaign, file: Path) -> dict[str, tuple[Array, Arra
     request = campaign.request
     table = as_arrow(csv.read_csv(file, convert_options=_as_text(request.labels)), request).combine_chunks()
     adder = Adder(request, file.name, text=True)
-    batch, _, read = adder.read(table.to_batches()[0])
-    columns = np.column_stack(read).astype(np.float64)
+    batch, _, rows_read = adder.read(table.to_batches()[0])
+    columns = np.column_stack(rows_read).astype(np.float64)
     names = np.array([str(name).strip() for name in batch.column(str(campaign.provider)).to_pylist()])
     return {name: (columns[names == name, :-1], columns[names == name, -1]) for name in np.unique(names)}
 

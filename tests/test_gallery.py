@@ -168,7 +168,7 @@ def test_the_story_says_what_is_measured(file: str) -> None:
     story = " ".join(inspect.getdoc(module).split())  # type: ignore[union-attr]
     stale = [phrase for phrase, *_ in CLAIMS[file] if phrase not in story]
     assert not stale
-    wrong = {key: figures[key] for _, key, said, within in CLAIMS[file] if not abs(figures[key] - said) <= within}
+    wrong = {key: figures[key] for _, key, claimed, within in CLAIMS[file] if not abs(figures[key] - claimed) <= within}
     assert not wrong
 
 
@@ -176,8 +176,8 @@ def test_the_story_says_what_is_measured(file: str) -> None:
 def test_every_percentage_of_the_results_is_claimed(file: str) -> None:
     module = import_module(f"examples.gallery.{file}")
     story = " ".join(inspect.getdoc(module).split())  # type: ignore[union-attr]
-    told = story.split("**Results.**")[1].split("**Lesson.**")[0]
-    numbers = {word.strip(".,;:()") for word in told.split() if "%" in word}
+    results = story.split("**Results.**")[1].split("**Lesson.**")[0]
+    numbers = {word.strip(".,;:()") for word in results.split() if "%" in word}
     claimed = " ".join(phrase for phrase, *_ in CLAIMS[file])
     assert numbers
     assert not {number for number in numbers if number not in claimed}

@@ -37,11 +37,11 @@ def test_importing_troth_imports_neither_numpy_nor_scipy() -> None:
 def test_the_lock_has_every_package_that_the_service_needs_with_its_hash() -> None:
     root = Path(__file__).parent.parent
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["service"]]
+    requirements = [*project["dependencies"], *project["optional-dependencies"]["service"]]
     pattern, lock = r"^(\S+)==\S+ \\\n    --hash=sha256:([0-9a-f]{64})$", (root / "requirements.lock").read_text()
     locked = dict(re.findall(pattern, lock, re.MULTILINE))
     names = {re.sub("[-_.]+", "-", name).lower() for name in locked}
-    assert {re.split(r"[\[<>=]", requirement)[0].lower() for requirement in wanted} <= names
+    assert {re.split(r"[\[<>=]", requirement)[0].lower() for requirement in requirements} <= names
     components = json.loads((root / "sbom.json").read_text())["components"]
     assert {component["name"]: component["hashes"][0]["content"] for component in components} == locked
     for each in components:

@@ -132,8 +132,8 @@ def test_the_spread_of_posteriors_is_bounded_by_that_of_single_rows() -> None:
         log_u = []
         for each in world.models[:2]:
             table = np.array(each.likelihood)
-            seen = table[:, table.any(axis=0)]
-            joint = np.array(each.prior)[:, None] * seen
+            table_of_symbols = table[:, table.any(axis=0)]
+            joint = np.array(each.prior)[:, None] * table_of_symbols
             log_u.append(log_spread(joint / joint.sum(axis=0)))
         (a, _), (b, _) = (world.reports(i, every_size=False) for i in range(2))
         n, m = world.rows[:2]

@@ -54,8 +54,8 @@ def test_a_campaign_is_written_for_data(tmp_path: Path) -> None:
     assert "Guessed from these data" in text
     assert "# What heights are measured in." in text
     assert "confusion matrix" not in text  # which another family learns
-    other = campaign_for(tmp_path / "y", data=tmp_path / "waves.csv", provider="who")
-    assert type(troth.Campaign.load(other).model) is models.VaryingNormal
+    campaign = campaign_for(tmp_path / "y", data=tmp_path / "waves.csv", provider="who")
+    assert type(troth.Campaign.load(campaign).model) is models.VaryingNormal
 
 
 @pytest.mark.parametrize(

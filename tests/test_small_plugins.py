@@ -158,10 +158,10 @@ def test_empty_subclasses_pay_what_the_bundled_classes_pay(
     model, rng = bundled.example_model(), np.random.default_rng(1)
     values = model.draw_data(rng, model.draw_parameters(rng), 24)
     rows = {"who": np.repeat(["Ash", "Birch", "Elm"], 8), "day": [1, 2] * 12, "x": values}
-    named: dict[str, Any] = {"provider": "who", "day": "day"}
+    columns: dict[str, Any] = {"provider": "who", "day": "day"}
 
     def pay(family: Any, rule: Any, ledger: Path) -> Any:
-        result = troth.pay(rows, family.example_model(), rule(), **named, budget="300", seed=1, ledger=ledger)
+        result = troth.pay(rows, family.example_model(), rule(), **columns, budget="300", seed=1, ledger=ledger)
         return [payment.payment for paid_round in result.rounds for payment in paid_round.payments]
 
     payments = pay(empty, empty_rule, tmp_path / "empty.jsonl")
@@ -198,8 +198,8 @@ def test_a_backtest_gives_an_empty_subclass_the_same_log_score(empty: Any, model
         second.left_out,
         second.truth,
     )
-    given = {name: values[name] for name in empty.given_parameters}
-    assert empty.fit(past, **given).log_likelihood == type(model).fit(past, **given).log_likelihood
+    parameters = {name: values[name] for name in empty.given_parameters}
+    assert empty.fit(past, **parameters).log_likelihood == type(model).fit(past, **parameters).log_likelihood
 
 
 def test_subclasses_are_tried_besides_the_bundled_families_and_not_instead_of_them() -> None:
@@ -221,9 +221,9 @@ def test_a_subclass_keeps_its_given_parameters_when_it_is_fitted() -> None:
         model = {"family": family, "columns": ["x"], "prior": prior}
         return troth.Campaign.from_dict({"campaign": {"name": "waits", "budget": "9"}, "model": model})
 
-    given = campaign("EmptyGamma", {"known_shape": 2, "shape": 3, "rate": 2})
+    terms = campaign("EmptyGamma", {"known_shape": 2, "shape": 3, "rate": 2})
     for family in ("EmptyGamma", "Gamma"):
-        fitted: Any = fit_campaign(given, past, family)
+        fitted: Any = fit_campaign(terms, past, family)
         assert (type(fitted.model).__name__, fitted.model.known_shape) == (family, 2)
     with pytest.raises(troth.ParameterError, match="give known_shape="):  # in which it is 1, and no parameter
         fit_campaign(campaign("Exponential", {"shape": 3, "rate": 2}), past, "Gamma")
@@ -238,7 +238,9 @@ def test_a_rule_that_draws_also_settles_tasks(tmp_path: Path) -> None:
         ledger=tmp_path / "ledger.jsonl",
     )  # fmt: skip
     assert sum(result.totals.values()) > 0
-    assert "Lottery draws what it pays for an uninformative answer" in result.write_page(tmp_path / "r.html").read_text()
+    assert (
+        "Lottery draws what it pays for an uninformative answer" in result.write_page(tmp_path / "r.html").read_text()
+    )
     assert troth.verify(tmp_path / "ledger.jsonl").totals == result.totals
 
 

@@ -87,8 +87,8 @@ class MonthsSurvived:
         """Draw how many patients survive how many months: a multinomial, so no patients are needed."""
         month = np.arange(MONTHS + 1)
         chance = (1 - parameters) ** month * np.where(month < MONTHS, parameters, 1.0)
-        seen = rng.multinomial(np.asarray(design)[..., 0].astype(int), chance)
-        return np.stack([seen.sum(-1), seen[..., :MONTHS].sum(-1), seen @ month], axis=-1).astype(float)
+        counts = rng.multinomial(np.asarray(design)[..., 0].astype(int), chance)
+        return np.stack([counts.sum(-1), counts[..., :MONTHS].sum(-1), counts @ month], axis=-1).astype(float)
 
 
 MODEL = MonthsSurvived(alpha=1, beta=9)

@@ -158,7 +158,7 @@ def test_every_strategy_plays_every_family_or_says_why_not(name: str) -> None:
     data = model.draw_data(rng, theta, 6)
     honest = np.stack([model.statistics(model.draw_data(rng, theta, 6)) for _ in range(4)], axis=-2)
     honest[:, 0] = model.statistics(data)
-    every: list[strategies.Strategy] = [
+    lies: list[strategies.Strategy] = [
         strategies.Truthful(),
         strategies.Replicate(),
         strategies.Withhold(),
@@ -176,7 +176,7 @@ def test_every_strategy_plays_every_family_or_says_why_not(name: str) -> None:
         strategies.Split(2),
     ]
     played = 0
-    for strategy in every:
+    for strategy in lies:
         try:
             reported, accounts, rows = strategy.play(rng, model, data, honest, 0)
         except troth.MissingCapabilityError:
@@ -310,8 +310,8 @@ def test_mistakes_are_explained() -> None:
 
 
 def test_providers_with_different_models_can_be_audited() -> None:
-    given = troth.combine([models.Normal(0, 1, 1), models.Normal(0, 1, 2), models.Normal(0, 1, 1)])
-    audit = troth.audit(given, troth.SyntheticPeers(draws=4), rows=[5, 6, 7], simulations=4000, liar=1)
+    combined = troth.combine([models.Normal(0, 1, 1), models.Normal(0, 1, 2), models.Normal(0, 1, 1)])
+    audit = troth.audit(combined, troth.SyntheticPeers(draws=4), rows=[5, 6, 7], simulations=4000, liar=1)
     assert audit.gaining() == []
 
 
@@ -353,9 +353,9 @@ def test_a_share_does_not_depend_on_what_others_are_scored_for(rule: troth.Rule)
     rng = generator(9)
     t = MODEL.statistics(MODEL.draw_data(rng, MODEL.draw_parameters(rng, (20,))[:, None].repeat(4, axis=1), 10))
     test = MODEL.statistics(MODEL.draw_data(rng, MODEL.draw_parameters(rng, (20,)), 10))
-    given: dict[str, Any] = {"rows": np.full(t.shape[:-1], 10.0), "test": test}
-    everybody = troth.Round(MODEL, t, rng=generator(1), **given)
-    alone = troth.Round(MODEL, t, rng=generator(1), **given).with_own(np.where(np.arange(4)[:, None] == 1, t, 0.0))
+    options: dict[str, Any] = {"rows": np.full(t.shape[:-1], 10.0), "test": test}
+    everybody = troth.Round(MODEL, t, rng=generator(1), **options)
+    alone = troth.Round(MODEL, t, rng=generator(1), **options).with_own(np.where(np.arange(4)[:, None] == 1, t, 0.0))
     whole, part = (rule.breakdown(scene).share[..., 1] for scene in (everybody, alone))
     np.testing.assert_allclose(part, whole, atol=1e-12)
     if not isinstance(rule, baselines.FixedPrice | baselines.PerRow):

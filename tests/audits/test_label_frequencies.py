@@ -96,8 +96,8 @@ def test_a_small_difference_is_let_pass_and_a_larger_one_is_not() -> None:
         drawn = world(4000, [share, 1 - share], [0.8])
         labels: Any = labels_of(drawn)
         answers = draw_world(rng, drawn, labels)[0].summaries
-        given = Tasks(tasks.task, tasks.provider, answers, tasks.likelihoods, tasks.likelihood_of, tasks.group)
-        assert check_task_fit(given, RULE, ["no", "yes"]).verdict == word
+        changed_tasks = Tasks(tasks.task, tasks.provider, answers, tasks.likelihoods, tasks.likelihood_of, tasks.group)
+        assert check_task_fit(changed_tasks, RULE, ["no", "yes"]).verdict == word
 
 
 def test_what_everybody_knows_is_expected() -> None:
@@ -116,7 +116,7 @@ def test_sure_laws_are_no_trouble() -> None:
     labels: Any = labels_of(tasks)
     assert max(finding.p_value for finding in label_frequencies(tasks, labels, ["a", "b"])) < 1e-6
     for answers, low, high in ((tasks.task % 2, 0.5, 1.0), (tasks.task % 5 % 2, 0.05, 1.0), (tasks.provider % 2, 0, 1)):
-        given = Tasks(
+        changed_tasks = Tasks(
             tasks.task, tasks.provider, np.eye(2)[answers], tasks.likelihoods, tasks.likelihood_of, tasks.group
         )
-        assert all(low <= finding.p_value <= high for finding in label_frequencies(given, labels, ["a", "b"]))
+        assert all(low <= finding.p_value <= high for finding in label_frequencies(changed_tasks, labels, ["a", "b"]))

@@ -542,7 +542,9 @@ def test_a_verdict_is_cheap(monkeypatch: Any) -> None:
         return original(self, this_round)
 
     frame = pd.DataFrame({"who": np.repeat(np.arange(300), 5), "x": RNG.integers(0, 2, 1500)})
-    result = troth.pay(frame, troth.models.Bernoulli(1, 1), troth.LineUp(decoys=999), provider="who", budget="10", seed=1)
+    result = troth.pay(
+        frame, troth.models.Bernoulli(1, 1), troth.LineUp(decoys=999), provider="who", budget="10", seed=1
+    )
     monkeypatch.setattr(troth.LineUp, "breakdown", breakdown)
     assert result.verdict.fit is not None
     assert result.verdict.fit.simulations == 400

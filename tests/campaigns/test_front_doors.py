@@ -229,7 +229,9 @@ def test_a_commitment_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_result_prints_shows_converts_and_plots(tmp_path: Path) -> None:
-    result = troth.pay(FRAME, BERNOULLI, provider="who", budget="900.00", terms={"campaign": {"currency": "EUR"}}, seed=1)
+    result = troth.pay(
+        FRAME, BERNOULLI, provider="who", budget="900.00", terms={"campaign": {"currency": "EUR"}}, seed=1
+    )
     assert "paid" in str(result)
     assert repr(result).startswith("<Result campaign: LineUp")
     hostile = troth.pay(
@@ -248,7 +250,9 @@ def test_a_result_prints_shows_converts_and_plots(tmp_path: Path) -> None:
 
 
 def test_spreadsheets_run_no_names(tmp_path: Path) -> None:
-    result = troth.pay({**FRAME, "who": ["=1+1"] * 9 + FRAME["who"][9:]}, BERNOULLI, provider="who", budget="900", seed=1)
+    result = troth.pay(
+        {**FRAME, "who": ["=1+1"] * 9 + FRAME["who"][9:]}, BERNOULLI, provider="who", budget="900", seed=1
+    )
     assert "\n'=1+1," in result.write_csv(tmp_path / "p.csv").read_text()
 
 
@@ -261,10 +265,10 @@ def test_columns_are_guessed_only_where_there_is_no_choice() -> None:
 
 def test_the_other_terms_of_a_campaign_are_tables() -> None:
     """Terms are checked like a campaign file, may hold all that one may, and say nothing twice."""
-    given: dict[str, Any] = {"provider": "who", "budget": "900", "seed": 1}
-    short = troth.pay(FRAME, BERNOULLI, "OneTime", terms={"limits": {"rows": 9}}, **given)
+    options: dict[str, Any] = {"provider": "who", "budget": "900", "seed": 1}
+    short = troth.pay(FRAME, BERNOULLI, "OneTime", terms={"limits": {"rows": 9}}, **options)
     mechanism = {"rule": "OneTime", "range": "exact"}
-    spelled_out = troth.pay(FRAME, BERNOULLI, terms={"mechanism": mechanism, "limits": {"rows": 9}}, **given)
+    spelled_out = troth.pay(FRAME, BERNOULLI, terms={"mechanism": mechanism, "limits": {"rows": 9}}, **options)
     assert spelled_out.totals == short.totals
     refused: list[tuple[Any, str]] = [
         ({"limits": {"row": 9}}, r"\[limits\] row: there is no such setting"),
@@ -276,16 +280,16 @@ def test_the_other_terms_of_a_campaign_are_tables() -> None:
     ]
     for terms, message in refused:
         with pytest.raises(troth.TrothError, match=message):
-            troth.pay(FRAME, BERNOULLI, "OneTime", terms=terms, **given)
+            troth.pay(FRAME, BERNOULLI, "OneTime", terms=terms, **options)
 
 
 def test_the_demonstration_shows_that_lying_costs(tmp_path: Path) -> None:
-    told, honest = write_demo(tmp_path)
-    lied, true = troth.pay(told), troth.pay(honest)
+    lying, honest = write_demo(tmp_path)
+    lied, true = troth.pay(lying), troth.pay(honest)
     assert len(lied.totals) == 12
     changed = [name for name in lied.totals if lied.totals[name] < true.totals[name] - 5000]
     assert changed == ["Glenside", "Juniper"]
-    assert write_demo(tmp_path) == (told, honest)
+    assert write_demo(tmp_path) == (lying, honest)
 
 
 def test_quiet_when_not_on_a_terminal(tmp_path: Path) -> None:
@@ -377,10 +381,10 @@ def test_copies_and_poor_fit_are_flagged(tmp_path: Path) -> None:
 def test_the_report_in_a_real_browser(scheme: str, width: int, tmp_path: Path) -> None:
     from playwright.sync_api import sync_playwright
 
-    told, _ = write_demo(tmp_path)
+    lying, _ = write_demo(tmp_path)
     frame = {**FRAME, "who": [HOSTILE] * 9 + FRAME["who"][9:]}
     pages = [
-        troth.pay(told).write_page(tmp_path / "demo.html", simulations=200),
+        troth.pay(lying).write_page(tmp_path / "demo.html", simulations=200),
         troth.pay(frame, BERNOULLI, provider="who", budget="900", seed=1).write_page(
             tmp_path / "hostile.html", simulations=200
         ),
@@ -393,10 +397,10 @@ def test_the_report_in_a_real_browser(scheme: str, width: int, tmp_path: Path) -
             page: Any = context.new_page()
             complaints: list[str] = []
             requests: list[str] = []
-            page.on("console", lambda message, seen=complaints: seen.append(message.text))
-            page.on("pageerror", lambda error, seen=complaints: seen.append(str(error)))
-            page.on("dialog", lambda dialog, seen=complaints: (seen.append(dialog.message), dialog.dismiss()))
-            page.on("request", lambda request, seen=requests: seen.append(request.url))
+            page.on("console", lambda message, messages=complaints: messages.append(message.text))
+            page.on("pageerror", lambda error, messages=complaints: messages.append(str(error)))
+            page.on("dialog", lambda dialog, messages=complaints: (messages.append(dialog.message), dialog.dismiss()))
+            page.on("request", lambda request, addresses=requests: addresses.append(request.url))
             page.goto(path.as_uri())
             assert page.evaluate("document.documentElement.scrollWidth") <= width
             background = page.evaluate("getComputedStyle(document.body).backgroundColor")

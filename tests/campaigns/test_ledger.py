@@ -241,13 +241,13 @@ def test_a_forged_ledger_is_found_though_its_hashes_fit(
 
 def test_a_noted_head_finds_a_ledger_that_was_cut_and_closed_anew(tmp_path: Path) -> None:
     path = paid_ledger(tmp_path, DAILY, {"clinics.csv": daily_rows(3)})
-    whole = read_ledger(path)
-    last = max(i for i, entry in enumerate(whole.entries) if entry["entry"] == "round")
-    (tmp_path / "cut.jsonl").write_bytes(Ledger(whole.entries[:last]).to_bytes())
+    ledger = read_ledger(path)
+    last = max(i for i, entry in enumerate(ledger.entries) if entry["entry"] == "round")
+    (tmp_path / "cut.jsonl").write_bytes(Ledger(ledger.entries[:last]).to_bytes())
     troth.verify(tmp_path / "cut.jsonl")
     with pytest.raises(LedgerError, match="head"):
-        troth.verify(tmp_path / "cut.jsonl", head=whole.head)
-    troth.verify(path, head=whole.head)
+        troth.verify(tmp_path / "cut.jsonl", head=ledger.head)
+    troth.verify(path, head=ledger.head)
 
 
 def test_paying_twice_pays_once(tmp_path: Path) -> None:
@@ -470,8 +470,8 @@ def test_an_unregistered_regression_is_paid_as_a_registered_one() -> None:
         model = kind(mean=[0, 0], precision=[[1, 0], [0, 1]], noise=1)
         return troth.pay(frame, model, provider="who", budget="9", seed=1, terms={"model": terms}).verify()
 
-    named = {"intercept": True, "target": "y"}
-    assert pay(Line, **named).totals == pay(troth.models.LinearRegression, **named).totals
+    options = {"intercept": True, "target": "y"}
+    assert pay(Line, **options).totals == pay(troth.models.LinearRegression, **options).totals
 
 
 class Answered(Rayleigh):

@@ -353,9 +353,9 @@ def test_brier_pays_day_types_of_labels(
 ) -> None:
     path = under_brier(folder, family, form)
     assert run(monkeypatch, "backtest", path, folder / "past.csv", "--types", "2", "--folds", "3" if SOAK else "1") == 0
-    told = capsys.readouterr().out
-    assert "under day types" in told
-    assert "day types could not be tested" not in told
+    output = capsys.readouterr().out
+    assert "under day types" in output
+    assert "day types could not be tested" not in output
     assert run(monkeypatch, "fit", path, folder / "past.csv", "--types", "3") == 0
     fitted = folder / "fitted.toml"
     assert any(model.dispersion > 0 for model in troth.Campaign.load(fitted).provider_models.values())  # type: ignore[attr-defined]

@@ -34,8 +34,8 @@ BERNOULLI = troth.models.Bernoulli(1, 1)
 
 
 def known_campaign(folder: Path, text: str = KNOWN, **files: str) -> Path:
-    named = {f"{name}.csv": content for name, content in files.items()}
-    return write_campaign(folder, text, {"clinics.csv": CLINICS, "register.csv": REGISTER, **named})
+    contents = {f"{name}.csv": content for name, content in files.items()}
+    return write_campaign(folder, text, {"clinics.csv": CLINICS, "register.csv": REGISTER, **contents})
 
 
 def shares(result: troth.Result) -> list[float]:
@@ -167,8 +167,8 @@ def test_each_day_has_its_own(tmp_path: Path) -> None:
     for paid, model in zip(
         result.rounds, (troth.models.Bernoulli(4, 2), troth.models.Bernoulli(2, 4), BERNOULLI), strict=True
     ):
-        ours = [report for report in reports if report.day == paid.day]
-        t = np.array([report.summary[::-1] for report in ours])
+        reports_of_day = [report for report in reports if report.day == paid.day]
+        t = np.array([report.summary[::-1] for report in reports_of_day])
         values = troth.peer_log_pmi(model, t)
         assert [payment.log_pmi for payment in paid.payments] == pytest.approx(values.tolist(), abs=1e-12)
     known_campaign(tmp_path, BY_DAY, forecast=FORECAST.replace("05-01,0", "05-01,1"), clinics=daily_rows(3))

@@ -48,20 +48,20 @@ def test_the_tree_is_that_of_rfc_6962() -> None:
 def test_proofs_are_right_and_no_other_passes() -> None:
     for size in range(1, 34 if SOAK else 12):
         leaves = [leaf(bytes([number])) for number in range(size)]
-        whole = root(leaves)
+        digest = root(leaves)
         for place in range(size):
             proof = inclusion_proof(leaves, place)
-            assert includes(whole, size, place, leaves[place], proof)
-            assert not includes(whole, size, place, leaf(b"another"), proof)
-            assert not includes(whole, size, place, leaves[place], [*proof, whole])
+            assert includes(digest, size, place, leaves[place], proof)
+            assert not includes(digest, size, place, leaf(b"another"), proof)
+            assert not includes(digest, size, place, leaves[place], [*proof, digest])
             assert not any(
-                includes(whole, size, other, leaves[place], proof) for other in range(size) if other != place
+                includes(digest, size, index, leaves[place], proof) for index in range(size) if index != place
             )
         for before in range(size + 1):
             proof = consistency_proof(leaves, before)
-            assert extends(root(leaves[:before]), before, whole, size, proof)
+            assert extends(root(leaves[:before]), before, digest, size, proof)
             changed = root([leaf(b"another"), *leaves[1:before]])
-            assert before == 0 or not extends(changed, before, whole, size, proof)
+            assert before == 0 or not extends(changed, before, digest, size, proof)
 
 
 def reports_of(counts: dict[str, tuple[int, int]]) -> list[Report]:

@@ -39,8 +39,8 @@ def labels(tasks: int = 40, workers: int = 5, seed: int = 0, start: str = "i") -
     rng = np.random.default_rng(seed)
     lines = ["item,worker,label"]
     for task, truth in enumerate(rng.integers(2, size=tasks)):
-        given = zip(rng.permutation(workers)[:3], rng.random(3) < 0.8, strict=True)
-        lines += [f"{start}{task},w{who},{('no', 'yes')[truth if ok else 1 - truth]}" for who, ok in given]
+        answers = zip(rng.permutation(workers)[:3], rng.random(3) < 0.8, strict=True)
+        lines += [f"{start}{task},w{who},{('no', 'yes')[truth if ok else 1 - truth]}" for who, ok in answers]
     return "\n".join(lines) + "\n"
 
 
@@ -63,8 +63,8 @@ def run(*command: Any) -> Done:
 
 
 def paid(frame: Any, **options: Any) -> Any:
-    given: dict[str, Any] = {"provider": "worker", "task": "item", "price": "0.05", "columns": "label"} | options
-    return troth.pay(frame, MODEL, **given)
+    arguments: dict[str, Any] = {"provider": "worker", "task": "item", "price": "0.05", "columns": "label"} | options
+    return troth.pay(frame, MODEL, **arguments)
 
 
 def test_a_worker_who_labels_an_item_twice_is_refused_with_its_rows(tmp_path: Path) -> None:
@@ -135,8 +135,8 @@ def test_gold_answers_for_no_past_task_are_said_to_be_unused(tmp_path: Path) -> 
     past = write(tmp_path / "past.csv", labels(start="p"))
     none = write(tmp_path / "none.csv", "item,label\nq1,yes\nq2,no\n")
     some = write(tmp_path / "some.csv", "item,label\np1,yes\nq2,no\n")
-    said = run("fit", file, past, "--gold", none).said
-    assert "none of the 2 gold answers matches a past task" in said
+    output = run("fit", file, past, "--gold", none).said
+    assert "none of the 2 gold answers matches a past task" in output
     plain = json.loads(run("fit", file, past, "--gold", some, "--json").stdout)
     assert plain["gold"] == 1
     assert "1 of 2 gold answers are for tasks that nobody answered" in plain["notes"][0]
@@ -187,9 +187,9 @@ def test_the_prior_and_the_noise_of_values_are_learnt_from_past_tasks(tmp_path: 
 def test_what_is_wrong_with_gold_answers_names_their_file(tmp_path: Path, text: str, message: str) -> None:
     file = campaign(tmp_path, labels())
     past, gold = write(tmp_path / "past.csv", labels(start="p")), write(tmp_path / "gold.csv", text)
-    said = run("fit", file, past, "--gold", gold).said
-    assert message in said
-    assert "public" not in said
+    output = run("fit", file, past, "--gold", gold).said
+    assert message in output
+    assert "public" not in output
 
 
 def test_public_guesses_that_match_nothing_or_have_no_law_are_noted() -> None:
@@ -541,11 +541,11 @@ def test_days_of_labels_are_pointed_to_a_family_of_rates(tmp_path: Path) -> None
     for words, family in ((("no", "yes"), "Bernoulli"), (("a", "b", "c"), "Categorical")):
         rows = [f"{day},{who},{words[k % len(words)]}" for day in range(6) for who in ("x", "y") for k in range(5)]
         table.write_text("date,clinic,result\n" + "\n".join(rows) + "\n")
-        named: Any = {"provider": "clinic", "task": "date", "columns": ["result"], "budget": "10"}
-        ((_, started),) = start_tasks(tmp_path / family, table, **named)
+        options: Any = {"provider": "clinic", "task": "date", "columns": ["result"], "budget": "10"}
+        ((_, started),) = start_tasks(tmp_path / family, table, **options)
         assert any(f"pass --family {family}" in note for note in started.notes)
-        ((chosen, _),) = start_tasks(tmp_path / f"{family}2", table, family=family, **named)
-        result: Any = troth.pay(chosen)
+        ((path, _),) = start_tasks(tmp_path / f"{family}2", table, family=family, **options)
+        result: Any = troth.pay(path)
         assert " × " in result.explain("x")
 
 

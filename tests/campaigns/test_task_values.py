@@ -35,11 +35,11 @@ def table(tmp_path: Path) -> Path:
     for item in range(40):
         level, mood, rate = rng.normal(60, 15), rng.integers(3), rng.gamma(4, 3)
         for worker in rng.permutation(6)[:3]:
-            seen = level + 5 * rng.normal()
+            value = level + 5 * rng.normal()
             felt = ("happy", "sad", "flat")[mood if rng.random() < 0.8 else rng.integers(3)]
-            stars = int(np.clip(round(seen / 20), 1, 5))
+            stars = int(np.clip(round(value / 20), 1, 5))
             place = f"{level + rng.normal():.2f},{-3 * level + 2 * rng.normal():.2f}"
-            lines.append(f"i{item},w{worker},{seen:.1f},{stars},{felt},{place},{rng.poisson(rate)}")
+            lines.append(f"i{item},w{worker},{value:.1f},{stars},{felt},{place},{rng.poisson(rate)}")
     file = tmp_path / "table.csv"
     file.write_text("\n".join(lines) + "\n")
     return file

@@ -46,8 +46,8 @@ def crowd(tasks: int = 120, workers: int = 8, seed: int = 0, each: int = 3, star
 
 
 def paid(frame: Any, **options: Any) -> Any:
-    given: dict[str, Any] = {"provider": "worker", "task": "item", "price": "0.05", "columns": "label"} | options
-    return troth.pay(frame, MODEL, **given)
+    arguments: dict[str, Any] = {"provider": "worker", "task": "item", "price": "0.05", "columns": "label"} | options
+    return troth.pay(frame, MODEL, **arguments)
 
 
 def test_a_payment_is_the_price_times_the_sum_of_shares_rounded_down_once() -> None:
@@ -137,10 +137,10 @@ def test_another_version_may_write_the_same_shares_in_other_bytes(tmp_path: Path
     table = pq.read_table(file)
 
     def written_again(table: Any, **changes: Any) -> None:
-        other = BytesIO()
-        pq.write_table(table, other, compression="gzip")
-        file.write_bytes(other.getvalue())
-        entries[1] |= {"digest": f"sha256:{sha256(other.getvalue()).hexdigest()}", **changes}
+        copy = BytesIO()
+        pq.write_table(table, copy, compression="gzip")
+        file.write_bytes(copy.getvalue())
+        entries[1] |= {"digest": f"sha256:{sha256(copy.getvalue()).hexdigest()}", **changes}
         ledger.write_bytes(Ledger(entries).to_bytes())
 
     written_again(table)
@@ -162,11 +162,11 @@ def test_another_processor_or_version_may_differ_in_the_last_digits(tmp_path: Pa
     ledger, file = tmp_path / "ledger.jsonl", tmp_path / "ledger.tasks.parquet"
     entries = [dict(entry) for entry in paid(crowd(), ledger=ledger).ledger.entries]
     place = next(k for k, entry in enumerate(entries) if entry["entry"] == "payment")
-    table, other = pq.read_table(file), BytesIO()
+    table, copy = pq.read_table(file), BytesIO()
     shares = table.column("share").to_numpy() + 1e-15
-    pq.write_table(table.set_column(table.column_names.index("share"), "share", [shares]), other)
-    file.write_bytes(other.getvalue())
-    entries[1] |= {"digest": f"sha256:{sha256(other.getvalue()).hexdigest()}"}
+    pq.write_table(table.set_column(table.column_names.index("share"), "share", [shares]), copy)
+    file.write_bytes(copy.getvalue())
+    entries[1] |= {"digest": f"sha256:{sha256(copy.getvalue()).hexdigest()}"}
     entries[place] |= {"share": entries[place]["share"] + 1e-15}
     ledger.write_bytes(Ledger(entries).to_bytes())
     with pytest.raises(troth.LedgerError, match="the share of"):

@@ -228,8 +228,8 @@ def violations(world: World, certificate: troth.Certificate) -> list[str]:
         return [] if list(claims) == ["payable"] else ["payable"]
     if "payable" in claims:  # a rule that cannot pay a model still pays the empty share where nobody has peers
         return ["payable"] * any(world.peers_of(provider) for provider in range(len(world.models)))
-    needed = [claim.least_rows for claim in claims.values() if claim.least_rows is not None]
-    fewest = world.least or [min(n, *needed) if needed else n for n in world.most]
+    row_counts = [claim.least_rows for claim in claims.values() if claim.least_rows is not None]
+    fewest = world.least or [min(n, *row_counts) if row_counts else n for n in world.most]
     views = [
         View(world, provider, rows)
         for provider in range(len(world.models))
@@ -388,9 +388,9 @@ def _dominance_of_two_days(view: View, rule: Any) -> Any:
     line = chances(np.concatenate([one, with_rest], axis=-1))  # report, real, single decoy, rest, place
     second = np.einsum("xblrj,l->xbrj", line, view.marginal)
     first = np.einsum("db,xblrj,r->dxlrj", view.forecast, line, view.marginal[rest].prod(axis=-1))
-    both = np.einsum("dxbrj,eb,ybrk->dexyjk", first, view.forecast, second, optimize=True)
+    joint = np.einsum("dxbrj,eb,ybrk->dexyjk", first, view.forecast, second, optimize=True)
     total = (phi[:, None] + phi).ravel()
-    above = both.reshape(*both.shape[:4], -1) @ (total[:, None] > np.unique(total.round(9)) + 1e-9)
+    above = joint.reshape(*joint.shape[:4], -1) @ (total[:, None] > np.unique(total.round(9)) + 1e-9)
     return np.einsum("dedes->des", above)[:, :, None, None] - above
 
 
@@ -428,8 +428,8 @@ def _wrong_payments(world: World, claims: Any, by_view: list[Any]) -> list[str]:
         models = one_model([world.models[j] for j in order])
         groups = None if world.groups is None else [world.groups[j] for j in order]
         rng = np.random.default_rng(3)
-        given = troth.Round(models, t[..., order, :], groups, rows[..., order], rng, lenient=True)
-        return rule.evaluate(given).share
+        this_round = troth.Round(models, t[..., order, :], groups, rows[..., order], rng, lenient=True)
+        return rule.evaluate(this_round).share
 
     order = list(range(len(world.models)))
     paid = shares(order)
@@ -473,14 +473,14 @@ def _replayed(world: World, claim: Any) -> Any:
     order = sorted(range(len(world.most)), key=lambda place: -world.most[place])
     other = next(place for place in order if place in world.peers_of(order[0]))
     t = np.array(claim.witness)
-    given = troth.Round(
+    this_round = troth.Round(
         [world.models[order[0]], world.models[other]],
         t,
         rows=np.array([world.most[order[0]], world.most[other]], dtype=float),
         rng=np.random.default_rng(3),
         lenient=True,
     )
-    return world.prepared.evaluate(given).share
+    return world.prepared.evaluate(this_round).share
 
 
 def payable(world: World) -> bool:

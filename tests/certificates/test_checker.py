@@ -349,6 +349,8 @@ def test_an_empty_share_that_is_called_constant_is_so(name: str) -> None:
             continue
         shape = (5, rule.days, 3) if rule.days > 1 else (5, 3)
         counts = rng.multinomial(2, [0.5, 0.5], size=shape).astype(np.float64)
-        given = troth.Round(STATES, STATES.from_summary(counts), rows=np.full(shape, 2.0), rng=np.random.default_rng(1))
+        this_round = troth.Round(
+            STATES, STATES.from_summary(counts), rows=np.full(shape, 2.0), rng=np.random.default_rng(1)
+        )
         nobody = rule.evaluate_empty(empty_round(STATES, 3, rule.days, rng=np.random.default_rng(1)))
-        assert np.array_equal(rule.evaluate_empty(given), np.broadcast_to(nobody, shape)), rule
+        assert np.array_equal(rule.evaluate_empty(this_round), np.broadcast_to(nobody, shape)), rule

@@ -171,9 +171,9 @@ def test_the_h_condition_is_right_where_it_is_proved(name: str) -> None:
             )
             if np.allclose(a, b):
                 continue
-            told = np.abs(troth.log_pmi(model, a, peers) - troth.log_pmi(model, b, peers))
+            gaps = np.abs(troth.log_pmi(model, a, peers) - troth.log_pmi(model, b, peers))
             if verdict == "proved" and "finite" not in name:
-                assert np.nanmax(told) > 1e-13
+                assert np.nanmax(gaps) > 1e-13
 
 
 def test_e3_is_refuted_with_a_colliding_pair_and_only_where_it_can_happen() -> None:
@@ -318,12 +318,12 @@ def test_without_the_margin_of_e5_nothing_is_called_sensitive() -> None:
         if high - low < 1e-6:
             continue
         rule = troth.OneTime(troth.ScoreRange(low, high))
-        told = troth.certify(model, world.rows, rule)
+        certificate = troth.certify(model, world.rows, rule)
         if max(troth.best_response(model, rule, world.rows, provider=i).gain for i in range(len(world.rows))) > 1e-9:
             cases += 1
-            assert told["truthful"].verdict == "undecided"
-            assert told["sensitive"].verdict != "proved"
-            assert told["price of lying"].verdict != "proved"
+            assert certificate["truthful"].verdict == "undecided"
+            assert certificate["sensitive"].verdict != "proved"
+            assert certificate["price of lying"].verdict != "proved"
     assert cases > 0
 
 

@@ -33,10 +33,10 @@ def test_every_engine_adds_it_up(incomes: pd.DataFrame, tmp_path: Path) -> None:
     ibis = pytest.importorskip("ibis")
     path = tmp_path / "incomes.csv"
     incomes.to_csv(path, index=False)
-    wanted = [Pareto(3, 2).summary(rows) for _, rows in incomes.groupby("bureau")["income"]]
+    summaries = [Pareto(3, 2).summary(rows) for _, rows in incomes.groupby("bureau")["income"]]
     for data in (incomes, path, ibis.memtable(incomes)):
         result = troth.pay(data, Pareto(3, 2), provider="bureau", budget="300.00", seed=1)
-        assert [report.summary for report in result.reports] == [pytest.approx(sums, rel=1e-12) for sums in wanted]
+        assert [report.summary for report in result.reports] == [pytest.approx(sums, rel=1e-12) for sums in summaries]
 
 
 def test_it_is_paid_and_verified_from_a_campaign_file(incomes: pd.DataFrame, tmp_path: Path) -> None:

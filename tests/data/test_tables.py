@@ -196,8 +196,8 @@ def test_labels_stand_for_codes(tmp_path: Path) -> None:
         tmp_path / "a.parquet",
         ibis.memtable(frame),
     ):
-        told = troth.pay(table, model, provider="who", budget="900", terms=terms, seed=1)
-        assert told.totals == plain.totals
+        result = troth.pay(table, model, provider="who", budget="900", terms=terms, seed=1)
+        assert result.totals == plain.totals
 
 
 @pytest.mark.parametrize("kind", ["pandas", "csv", "parquet", "jsonl", "ibis"])

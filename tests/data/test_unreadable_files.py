@@ -78,10 +78,10 @@ def test_a_file_without_a_whole_line_of_column_names_is_empty(text: bytes, tmp_p
 def test_names_are_read_as_arrow_reads_them(tmp_path: Path) -> None:
     file = tmp_path / "own.csv"
     file.write_bytes(b'\xef\xbb\xbf\r\n\n"a\nb", "c","d""e",f"g"\r1,2,3,\xff\n')
-    named = Fragment(str(file), "csv")
-    assert named.column_names() == ["a\nb", ' "c"', 'd"e', 'f"g"']
-    assert [batch.num_rows for batch in named.batches(Request(Moments(), ("a\nb",)))] == [1]
+    fragment = Fragment(str(file), "csv")
+    assert fragment.column_names() == ["a\nb", ' "c"', 'd"e', 'f"g"']
+    assert [batch.num_rows for batch in fragment.batches(Request(Moments(), ("a\nb",)))] == [1]
     for content, problem in ((b"a,\xff\n1,2\n", "not in UTF-8"), (b'a,"' + b"b" * 200_000, "cannot be read as csv")):
         file.write_bytes(content)
         with pytest.raises(DataError, match=problem):
-            named.column_names()
+            fragment.column_names()

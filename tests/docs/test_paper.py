@@ -69,6 +69,6 @@ def test_every_erratum_is_met_and_demonstrated() -> None:
 
 def test_files_that_the_errata_name_are_there() -> None:
     page = (ROOT / "docs" / "errata.md").read_text("utf-8")
-    named = set(re.findall(r"`(tests/[\w/]+\.py)`", page))
-    assert named
-    assert all((ROOT / path).is_file() for path in named)
+    files = set(re.findall(r"`(tests/[\w/]+\.py)`", page))
+    assert files
+    assert all((ROOT / path).is_file() for path in files)

@@ -73,7 +73,7 @@ def run_step(step: Step, folder: Path, preloaded: Preloaded | None = None) -> st
     """Run a command, and return what is wrong with it, if anything."""
     if preloaded is not None and PLAIN.fullmatch(step.command):
         return wrong_with(step, *preloaded.run(folder, *shlex.split(step.command)[1:], first=SAME_SECRETS))
-    told = os.environ | {
+    environment = os.environ | {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "LC_ALL": "C.UTF-8",
         "PYTHONUTF8": "1",
@@ -81,7 +81,7 @@ def run_step(step: Step, folder: Path, preloaded: Preloaded | None = None) -> st
     done = subprocess.run(
         [str(shutil.which("bash")), "-euo", "pipefail", "-c", step.command],
         cwd=folder,
-        env=told,
+        env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

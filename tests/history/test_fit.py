@@ -100,13 +100,15 @@ def test_the_climb_ends_where_no_direction_rises(outcome: str) -> None:
 @pytest.mark.parametrize("outcome", OUTCOMES)
 def test_the_number_of_types_is_found(outcome: str) -> None:
     history, _ = day_types(outcome, 7, days=160 if SOAK else 100, types=3)
-    told: list[float] = []
+    objectives: list[float] = []
     most = 5 if SOAK else 4
-    fit = models.LatentClass.fit(history, outcome, max_types=most, progress=lambda share, words: told.append(share))
+    fit = models.LatentClass.fit(
+        history, outcome, max_types=most, progress=lambda share, words: objectives.append(share)
+    )
     assert fit.types == 3
     assert fit.held_out[3][0] > fit.held_out[2][0]
-    assert told == sorted(told)
-    assert told[-1] == 1.0
+    assert objectives == sorted(objectives)
+    assert objectives[-1] == 1.0
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
@@ -122,8 +124,8 @@ def test_the_work_of_a_step_is_linear(outcome: str, monkeypatch: pytest.MonkeyPa
         computed: list[int] = []
         whole = data.log_likelihood
 
-        def counting(*given: Any, whole: Any = whole, computed: Any = computed) -> Any:
-            answer = whole(*given)
+        def counting(*arguments: Any, whole: Any = whole, computed: Any = computed) -> Any:
+            answer = whole(*arguments)
             computed.append(answer.size)
             return answer
 

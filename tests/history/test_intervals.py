@@ -49,8 +49,8 @@ def test_a_detectable_gain_is_found_in_four_of_five_histories(resemblance: float
     level = 0.002
     noise = alike(resemblance, days)
     gain = float(np.median([over_days(x, 0.05, 0.01).detectable(level, 0.01) for x in noise]))
-    seen = sum(over_days(x + gain, 0.05, 0.01).above <= level for x in noise)
-    assert stats.binom.ppf(1e-4, RUNS, 0.7) <= seen <= stats.binom.isf(1e-4, RUNS, 0.9)
+    significant = sum(over_days(x + gain, 0.05, 0.01).above <= level for x in noise)
+    assert stats.binom.ppf(1e-4, RUNS, 0.7) <= significant <= stats.binom.isf(1e-4, RUNS, 0.9)
 
 
 def test_missing_days_and_constant_gains() -> None:

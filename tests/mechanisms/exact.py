@@ -136,10 +136,10 @@ def worst_gain_over_two_days(world: World, pay: Pay) -> float:
     return worst
 
 
-def one_model(given: list[Any]) -> Any:
+def one_model(provider_models: list[Any]) -> Any:
     """Give rules a single model where all providers share one."""
-    return given[0] if all(model == given[0] for model in given) else given
+    return provider_models[0] if all(model == provider_models[0] for model in provider_models) else provider_models
 
 
 def paid_by(rule: troth.Rule) -> Pay:
-    return lambda given, t: rule.explain(one_model(given), t).share
+    return lambda provider_models, t: rule.explain(one_model(provider_models), t).share

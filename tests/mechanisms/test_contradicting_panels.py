@@ -103,9 +103,11 @@ def test_panels_are_exactly_truthful_under_models_with_zeros(
         assert len(seeds) == 6
     rule = troth.LineUp(rivals=2, decoys=inf, panels=2, strict=strict)
 
-    def pay(given: Any, t: Any) -> Any:
+    def pay(provider_models: Any, t: Any) -> Any:
         rows = np.ones(t.shape[:-1])
-        rounds = [Round(given[0], t, rows=rows, rng=np.random.default_rng(seed)) for seed in seeds.values() or [0]]
+        rounds = [
+            Round(provider_models[0], t, rows=rows, rng=np.random.default_rng(seed)) for seed in seeds.values() or [0]
+        ]
         return np.mean([rule.evaluate(this_round).share for this_round in rounds], axis=0)
 
     gains = [worst_gain(World([random_model(seed)] * 4, [1] * 4), pay) for seed in range(2 if dealt else 6)]

@@ -174,8 +174,8 @@ def test_trained_linear_estimators_become_plain_coefficients() -> None:
     for family, target, train in cases:
         trained = [train(slice(k, None, 3)) for k in range(3)]
         plain, called = family.from_estimators(trained), models.Candidates.from_estimators(trained)
-        ours = plain.statistics((with_constant, target[:50]))[:3]
-        assert np.allclose(ours, called.statistics((z[:50], target[:50])))
+        statistics = plain.statistics((with_constant, target[:50]))[:3]
+        assert np.allclose(statistics, called.statistics((z[:50], target[:50])))
     counted = [PoissonRegressor(alpha=alpha).fit(z, counts) for alpha in (1, 2)]
     poisson = models.PoissonCandidates.from_estimators(counted)
     assert poisson.coefficients[0][1:] == pytest.approx(counted[0].coef_)
@@ -206,21 +206,23 @@ def test_a_saved_posterior_of_pymc_is_paid_end_to_end(tmp_path: Path) -> None:
     assert (effective.of, len(effective.by_report)) == (150, 10)
     assert effective.near_one
     assert not effective.coarse
-    whole = draws.posterior["slopes"].values.reshape(-1, 2)
+    draws_of_slopes = draws.posterior["slopes"].values.reshape(-1, 2)
     called = models.Candidates.from_draws(
-        draws, lambda p, x: float(p["intercept"]) + float(p["slopes"] @ np.ones(2)), most=len(whole)
+        draws, lambda p, x: float(p["intercept"]) + float(p["slopes"] @ np.ones(2)), most=len(draws_of_slopes)
     )
     assert called.statistics([0])[-1] == pytest.approx(
-        float(draws.posterior["intercept"].values[-1, -1]) + whole[-1].sum()
+        float(draws.posterior["intercept"].values[-1, -1]) + draws_of_slopes[-1].sum()
     )
     tree = xarray.DataTree.from_dict({"posterior": draws.posterior})  # an InferenceData of ArviZ 1
-    assert models.LogisticCandidates.from_draws(tree, ["slopes"], most=9).coefficients[8] == tuple(whole[-1])
+    assert models.LogisticCandidates.from_draws(tree, ["slopes"], most=9).coefficients[8] == tuple(draws_of_slopes[-1])
     rows = np.random.default_rng(1).normal(size=(2, 250, 7))
     with_rows = xarray.DataTree.from_dict({"log_likelihood": xarray.Dataset({"y": (("chain", "draw", "row"), rows)})})
     reported = models.Candidates.from_draws(draws).statistics(with_rows)
     assert np.allclose(reported, rows.sum(axis=2).ravel())
-    dataset = models.Candidates.from_draws(draws.posterior, lambda p, x: float(p["intercept"]), most=len(whole))
-    assert len(dataset.prior) == len(whole)
+    dataset = models.Candidates.from_draws(
+        draws.posterior, lambda p, x: float(p["intercept"]), most=len(draws_of_slopes)
+    )
+    assert len(dataset.prior) == len(draws_of_slopes)
 
 
 def test_it_prices_as_a_finite_model_does() -> None:
@@ -231,7 +233,9 @@ def test_it_prices_as_a_finite_model_does() -> None:
         float(troth.log_pmi(finite, finite.statistics(own), finite.statistics(peers)))
     )
     t = np.stack([model.statistics(own), model.statistics(peers)])
-    payments = troth.LineUp(decoys=9).pay([model.with_features(3), model.with_features(4)], t, budget=2.0, rng=generator(1))
+    payments = troth.LineUp(decoys=9).pay(
+        [model.with_features(3), model.with_features(4)], t, budget=2.0, rng=generator(1)
+    )
     assert ((payments >= 0) & (payments <= 1)).all()
 
 

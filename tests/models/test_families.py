@@ -178,13 +178,13 @@ def test_posteriors_price_like_the_likelihoods_they_come_from() -> None:
     for symbols in (2, 3, 5):
         prior, table = rng.dirichlet([1, 1, 1]), rng.dirichlet(np.ones(symbols), size=3)
         joint = prior[:, None] * table
-        known = models.Finite(tuple(prior), table.tolist())
+        model = models.Finite(tuple(prior), table.tolist())
         paper = models.Finite.from_posteriors(prior, (joint / joint.sum(axis=0)).T)
         assert paper.normalised == (symbols <= 3)
         a, b = rng.integers(0, symbols, 6), rng.integers(0, symbols, 9)
         log_pmi = troth.log_pmi(paper, paper.statistics(a), paper.statistics(b))
         assert float(log_pmi) == pytest.approx(
-            float(troth.log_pmi(known, known.statistics(a), known.statistics(b))), abs=1e-12
+            float(troth.log_pmi(model, model.statistics(a), model.statistics(b))), abs=1e-12
         )
         if not paper.normalised:
             with pytest.raises(troth.MissingCapabilityError, match="do not determine p\\(d\\|θ\\)"):

@@ -162,7 +162,7 @@ def test_log_pmi_is_near_that_of_exact_evidence() -> None:
     rng = generator(5)
     model = models.LogisticRegression([0.0], 4.0)
     own, peers = (model.draw_data(rng, np.array([0.4]), n) for n in (200, 600))
-    both = tuple(np.concatenate(parts) for parts in zip(own, peers, strict=True))
+    total = tuple(np.concatenate(parts) for parts in zip(own, peers, strict=True))
 
     def by_quadrature(data: Any) -> float:
         mode: Any = model.expanded_at_mode(data).point
@@ -174,8 +174,8 @@ def test_log_pmi_is_near_that_of_exact_evidence() -> None:
 
         return top + float(np.log(quad(density, peak - 2, peak + 2, points=[peak])[0]))
 
-    exact = [by_quadrature(data) for data in (both, own, peers)]
-    sampled = [exact_log_evidence(model, data, rng) for data in (both, own, peers)]
+    exact = [by_quadrature(data) for data in (total, own, peers)]
+    sampled = [exact_log_evidence(model, data, rng) for data in (total, own, peers)]
     assert np.allclose(sampled, exact, atol=0.02)
     log_pmi = float(troth.log_pmi(model, model.statistics(own), model.statistics(peers)))
     assert log_pmi == pytest.approx(exact[0] - exact[1] - exact[2], abs=0.15)

@@ -295,8 +295,8 @@ def test_rows_are_asked_for() -> None:
     with pytest.raises(troth.MissingCapabilityError, match="rows="):
         troth.MultiDay().pay(model, np.stack([t, t]), budget=1.0)
     uneven = np.array([[3, 3, 3], [4, 3, 2]])
-    told = troth.MultiDay().explain(model, np.stack([t, t]), rows=uneven)
-    assert told.noted[0].tolist() == [True, False, True]
+    breakdown = troth.MultiDay().explain(model, np.stack([t, t]), rows=uneven)
+    assert breakdown.noted[0].tolist() == [True, False, True]
     with pytest.raises(troth.UnequalSizesError, match="provider 0: 3 rows, but 4"):
         troth.MultiDay().pay(model, np.stack([t, t]), budget=1.0, rows=np.array([[3, 3, 3], [4, 4, 2]]))
 

@@ -89,8 +89,8 @@ def test_draws_beside_known_data_are_draws_given_these(name: str) -> None:
     wrapped: Any = conditioned_on(model, z)
     given_z, given_both = (np.broadcast_to(t, (5, len(t))) for t in (z, a + z))
     assert np.array_equal(wrapped.draw_parameters(generator(7), (5,)), model.draw_posterior(generator(7), given_z))
-    both = wrapped.draw_posterior(generator(7), np.broadcast_to(a, (5, len(a))))
-    assert np.array_equal(both, model.draw_posterior(generator(7), given_both))
+    draws = wrapped.draw_posterior(generator(7), np.broadcast_to(a, (5, len(a))))
+    assert np.array_equal(draws, model.draw_posterior(generator(7), given_both))
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -121,11 +121,11 @@ def test_providers_that_differ() -> None:
     """Each provider's model is conditioned on the same data, in the space that all share."""
     good, poor = troth.combine([troth.models.Normal(0, 1, noise=1), troth.models.Normal(0, 1, noise=2)])
     z = good.statistics([0.4, 1.1])
-    given = troth.posterior([good, poor], z)
-    first, second = (model.statistics(rows) for model, rows in zip(given, ([1.0, 0.2], [0.7, 1.9]), strict=True))
+    updated = troth.posterior([good, poor], z)
+    first, second = (model.statistics(rows) for model, rows in zip(updated, ([1.0, 0.2], [0.7, 1.9]), strict=True))
     a, b = good.statistics([1.0, 0.2]), poor.statistics([0.7, 1.9])
     expected = troth.log_pmi(good, a, b + z) - troth.log_pmi(good, a, z)
-    assert troth.log_pmi(given, first, second) == pytest.approx(expected, abs=1e-13)
+    assert troth.log_pmi(updated, first, second) == pytest.approx(expected, abs=1e-13)
 
 
 def test_a_custom_model() -> None:
@@ -133,12 +133,12 @@ def test_a_custom_model() -> None:
     model = Rayleigh(3.0, 2.0)
     rng = generator(9)
     a, b, z = (model.statistics(rng.rayleigh(1.0, size=n)) for n in (3, 5, 8))
-    given: Any = troth.posterior(model, z)
+    updated: Any = troth.posterior(model, z)
     expected = troth.log_pmi(model, a, b + z) - troth.log_pmi(model, a, z)
-    assert troth.log_pmi(given, a, b) == pytest.approx(expected, abs=1e-12)
-    assert pickle.loads(pickle.dumps(given)) == given  # noqa: S301
-    assert len({given, troth.posterior(model, z), troth.posterior(model, a)}) == 2
-    assert type(given).__name__ == "Rayleigh"
+    assert troth.log_pmi(updated, a, b) == pytest.approx(expected, abs=1e-12)
+    assert pickle.loads(pickle.dumps(updated)) == updated  # noqa: S301
+    assert len({updated, troth.posterior(model, z), troth.posterior(model, a)}) == 2
+    assert type(updated).__name__ == "Rayleigh"
 
 
 def test_statistics_of_one_dataset() -> None:
@@ -148,6 +148,6 @@ def test_statistics_of_one_dataset() -> None:
 
 def test_limits_and_costs_stay() -> None:
     model = troth.models.VaryingPoisson(mean=3, scale=2)
-    given: Any = troth.posterior(model, model.statistics([2, 4]))
-    assert given.most_rows == model.most_rows < troth.models.Poisson(1, 1).most_rows
-    assert given.evidence_cost == model.evidence_cost > 1
+    updated: Any = troth.posterior(model, model.statistics([2, 4]))
+    assert updated.most_rows == model.most_rows < troth.models.Poisson(1, 1).most_rows
+    assert updated.evidence_cost == model.evidence_cost > 1

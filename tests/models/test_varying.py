@@ -341,9 +341,9 @@ def test_every_report_is_within_the_range(model: Any) -> None:
     scale = troth.exact_range(model, [6, 6, 6], values=(0, 9))
     theta = model.draw_parameters(rng, (40,))
     data = np.clip(np.stack([model.draw_data(rng, theta, 6) for _ in range(3)], axis=1), 0, 9)
-    told = troth.peer_log_pmi(model, model.statistics(data))
-    assert scale.low <= told.min()
-    assert told.max() <= scale.high
+    log_pmi = troth.peer_log_pmi(model, model.statistics(data))
+    assert scale.low <= log_pmi.min()
+    assert log_pmi.max() <= scale.high
     share = troth.OneTime(troth.clipped_range(model, [6, 6, 6], values=(0, 9))).pay(
         model, model.statistics(data[0]), budget=1.0
     )

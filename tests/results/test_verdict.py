@@ -267,11 +267,11 @@ class Coin:
 @pytest.mark.parametrize("public", [False, True])
 def test_lies_are_replayed_where_model_and_public_data_allow_them(public: bool) -> None:
     rule = troth.OneTime(troth.ScoreRange(-30, 30))
-    known = {"x": [1, 0, 1]} if public else None
+    public_table = {"x": [1, 0, 1]} if public else None
     copied = ["copy the public data"] * public
 
     def lies(model: Any) -> list[str]:
-        result = troth.pay(rounds(12), model, rule, provider="who", columns="x", budget="50", public=known)
+        result = troth.pay(rounds(12), model, rule, provider="who", columns="x", budget="50", public=public_table)
         return [replay.lie for replay in replay_lies(result)]
 
     less, more = ["send a tenth", "send half", "report nothing"], ["replicate 2 times"]

@@ -277,8 +277,8 @@ def test_other_peoples_objects_cannot_be_told_from_none(database: str) -> None:
     """The answer about somebody else's campaign, provider, submission or token is that about one that never was."""
     with opened(database) as store:
         world = make_world(store)
-        other = make_world(store, ["Fir", "Oak"], analyst="Bob")
-        theirs = other.submit("Fir", 1, 2)
+        other_world = make_world(store, ["Fir", "Oak"], analyst="Bob")
+        submission = other_world.submit("Fir", 1, 2)
         nothing = "0" * 16
         client = world.client()
         for name, path in (
@@ -291,7 +291,7 @@ def test_other_peoples_objects_cannot_be_told_from_none(database: str) -> None:
             ("Ash", "/api/v1/campaigns/{campaign}/rounds/1/submissions/{submission}"),
             ("Ana", f"{world.base}/rounds/1/payments/{{member}}"),
         ):
-            ids = {"campaign": other.campaign, "submission": theirs, "member": other.members["Fir"]}
+            ids = {"campaign": other_world.campaign, "submission": submission, "member": other_world.members["Fir"]}
             there = client.get(path.format(**ids), headers=world.headers(name))
             none = client.get(path.format(**dict.fromkeys(ids, nothing)), headers=world.headers(name))
             assert there.status_code == none.status_code != 200
@@ -301,17 +301,17 @@ def test_other_peoples_objects_cannot_be_told_from_none(database: str) -> None:
 def test_nobody_acts_on_anothers_provider_or_submission(database: str) -> None:
     with opened(database) as store:
         world = make_world(store, opened=False)
-        other = make_world(store, ["Fir", "Oak"], analyst="Bob", opened=False)
-        client, theirs = world.client(), other.members["Fir"]
+        other_world = make_world(store, ["Fir", "Oak"], analyst="Bob", opened=False)
+        client, member = world.client(), other_world.members["Fir"]
         for method, path, body in (
             ("PUT", "group", {"group": "x"}),
             ("POST", "invitation", None),
         ):
-            asked = client.request(
-                method, f"{world.base}/providers/{theirs}/{path}", headers=world.headers("Ana"), json=body
+            answer = client.request(
+                method, f"{world.base}/providers/{member}/{path}", headers=world.headers("Ana"), json=body
             )
-            assert asked.status_code == 404
-        gone = client.delete(f"{world.base}/providers/{theirs}", headers=world.headers("Ana"))
+            assert answer.status_code == 404
+        gone = client.delete(f"{world.base}/providers/{member}", headers=world.headers("Ana"))
         assert gone.status_code == 404
         world.open()
         submission = world.submit("Ash", 1, 2)
@@ -356,10 +356,10 @@ def test_what_a_token_that_only_reads_may_send() -> None:
 
 def test_a_token_accepts_an_invitation_only_with_the_scope_to_manage(database: str) -> None:
     with opened(database) as store:
-        world, other = make_world(store), make_world(store, (), analyst="Bob", opened=False)
+        world, other_world = make_world(store), make_world(store, (), analyst="Bob", opened=False)
         with store.write() as tx:
-            member = campaigns.add_member(tx, other.analyst, other.campaign, "Fir", "seen")
-            sent = {"invitation": campaigns.invite(tx, other.analyst, other.campaign, member)}
+            member = campaigns.add_member(tx, other_world.analyst, other_world.campaign, "Fir", "seen")
+            sent = {"invitation": campaigns.invite(tx, other_world.analyst, other_world.campaign, member)}
             ash = world.providers["Ash"].account
             some, all_of_them = (
                 accounts.create_token(tx, ash, "test", scopes, 1)[0] for scopes in (SCOPES[:2], SCOPES)

@@ -65,7 +65,7 @@ def sent(campaign: Campaign, folder: Path, name: str, table: Table, ending: str,
 def arrive(terms: dict[str, Any], tables: dict[str, Table], folder: Path) -> list[Upload]:
     """Send everybody's file, a CSV and a Parquet file, pay them all, and return what was read of each."""
     campaign = Campaign.from_dict({**terms, "data": {**terms.get("data", {}), "providers": list(tables)}})
-    read = []
+    names_read = []
     for (name, table), ending in zip(tables.items(), ("csv", "parquet"), strict=True):
         upload = sent(campaign, folder, name, table, ending)
         if campaign.task is None:
@@ -73,14 +73,14 @@ def arrive(terms: dict[str, Any], tables: dict[str, Table], folder: Path) -> lis
             (report,), _ = read_reports(pa.table({**table, "who": [name] * len(table[here.named[-1]])}), here)
             assert np.allclose(upload.report.summary, report.summary, rtol=1e-12)
         assert [column.name for column in upload.columns] == [name for name in campaign.columns if name is not None]
-        read.append(upload)
-    ledger, reports = Ledger(), [upload.report for upload in read]
+        names_read.append(upload)
+    ledger, reports = Ledger(), [upload.report for upload in names_read]
     if campaign.task is not None:
         pay_task_reports(campaign, reports, ledger)  # type: ignore[arg-type]
     else:
         assert pay_rounds(campaign, reports, ledger, final=True) == [reports[0].day]
     assert len(ledger.of("payment")) == len(tables)
-    return read
+    return names_read
 
 
 @pytest.mark.parametrize("family", FAMILIES)

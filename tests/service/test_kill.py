@@ -95,10 +95,10 @@ def test_a_death_while_closing_and_paying_pays_once(
         with store.read() as tx:
             begun = len(load_ledger(tx, world.campaign).lines)
     body = {"final": daily}
-    whole = databases.copy(prepared)
+    copy = databases.copy(prepared)
     path, headers = f"{world.base}/rounds/{last}/close", world.headers("Ana")
-    assert json.loads(dying.ask(whole, path, headers, body, None)["body"])["state"] == "paid"
-    with opened(whole) as store:
+    assert json.loads(dying.ask(copy, path, headers, body, None)["body"])["state"] == "paid"
+    with opened(copy) as store:
         expected = payments_of(store, world.campaign)
     assert len(expected) == 3 * last
     assert sum(expected.values()) > 0
@@ -122,7 +122,7 @@ def test_a_death_while_closing_and_paying_pays_once(
             assert payments_of(store, world.campaign) == expected
     assert states == {"open", "closed", "paid"}
     databases.remove(prepared)
-    databases.remove(whole)
+    databases.remove(copy)
 
 
 def test_a_death_while_confirming_keeps_all_or_nothing(databases: Databases, kind: str, dying: Dying) -> None:

@@ -176,15 +176,15 @@ def test_a_payment_can_be_recomputed_from_the_export(paid: World) -> None:
     (round_entry,) = ledger.of("round")
     again = settle(campaign, recorded_reports(ledger), seed=round_entry["seed"])
     mine = [payment_entry(campaign, None, payment) for payment in again]
-    theirs = [{k: v for k, v in entry.items() if k not in ("previous", "hash")} for entry in ledger.of("payment")]
-    assert [canonical(entry) for entry in mine] == [canonical(entry) for entry in theirs]
-    assert {entry["provider"] for entry in theirs} == set(COUNTS)
+    entries = [{k: v for k, v in entry.items() if k not in ("previous", "hash")} for entry in ledger.of("payment")]
+    assert [canonical(entry) for entry in mine] == [canonical(entry) for entry in entries]
+    assert {entry["provider"] for entry in entries} == set(COUNTS)
 
 
 def test_the_head_that_a_provider_is_told_is_the_ledgers(paid: World) -> None:
     client = paid.client()
     client.post(f"{paid.base}/rounds/1/publish", headers=paid.headers("Ana"))
-    told = client.get(f"{paid.base}/rounds/1/payments", headers=paid.headers("Ash")).json()
+    view = client.get(f"{paid.base}/rounds/1/payments", headers=paid.headers("Ash")).json()
     raw = client.get(f"{paid.base}/ledger", headers=paid.headers("Ana")).content
-    assert told["head"] == Ledger.from_bytes(raw).head == ask_verify(paid)["head"]
-    assert [payment["provider"] for payment in told["payments"]] == ["Ash"]
+    assert view["head"] == Ledger.from_bytes(raw).head == ask_verify(paid)["head"]
+    assert [payment["provider"] for payment in view["payments"]] == ["Ash"]

@@ -165,7 +165,9 @@ def test_a_tree_of_its_own_for_each_provider_is_found(world: World, ash: Any) ->
 def test_the_number_of_reports_and_the_payment_are_those_in_the_ledger(ash: Any) -> None:
     receipt, payments = ash
     assert json.loads(payments["line"]["text"])["reports"] == 3
-    assert merkle.includes(payments["root"], 3, payments["proof"]["place"], receipt_leaf(receipt), payments["proof"]["hashes"])
+    assert merkle.includes(
+        payments["root"], 3, payments["proof"]["place"], receipt_leaf(receipt), payments["proof"]["hashes"]
+    )
     sizes = {}
     for size in (2, 4, 5):
         for place in range(size):
@@ -188,7 +190,7 @@ def test_the_head_is_compared_with_the_one_that_was_seen(
     monkeypatch.setattr("troth.client.heads.heads_path", lambda: tmp_path / "heads.json")
     parts = (tmp_path / "receipt.json", "--payments", tmp_path / "payments.json", "--key", receipt["key"])
     head = payments["line"]["head"]
-    for change, status, said in (
+    for change, status, message in (
         (None, 0, "that others see this head"),
         ({}, 0, "the head is the one that was seen"),
         ({"lines": head["lines"] - 4, "root": "ab" * 32}, 0, "that others see this head"),
@@ -200,7 +202,7 @@ def test_the_head_is_compared_with_the_one_that_was_seen(
             (tmp_path / "heads.json").write_text(json.dumps({"a place": {**head, **change}}))
         assert run(monkeypatch, "verify-receipt", *parts) == status
         answer = capsys.readouterr()
-        assert said in answer.out + answer.err
+        assert message in answer.out + answer.err
 
 
 WITHHELD: dict[str, dict[str, Any]] = {
@@ -261,9 +263,9 @@ def test_what_is_withheld_is_not_valid_and_what_is_malformed_is_named(
     assert "withheld" not in capsys.readouterr().out
     for name, change in WITHHELD.items():
         assert status(change) == 3, name
-        said = capsys.readouterr().out
-        assert said.startswith("incomplete: Ash"), said
-        assert "not checked, because the service withholds it:" in said
+        output = capsys.readouterr().out
+        assert output.startswith("incomplete: Ash"), output
+        assert "not checked, because the service withholds it:" in output
     for name, change in WRONG.items():
         assert status(change) == 1, name
         answer = capsys.readouterr()
@@ -352,8 +354,8 @@ def test_a_restored_copy_pays_no_other_reports_with_a_secret_that_is_known(
         with opened(database) as store:
             world.store = store
             world.close()
-            seen = get(world, "Ana", "/head?since=0")
-            check_head(None, seen)
+            head = get(world, "Ana", "/head?since=0")
+            check_head(None, head)
         databases.restore(database, keys=False)
         with opened(database) as store:
             world.store = store
@@ -380,23 +382,23 @@ def test_heads_continue_each_other_and_a_new_epoch_is_seen(world: World) -> None
     world.close()
     get(world, "Ash", "/head?since=0", 409)  # not published yet
     post(world, "Ana", "/rounds/1/publish")
-    seen = get(world, "Ash", "/head?since=0")
-    check_head(None, seen)
+    head = get(world, "Ash", "/head?since=0")
+    check_head(None, head)
     with world.store.read() as tx:
         ledger = load_ledger(tx, world.campaign)
     longer = Ledger([*ledger.entries, {"entry": "note"}])
     heads.sign_head(world.store.keys, world.campaign, longer)
-    later = heads.shown_head(world.store.keys, world.campaign, longer, 10**9, seen["lines"])
+    later = heads.shown_head(world.store.keys, world.campaign, longer, 10**9, head["lines"])
     assert later is not None
-    check_head(seen, later)
+    check_head(head, later)
     cut = Ledger(ledger.entries[:3])
     again = heads.new_epoch(world.store.keys, world.campaign, cut)
     with pytest.raises(StatementError, match="epoch 2"):
-        check_head(seen, {**again, "proof": []})
-    said = {name: later[name] for name in ("kind", "campaign", "epoch", "lines", "head", "time")}
-    forged = world.store.keys.sign({**said, "root": "00" * 32})
+        check_head(head, {**again, "proof": []})
+    statement = {name: later[name] for name in ("kind", "campaign", "epoch", "lines", "head", "time")}
+    forged = world.store.keys.sign({**statement, "root": "00" * 32})
     with pytest.raises(StatementError, match="does not begin"):
-        check_head(seen, {**forged, "proof": later["proof"]})
+        check_head(head, {**forged, "proof": later["proof"]})
 
 
 @pytest.mark.parametrize("kind", chiefly("sqlite"))

@@ -242,9 +242,9 @@ def test_unused_columns_are_never_decoded(tmp_path: Path, monkeypatch: pytest.Mo
     decoded: list[int] = []
     real = pyarrow.csv.open_csv
 
-    def opening(*given: Any, **options: Any) -> Any:
-        reader = real(*given, **options)
-        if isinstance(given[0], str):
+    def opening(*arguments: Any, **options: Any) -> Any:
+        reader = real(*arguments, **options)
+        if isinstance(arguments[0], str):
             decoded.append(len(reader.schema.names))
         return reader
 
@@ -280,13 +280,13 @@ def test_a_file_is_on_the_disk_before_it_is_acknowledged(database: str, monkeypa
 
 
 def test_a_commit_is_on_the_disk_once_it_is_answered(database: str) -> None:
-    wanted = {"PRAGMA synchronous": 2, "PRAGMA foreign_keys": 1, "PRAGMA journal_mode": "wal"}
+    expected = {"PRAGMA synchronous": 2, "PRAGMA foreign_keys": 1, "PRAGMA journal_mode": "wal"}
     if database.startswith("postgresql"):
-        wanted = {"SHOW synchronous_commit": "on"}
+        expected = {"SHOW synchronous_commit": "on"}
     with opened(database) as store:
         for engine in (store.engine, store.probe):
             with engine.connect() as tx:
-                assert {setting: tx.exec_driver_sql(setting).scalar() for setting in wanted} == wanted
+                assert {setting: tx.exec_driver_sql(setting).scalar() for setting in expected} == expected
 
 
 def test_a_file_that_was_read_late_is_not_confirmed_once_the_round_is_paid(database: str) -> None:

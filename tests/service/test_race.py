@@ -124,9 +124,9 @@ def test_who_reports_and_closes_at_once_over_http(database: str, tmp_path: Path,
         with serving(database, tmp_path, workers=workers) as served:
             _each_reports_once_and_one_close_pays(served, world)
             _what_was_confirmed_before_the_close_is_paid(served, raced)
-    said = served.log.read_text()
-    assert "locked" not in said
-    assert '"level": "error"' not in said
+    log = served.log.read_text()
+    assert "locked" not in log
+    assert '"level": "error"' not in log
 
 
 def _each_reports_once_and_one_close_pays(served: Served, world: World) -> None:

@@ -155,8 +155,8 @@ def test_nothing_tells_of_peers(databases: Databases, few_alone: Any, kind: str,
     for what, answer in few.items():
         for part in Look._fields:
             assert getattr(answer, part) == getattr(many[what], part), f"{part} of {what}"
-    told = " ".join(answer.text for what, answer in many.items() if what != "as another")
-    assert not [name for name in FEW if re.search(rf"\b{name}\b", told)]
+    text = " ".join(answer.text for what, answer in many.items() if what != "as another")
+    assert not [name for name in FEW if re.search(rf"\b{name}\b", text)]
     assert {answer.status for answer in many.values()} >= {200, 403, 404, 409} | (set() if ended else {422})
     assert not [what for what, answer in many.items() if answer.status >= 500]
 

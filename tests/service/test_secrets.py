@@ -86,14 +86,14 @@ def test_secrets_are_in_no_table_and_no_log(database: str, caplog: pytest.LogCap
         secrets_used = a_session(world.client(), store)
         stored = dump(store)
     records = [record for record in caplog.records if not record.name.startswith(("httpx", "httpcore"))]
-    said = "\n".join(JsonLines().format(record) for record in records)
-    assert '"route": "/api/v1/tokens"' in said
+    log = "\n".join(JsonLines().format(record) for record in records)
+    assert '"route": "/api/v1/tokens"' in log
     for what, secret in secrets_used.items():
         if "password" not in what:
             assert bits(secret) == 256, what
         assert secret not in stored, what
-        assert secret not in said, what
-        assert secret[:20] not in said.replace("/api/v1", ""), what
+        assert secret not in log, what
+        assert secret[:20] not in log.replace("/api/v1", ""), what
     assert len(set(secrets_used.values())) == len(secrets_used)
 
 

@@ -45,12 +45,12 @@ class Simulation:
         self.world, self.clock, self.chance = world, clock, random.Random(seed)
         self.fault: Exception | None = None
 
-    def pay(self, *given: Any, **options: Any) -> Any:
+    def pay(self, *arguments: Any, **options: Any) -> Any:
         """Pay, or fail as the fault of the moment says."""
         fault, self.fault = self.fault, None
         if fault is not None:
             raise fault
-        return refusing(*given, **options)
+        return refusing(*arguments, **options)
 
     def step(self) -> None:
         deeds = [self.report, self.upload, self.read, self.crash, self.wait, self.tick, self.analyse, self.break_down]

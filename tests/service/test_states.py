@@ -99,8 +99,8 @@ class Reference:
 
     def set_aside(self, day: Day) -> None:
         day.state, day.reports, day.problem = "paid", {}, False
-        everything = all(other.state == "paid" for other in self.days)
-        self.ended = self.ended or (everything and any(other.final for other in self.days))
+        everything = all(day.state == "paid" for day in self.days)
+        self.ended = self.ended or (everything and any(day.final for day in self.days))
         self.settle()
 
     def may_open(self) -> bool:
@@ -131,10 +131,10 @@ class Orders(RuleBasedStateMachine):
             self.store.close()
             self.databases.give_back(self.url)
 
-    def attempt(self, allowed: bool, deed: Any, *given: Any, **options: Any) -> bool:
+    def attempt(self, allowed: bool, deed: Any, *arguments: Any, **options: Any) -> bool:
         """Do something, which must be refused exactly if the model says so."""
         try:
-            deed(*given, **options)
+            deed(*arguments, **options)
         except RefusedError:
             assert not allowed, f"{deed} was refused"
             return False

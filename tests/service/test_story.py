@@ -303,8 +303,16 @@ def test_days_of_providers_with_hostile_names_on_a_phone(
         analyst.go(f"{campaign}/rounds/{number}")
         analyst.press("Publish")
     why = analyst.page.locator("a", has_text="Why?").first.get_attribute("href")
-    seen = ["/", "/campaigns/new", campaign, f"{campaign}/providers", f"{campaign}/rounds/1", why, f"{campaign}/ledger"]
-    for path in [*seen, "/settings", "/docs", "/health", "/assumed"]:
+    paths = [
+        "/",
+        "/campaigns/new",
+        campaign,
+        f"{campaign}/providers",
+        f"{campaign}/rounds/1",
+        why,
+        f"{campaign}/ledger",
+    ]
+    for path in [*paths, "/settings", "/docs", "/health", "/assumed"]:
         analyst.go(str(path))
         assert analyst.fits_a_phone(), path
     last = f"{campaign}/rounds/{DAYS}"

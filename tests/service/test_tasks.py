@@ -62,12 +62,12 @@ Labels = dict[str, dict[str, str]]
 def crowd(tasks: int = 40, each: int = 3, seed: int = 5) -> Labels:
     """Return labels by worker and item; the last item is Ann's alone."""
     rng = np.random.default_rng(seed)
-    said: Labels = {name: {} for name in WORKERS}
+    labels: Labels = {name: {} for name in WORKERS}
     for item in range(tasks):
         truth = int(rng.integers(2))
         for name in rng.permutation(WORKERS)[:each]:
-            said[str(name)][f"i{item:03d}"] = ("cat", "dog")[truth if rng.random() < 0.8 else 1 - truth]
-    return said | {"Ann": said["Ann"] | {"alone": "dog"}}
+            labels[str(name)][f"i{item:03d}"] = ("cat", "dog")[truth if rng.random() < 0.8 else 1 - truth]
+    return labels | {"Ann": labels["Ann"] | {"alone": "dog"}}
 
 
 def as_csv(labels: Mapping[str, str], worker: str | None = None) -> str:
@@ -160,13 +160,13 @@ def test_public_guesses_are_part_of_the_terms_and_are_not_paid_for_again(
     guess = {"prior": [0.5, 0.5], "likelihood": [[0.9, 0.1], [0.1, 0.9]]}
     terms = {**TERMS, "model": {**TERMS["model"], "providers": {"public data": guess}}}
     (tmp_path / "guesses.csv").write_text(as_csv(guessed))
-    known = read_public_upload(campaigns.checked_terms(terms), tmp_path / "guesses.csv", "guesses.csv")
-    assert known["tasks"]["alone"] == [0, 1]
+    guesses = read_public_upload(campaigns.checked_terms(terms), tmp_path / "guesses.csv", "guesses.csv")
+    assert guesses["tasks"]["alone"] == [0, 1]
     totals = {}
-    for name, given in (("without", terms), ("with", {**terms, "public": known})):
+    for name, terms_tried in (("without", terms), ("with", {**terms, "public": guesses})):
         url = databases.new(kind)
         with opened(url) as store:
-            world = paid_world(store, tmp_path, given, said)
+            world = paid_world(store, tmp_path, terms_tried, said)
             client, ana = world.client(), world.headers("Ana")
             promised = client.get(world.base, headers=world.headers("Ann")).json()["public"]
             assert (promised or {}).get("rows") == (len(guessed) if name == "with" else None)
@@ -181,7 +181,7 @@ def test_public_guesses_are_part_of_the_terms_and_are_not_paid_for_again(
         assert (public is None) == (name == "without")
     assert totals["with"] < totals["without"]
     lines = [json.loads(line) for line in (tmp_path / "with" / "ledger.jsonl").read_text().splitlines()]
-    assert lines[0]["terms"]["public"] == known
+    assert lines[0]["terms"]["public"] == guesses
     other = dataclasses.replace(result.campaign.guesses, summaries=result.campaign.guesses.summaries[:, ::-1])
     with pytest.raises(troth.LedgerError, match="the file of shares has other public data than the terms"):
         check_tasks(dataclasses.replace(result.campaign, guesses=other), result.ledger, result.file)
@@ -299,9 +299,9 @@ def test_a_round_whose_laws_do_not_fit_stops_before_money_moves(database: str, t
 
 @pytest.mark.parametrize("kind", chiefly("postgresql"))
 def test_a_worker_sees_its_pay_and_the_reasons_on_a_sample_of_its_own_items(database: str, tmp_path: Path) -> None:
-    said = crowd()
+    labels = crowd()
     with opened(database) as store:
-        world = paid_world(store, tmp_path, TERMS, said)
+        world = paid_world(store, tmp_path, TERMS, labels)
         client, where = world.client(), f"{world.base}/rounds/1/tasks"
         assert client.get(where, headers=world.headers("Ann")).status_code == 409
         publish(world)
@@ -321,7 +321,7 @@ def test_a_worker_sees_its_pay_and_the_reasons_on_a_sample_of_its_own_items(data
     table = pq.read_table(pa.BufferReader(file)).to_pylist()
     mine = {row["task"]: row for row in table if row["provider"] == "Ann"}
     payment = next(entry for entry in ledger.of("payment") if entry["provider"] == "Ann")
-    assert (answer["tasks"], answer["payment"]) == (len(said["Ann"]), payment["payment"])
+    assert (answer["tasks"], answer["payment"]) == (len(labels["Ann"]), payment["payment"])
     assert float(answer["pay_per_task"]) == pytest.approx(float(payment["payment"]) / len(mine), abs=1e-6)
     lonely = [row["share"] for row in mine.values() if row["peers"] == 0]
     assert (answer["without_peers"], answer["empty_share"]) == (len(lonely), 0.2)
@@ -332,7 +332,7 @@ def test_a_worker_sees_its_pay_and_the_reasons_on_a_sample_of_its_own_items(data
     got = [mine[entry["task"]]["share"] for entry in sample]
     assert (got[:7], got[-7:]) == (shares[:7], shares[-7:])
     for each in sample:
-        assert each["answer"] == said["Ann"][each["task"]]
+        assert each["answer"] == labels["Ann"][each["task"]]
         assert each["share"] == round(mine[each["task"]]["share"], 2)
         assert ("nobody else worked on it" in each["reason"]) == (mine[each["task"]]["peers"] == 0)
 
@@ -342,7 +342,7 @@ def test_nothing_that_a_worker_sees_depends_on_who_the_others_are(
     databases: Databases, kind: str, tmp_path: Path
 ) -> None:
     """Others with other names, one more of them, other labels on items that it did not work on: all looks the same."""
-    seen: list[dict[str, str]] = []
+    pages: list[dict[str, str]] = []
     said = crowd()
     foreign = {item for labels in said.values() for item in labels} - said["Ann"].keys()
     assert foreign
@@ -364,14 +364,14 @@ def test_nothing_that_a_worker_sees_depends_on_who_the_others_are(
                 for what, path in {"tasks": "tasks", "payments": "payments", "why": "/payment", "round": ""}.items():
                     raw, looks[f"{phase}: {what}"] = look(world, path)
                     text += raw
-            seen.append(looks)
+            pages.append(looks)
             assert not [name for name in names[1:] if re.search(rf"\b{name}\b", text)]
             assert not [item for item in foreign if item in text]
             assert "not published yet" in looks["open: tasks"]
             assert "not published yet" in looks["paid: tasks"]
         databases.give_back(url)
-    for what, page in seen[0].items():
-        assert page == seen[1][what], what
+    for what, page in pages[0].items():
+        assert page == pages[1][what], what
 
 
 OWN = re.compile(
@@ -497,10 +497,10 @@ def test_several_rows_for_a_task_where_the_terms_allow_them(databases: Databases
         "limits": {"tasks": 10, "rows": 3},
     }
     rng, url = np.random.default_rng(1), databases.new("sqlite")
-    said = {name: rng.integers(2, size=(6, 3)) for name in WORKERS}
+    labels = {name: rng.integers(2, size=(6, 3)) for name in WORKERS}
     with opened(url) as store:
         world = make_world(store, WORKERS, terms)
-        for name, values in said.items():
+        for name, values in labels.items():
             rows = [f"d{day},{x}" for day, several in enumerate(values.tolist()) for x in several]
             with pytest.raises(UploadError, match="has 4 rows .* allows 3 for each task"):
                 read(world, tmp_path, name, "\n".join(["date,improved", *rows, "d0,1"]))
@@ -514,7 +514,7 @@ def test_several_rows_for_a_task_where_the_terms_allow_them(databases: Databases
     reports = read_file(result.file, result.campaign).reports
     own = {
         name: OwnTasks(tuple(f"d{d}" for d in range(6)), np.stack([3 - v.sum(1), v.sum(1)], 1))
-        for name, v in said.items()
+        for name, v in labels.items()
     }
     assert np.array_equal(reports.summaries, join_tasks(own).summaries)
     databases.give_back(url)

@@ -186,7 +186,7 @@ def test_malformed_file_is_refused(tmp_path: Path, case: Case) -> None:
         read_upload(
             campaigns()[case.campaign], path, case.file, "Ash", DAY if case.campaign == "daily" else None, case.limits
         )
-    taken = time.monotonic() - started
+    seconds = time.monotonic() - started
     message = str(refused.value)
     assert (refused.value.status, message) == (case.status, message)
     assert re.search(case.says, message)
@@ -195,7 +195,7 @@ def test_malformed_file_is_refused(tmp_path: Path, case: Case) -> None:
     assert str(tmp_path) not in message
     assert "troth-upload" not in message
     assert "Error(" not in message
-    assert taken < 1.5 * case.limits.seconds + 4
+    assert seconds < 1.5 * case.limits.seconds + 4
     assert server.memory_info().rss - before < PARENT_GROWTH
 
 
@@ -259,9 +259,9 @@ def test_main_module_is_never_run_again(tmp_path: Path, program: str) -> None:
     )
     script = tmp_path / "server.py"
     script.write_text(program.format(body=body))
-    told = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=True)
-    answer, pid = map(int, told.stdout.split())
-    assert (answer, told.stderr) == (1, "")
+    result = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=True)
+    answer, pid = map(int, result.stdout.split())
+    assert (answer, result.stderr) == (1, "")
     assert not psutil.pid_exists(pid)
 
 
@@ -275,10 +275,10 @@ def test_children_compute_with_the_instructions_of_the_server(kernel: str) -> No
         "print(versions()['processor'])\nprint(box.run(versions, bounds=Bounds(1 << 29, 5.0))['processor'])\n"
     )
     environment = os.environ | {"OPENBLAS_CORETYPE": kernel, "PYTHONPATH": os.pathsep.join(sys.path)}
-    told = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60, check=True
     )
-    server, child = told.stdout.splitlines()
+    server, child = result.stdout.splitlines()
     assert server == child
 
 
@@ -372,8 +372,8 @@ def test_fork_of_the_server_has_a_warm_process_of_its_own(box: Sandbox) -> None:
         "assert (box.waiting.process.pid == first) is bool(child)\n"
         "if child: sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    assert (told.returncode, told.stderr) == (0, "")
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 def socket_open() -> Any:

@@ -111,7 +111,7 @@ def _registered() -> Iterator[None]:
         del mechanisms.RULES[rule.__name__]
 
 
-def said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: object) -> Any:
+def json_output(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: object) -> Any:
     """Run a command with --json and return what it says."""
     capsys.readouterr()
     assert run(monkeypatch, *words, "--json") == 0, capsys.readouterr().err
@@ -130,15 +130,15 @@ def test_a_family_of_two_functions_is_paid(
     for name, scale in (("Ash", 1.0), ("Birch", 1.2), ("Elm", 4.0)):
         rows = [f"{day},{scale * k}".lstrip(",") for day in days for k in (1, 2, 3)]
         (tmp_path / "x" / "data" / f"{name}.csv").write_text("\n".join(["day,value" if days[0] else "value", *rows]))
-    result = said(capsys, monkeypatch, "pay", path)
+    result = json_output(capsys, monkeypatch, "pay", path)
     assert (result["rule"], len(result["rounds"])) == (rule, 1)
     assert "Waiting cannot draw fresh statistics" in json.dumps(result["verdict"])
     ledger = tmp_path / "x" / "ledger.jsonl"
-    assert said(capsys, monkeypatch, "verify", ledger)["payments"] == 3
+    assert json_output(capsys, monkeypatch, "verify", ledger)["payments"] == 3
     capsys.readouterr()
     assert run(monkeypatch, "explain", ledger, "Ash") == 0
     assert "The rule does not show how it computes this share." in capsys.readouterr().out
-    claims = {claim["name"]: claim["verdict"] for claim in said(capsys, monkeypatch, "certify", path)["claims"]}
+    claims = {claim["name"]: claim["verdict"] for claim in json_output(capsys, monkeypatch, "certify", path)["claims"]}
     assert (claims["truthful"], claims["sensitive"]) == ("undecided", "undecided")
     assert run(monkeypatch, "audit", path) == 1
     assert "Waiting cannot draw data, so it cannot be audited" in capsys.readouterr().err

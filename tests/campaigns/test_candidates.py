@@ -76,10 +76,10 @@ def frame_of(model: Any, rows: int = 60, days: int = 0) -> pd.DataFrame:
 
 @pytest.fixture
 def campaign(tmp_path: Path) -> Path:
-    return written(tmp_path, candidates())
+    return write_folder(tmp_path, candidates())
 
 
-def written(folder: Path, model: models.LogisticCandidates, more: str = "") -> Path:
+def write_folder(folder: Path, model: models.LogisticCandidates, more: str = "") -> Path:
     digest = troth.save_model(model, folder / "candidates.json")
     frame_of(model).to_csv(folder / "rows.csv", index=False)
     (folder / "campaign.toml").write_text(CAMPAIGN.format(digest=digest, more=more))
@@ -147,7 +147,7 @@ def test_a_python_function_is_no_campaign() -> None:
 @pytest.mark.parametrize("size", [4, 12])
 def test_every_kind_of_table_is_reduced_to_the_same_sums(size: int, tmp_path: Path) -> None:
     """Four candidates are summed in the engine, twelve have too many sums, so columns are fetched."""
-    path = written(tmp_path, candidates(size))
+    path = write_folder(tmp_path, candidates(size))
     terms, frame = troth.Campaign.load(path), pd.read_csv(tmp_path / "rows.csv")
     frame.to_parquet(tmp_path / "rows.parquet")
     kinds = [tmp_path / "rows.csv", tmp_path / "rows.parquet", frame, ibis.memtable(frame)]
@@ -262,7 +262,7 @@ def test_past_days_teach_the_probabilities_of_candidates(
     fitted: Any = models.LogisticCandidates.fit(from_summaries(model.reduction, t), coefficients=model.coefficients)
     errors = np.asarray(fitted.errors["prior"])
     assert (np.abs(np.array(fitted.model.prior) - model.prior) < 5 * errors + 1e-9).all()
-    path = written(tmp_path, model)
+    path = write_folder(tmp_path, model)
     frame_of(model, 12, days=14).to_csv(tmp_path / "past.csv", index=False)
     assert run(monkeypatch, "backtest", path, tmp_path / "past.csv", "--day", "day") == 0
     assert "fitted LogisticCandidates" in capsys.readouterr().out

@@ -14,7 +14,7 @@ from troth.data.files import FORMATS, Fragment
 from troth.data.request import Request
 
 
-def saved(text: bytes, kind: pa.DataType) -> bytes:
+def arrow_file(text: bytes, kind: pa.DataType) -> bytes:
     """Return an Arrow file with one value, whatever its bytes are."""
     value = pa.Array.from_buffers(kind, 1, pa.array([text], pa.binary()).buffers())
     batch, sink = pa.record_batch([value], names=["a"]), pa.BufferOutputStream()
@@ -40,7 +40,7 @@ QUOTED = "correct the row: a value with a comma in it needs quotes around it"
         ("own.csv.gz", compress(b"a\n\xff\n"), "own.csv.gz: holds text that is not in UTF-8"),
         ("own.jsonl", b'{"a": 1}\n{"a": "\xff"}\n', "own.jsonl: holds text that is not in UTF-8"),
         ("own.jsonl", b'{"a": 1}\n{"a":', "own.jsonl: cannot be read as jsonl: JSON parse error"),
-        ("own.arrow", saved(b"\xff", pa.string()), "own.arrow: holds text that is not in UTF-8"),
+        ("own.arrow", arrow_file(b"\xff", pa.string()), "own.arrow: holds text that is not in UTF-8"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_said(name: str, content: bytes, problem: str, tmp_path: Path) -> None:

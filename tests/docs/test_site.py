@@ -157,7 +157,7 @@ def test_a_command_without_help_is_noticed() -> None:
     assert undocumented([command_line.Entry("troth", typer.main.get_command(app))]) == ["troth", "troth --option …"]
 
 
-def shown(site: Path) -> list[Path]:
+def sample_pages(site: Path) -> list[Path]:
     """Every page in `make soak`; otherwise of each folder the largest pages, where something wide is likeliest."""
     pages = [path for path in site.rglob("*.html") if not {"_static", "_modules"} & set(path.parts)]
     folders = {path.parent for path in pages}
@@ -178,7 +178,7 @@ def test_pages_fit_a_phone_and_ask_nothing_of_a_network(site: Path) -> None:
         browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 375, "height": 800})
         page.on("request", lambda request: requests.append(request.url))
-        for path in shown(site):
+        for path in sample_pages(site):
             page.goto(path.as_uri())
             if page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"):
                 wide.append(path.name)

@@ -14,7 +14,7 @@ from registry import EXAMPLES, MISSING, generator
 from troth.core.posterior import conditioned_on
 
 
-def drawn(model: Any, seed: int, *rows: int) -> list[Any]:
+def draw_statistics(model: Any, seed: int, *rows: int) -> list[Any]:
     """Datasets of one θ, so that none contradicts another."""
     rng = generator(seed)
     theta = model.draw_parameters(rng)
@@ -26,7 +26,7 @@ def drawn(model: Any, seed: int, *rows: int) -> list[Any]:
 def test_log_pmi_given_known_data(name: str, seed: int) -> None:
     """Λ(a+b+z) + Λ(z) − Λ(a+z) − Λ(b+z), and the predictive chain: what b adds for a beyond what z says."""
     model: Any = EXAMPLES[name]
-    datasets = drawn(model, seed, 4, 7, 9)
+    datasets = draw_statistics(model, seed, 4, 7, 9)
     a, b, z = (model.statistics(data) for data in datasets)
     evidence = model.log_evidence
     differences = evidence(a + b + z) + evidence(z) - evidence(a + z) - evidence(b + z)
@@ -46,7 +46,7 @@ def test_log_pmi_given_known_data(name: str, seed: int) -> None:
 def test_nothing_known_changes_nothing(name: str) -> None:
     model: Any = EXAMPLES[name]
     same: Any = troth.posterior(model, np.zeros(model.width))
-    a, b = (model.statistics(data) for data in drawn(model, 4, 5, 6))
+    a, b = (model.statistics(data) for data in draw_statistics(model, 4, 5, 6))
     assert troth.log_pmi(same, a, b) == pytest.approx(troth.log_pmi(model, a, b), abs=1e-12)
 
 
@@ -54,7 +54,7 @@ def test_nothing_known_changes_nothing(name: str) -> None:
 def test_in_two_steps(name: str) -> None:
     """Knowing z and then y is knowing both."""
     model: Any = EXAMPLES[name]
-    datasets = drawn(model, 5, 4, 7, 3, 6)
+    datasets = draw_statistics(model, 5, 4, 7, 3, 6)
     z, y = (model.statistics(data) for data in datasets[2:])
     at_once: Any = troth.posterior(model, z + y)
     first: Any = troth.posterior(model, z)
@@ -72,7 +72,7 @@ def test_draws_are_those_of_the_posterior(name: str) -> None:
     from scipy.stats import ks_2samp
 
     model: Any = EXAMPLES[name]
-    z = model.statistics(drawn(model, 6, 8)[0])
+    z = model.statistics(draw_statistics(model, 6, 8)[0])
     posterior: Any = troth.posterior(model, z)
     rng = generator(7)
     prior_draws = posterior.draw_parameters(rng, (4000,))
@@ -85,7 +85,7 @@ def test_draws_are_those_of_the_posterior(name: str) -> None:
 def test_draws_beside_known_data_are_draws_given_these(name: str) -> None:
     """As families without a posterior of their own have it: θ given z, and given a report and z."""
     model: Any = EXAMPLES[name]
-    a, z = (model.statistics(data) for data in drawn(model, 6, 3, 8))
+    a, z = (model.statistics(data) for data in draw_statistics(model, 6, 3, 8))
     wrapped: Any = conditioned_on(model, z)
     given_z, given_both = (np.broadcast_to(t, (5, len(t))) for t in (z, a + z))
     assert np.array_equal(wrapped.draw_parameters(generator(7), (5,)), model.draw_posterior(generator(7), given_z))
@@ -97,7 +97,7 @@ def test_draws_beside_known_data_are_draws_given_these(name: str) -> None:
 def test_summaries_convert(name: str) -> None:
     """A report that was added up for the declared prior is one for the posterior, without its rows."""
     model: Any = EXAMPLES[name]
-    data, public = drawn(model, 8, 6, 9)
+    data, public = draw_statistics(model, 8, 6, 9)
     posterior: Any = troth.posterior(model, model.statistics(public))
     summary = model.reduction.convert(model.summary(data), posterior.reduction)
     np.testing.assert_allclose(posterior.from_summary(summary), posterior.statistics(data), rtol=1e-11, atol=1e-11)

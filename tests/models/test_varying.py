@@ -83,7 +83,7 @@ def reference_bernoulli(alpha: float, beta: float, near: float, ones: Any, rows:
     counts, times = np.unique(np.stack([ones, rows - ones]), axis=1, return_counts=True)
     k, z = counts[:, None]
 
-    def given(spread: float) -> float:
+    def log_evidence_given(spread: float) -> float:
         s = spread**-2.0
 
         def f(x: Any) -> Any:
@@ -96,14 +96,14 @@ def reference_bernoulli(alpha: float, beta: float, near: float, ones: Any, rows:
         return over_location(f, -60, 60)
 
     alike = betaln(alpha + ones.sum(), beta + (rows - ones).sum()) - betaln(alpha, beta)
-    return float(np.logaddexp(np.log(ALIKE) + alike, over_spread(given, 0.03, 3, len(ones), near)))
+    return float(np.logaddexp(np.log(ALIKE) + alike, over_spread(log_evidence_given, 0.03, 3, len(ones), near)))
 
 
 def reference_poisson(mean: float, scale: float, near: float, total: Any, rows: Any) -> float:
     shape, rate = (mean / scale) ** 2, mean / scale**2
     prior = shape * np.log(rate) - gammaln(shape)
 
-    def given(spread: float) -> float:
+    def log_evidence_given(spread: float) -> float:
         d = spread**2
         constant = sum_log1p(total, d)
 
@@ -116,7 +116,7 @@ def reference_poisson(mean: float, scale: float, near: float, total: Any, rows: 
 
     A = shape + total.sum()
     alike = gammaln(A) - A * np.log(rate + rows.sum()) + prior
-    return float(np.logaddexp(np.log(ALIKE) + alike, over_spread(given, 0.02, 2, len(total), near)))
+    return float(np.logaddexp(np.log(ALIKE) + alike, over_spread(log_evidence_given, 0.02, 2, len(total), near)))
 
 
 def sum_log1p(total: Any, d: float) -> float:
@@ -130,14 +130,16 @@ def reference_normal(model: models.VaryingNormal, average: Any, rows: Any, squar
     variance = (3 * model.noise**2 + squares) / (3 + rows - 1) / rows
     y = average - model.mean
 
-    def given(spread: float) -> float:
+    def log_evidence_given(spread: float) -> float:
         v = variance + (spread * model.noise) ** 2
         precision, product = (1 / v).sum(), (y / v).sum()
         total = 1 / model.scale**2 + precision
         at_mean = 0.5 * (y**2 / variance - y**2 / v + np.log(variance / v)).sum()
         return float(at_mean + product**2 / total / 2 - 0.5 * np.log(total * model.scale**2))
 
-    return float(np.logaddexp(np.log(ALIKE) + given(0.0), over_spread(given, 0.1, 30, 0, nodes=1500)))
+    return float(
+        np.logaddexp(np.log(ALIKE) + log_evidence_given(0.0), over_spread(log_evidence_given, 0.1, 30, 0, nodes=1500))
+    )
 
 
 def pmi_of(reference: Callable[..., float], *columns: Any) -> float:
@@ -222,12 +224,14 @@ def test_regressions_are_the_continuous_integral() -> None:
         noise = np.concatenate([np.full(len(y), s) for (_, y), s in zip(part, blocks, strict=True)])
         same = np.concatenate([np.full(len(y), i) for i, (_, y) in enumerate(part)])
 
-        def given(spread: float) -> float:
+        def log_evidence_given(spread: float) -> float:
             shared = features @ prior @ features.T
             covariance = shared + spread**2 * shared * (same[:, None] == same) + np.diag(noise)
             return float(multivariate_normal(features @ [1, -2], covariance).logpdf(answers))
 
-        return float(np.logaddexp(np.log(ALIKE) + given(0.0), over_spread(given, 0.01, 3, len(part))))
+        return float(
+            np.logaddexp(np.log(ALIKE) + log_evidence_given(0.0), over_spread(log_evidence_given, 0.01, 3, len(part)))
+        )
 
     t = np.stack([model.statistics(rows) for rows in data])
     log_pmi = float(troth.log_pmi(model, t[0], t[1:].sum(axis=0)))
@@ -258,7 +262,7 @@ def test_regressions_of_any_size_are_the_continuous_integral(
     def reference(part: slice) -> float:
         precision, y = (squares / variance[:, None])[part], best[part]
 
-        def given(tau: Any) -> Any:
+        def log_evidence_given(tau: Any) -> Any:
             v = 1 / precision + tau[:, None, None] ** 2
             total, product = 1 + (1 / v).sum(axis=1), (y / v).sum(axis=1)
             at_mean = (y**2 * (precision - 1 / v) - np.log(precision * v)).sum(axis=1)
@@ -267,7 +271,11 @@ def test_regressions_of_any_size_are_the_continuous_integral(
         low, high, centre = 2 * np.log(0.01), 2 * np.log(3), 2 * np.log(spread or 1.0)
         u, w = gauss(centre - 0.5, centre + 0.5, 60) if len(y) > 50 else gauss(low, high, 500)
         w = (1 - ALIKE) * w / (high - low)
-        return float(np.logaddexp(np.log(ALIKE) + given(np.zeros(1))[0], logsumexp(given(np.exp(u / 2)), b=w)))
+        return float(
+            np.logaddexp(
+                np.log(ALIKE) + log_evidence_given(np.zeros(1))[0], logsumexp(log_evidence_given(np.exp(u / 2)), b=w)
+            )
+        )
 
     log_pmi = float(troth.log_pmi(model, t[0], t[1:].sum(axis=0)))
     expected = reference(slice(None)) - reference(slice(1)) - reference(slice(1, None))

@@ -37,7 +37,7 @@ def send(world: World, name: str, number: int = 1, content: bytes = CSV, key: st
         return upload_queue.enqueue(tx, world.providers[name], world.campaign, number, path, "rows.csv", now(), key)
 
 
-def read(store: Store) -> list[str]:
+def read_all(store: Store) -> list[str]:
     """Read all that waits, and return it in the order in which it was chosen."""
     claims = []
     while (row := upload_queue.claim(store)) is not None:
@@ -71,7 +71,7 @@ def test_a_file_that_waits_is_acknowledged_and_read_later(database: str, monkeyp
         early = world.client().post(f"{place}/confirm", json={}, headers=world.headers("Ash"))
         assert (early.status_code, "has not been read yet" in early.text) == (409, True)
         assert world.client().get(place, headers=world.headers("Birch")).status_code == 404
-        assert read(store) == [sent.json()["id"]]
+        assert read_all(store) == [sent.json()["id"]]
         answer = world.client().get(place, headers=world.headers("Ash")).json()
         assert (answer["state"], answer["rows"], answer["received"]) == ("read", 3, sent.json()["received"])
         assert answer["nonce"] == sent.json()["nonce"] is not None  # drawn when the bytes arrived
@@ -91,7 +91,7 @@ def test_the_deadline_counts_receipt(database: str) -> None:
         assert world.round().state == "closed"  # and not paid: something is to be read
         with pytest.raises(ConflictError):
             send(world, "Birch")  # this one comes late
-        read(store)
+        read_all(store)
         settlement.settle(store, world.campaign)
         assert world.round().state == "closed"  # it can be confirmed
         with store.write() as tx:
@@ -109,7 +109,7 @@ def test_a_report_that_changes_while_payments_are_computed_is_paid_as_it_is_now(
         world.report_all({"Birch": (3, 1), "Elm": (1, 3)})
         first, second = send(world, "Ash"), send(world, "Ash", content=CSV + b"1\n")
         world.close()
-        read(store)
+        read_all(store)
 
         def confirm(upload: str, replaces: str | None = None) -> None:
             with store.write() as tx:
@@ -136,7 +136,7 @@ def test_what_is_not_confirmed_holds_a_round_up_for_minutes_only(database: str) 
         world.report_all({"Birch": (3, 1), "Elm": (1, 3)})
         waiting = send(world, "Ash")
         world.close()
-        read(store)
+        read_all(store)
         with store.write() as tx:
             long_ago = {"done": after(minutes=-11), "received": after(minutes=-30)}
             tx.execute(update(queued).values(**long_ago))
@@ -171,7 +171,7 @@ def test_a_machine_with_a_new_name_reads_what_it_received_under_the_old_one(data
         (store.spool / others).unlink()
         with store.write() as tx:
             tx.execute(update(queued).values(spool="another machine"))
-        assert read(store) == [mine]
+        assert read_all(store) == [mine]
         assert [state(store, upload) for upload in (mine, others)] == ["read", "waiting"]
 
 
@@ -295,7 +295,7 @@ def test_a_file_that_was_read_late_is_not_confirmed_once_the_round_is_paid(datab
         world.report_all({"Birch": (3, 1), "Elm": (1, 3)})
         waiting = send(world, "Ash")
         world.close()
-        read(store)
+        read_all(store)
         with store.write() as tx:
             tx.execute(update(round_table).values(state="paid", settled=now()))
         with store.write() as tx, pytest.raises(ConflictError, match="closed"):

@@ -294,12 +294,12 @@ def test_that_a_round_could_be_paid_is_not_told_before_it_is_published(world: Wo
     world.report(campaign, 1, "ABC")
     world.close(campaign, 1)
 
-    def seen(name: str | None) -> str:
+    def page_of(name: str | None) -> str:
         return str(world.call("GET", f"/campaigns/{campaign}", name).json()["state"])
 
-    assert (seen(None), seen("A")) == ("ended", "running")
+    assert (page_of(None), page_of("A")) == ("ended", "running")
     world.call("POST", f"/campaigns/{campaign}/rounds/1/publish")
-    assert seen("A") == "ended"
+    assert page_of("A") == "ended"
 
 
 def test_an_invitation_takes_no_provider_s_place(world: World) -> None:

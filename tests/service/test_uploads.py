@@ -83,14 +83,14 @@ def upload(folder: Path, campaign: Campaign, name: str, data: bytes, day: Any = 
     return read_upload(campaign, path, name, "Ash", day, limits)
 
 
-def paid(folder: Path, campaign: Campaign, name: str, data: bytes) -> list[Report]:
+def reports_from_files(folder: Path, campaign: Campaign, name: str, data: bytes) -> list[Report]:
     """What paying from files makes of the same file."""
     path = folder / name
     path.write_bytes(data)
     return read_reports(str(path), campaign.request)[0]
 
 
-def same(first: Report, second: Report) -> None:
+def check_equal(first: Report, second: Report) -> None:
     assert (first.provider, first.day, first.rows) == (second.provider, second.day, second.rows)
     assert first.summary.tobytes() == second.summary.tobytes()
 
@@ -113,8 +113,8 @@ def test_upload_has_the_bits_of_paying_from_files(tmp_path: Path, family: str, n
     campaign = Campaign.load(path)
     data = FORMATS[name](pa.Table.from_pandas(frame, preserve_index=False))
     upload_result = upload(tmp_path, campaign, name, data)
-    (expected,) = paid(tmp_path, campaign, name, data)
-    same(upload_result.report, expected)
+    (expected,) = reports_from_files(tmp_path, campaign, name, data)
+    check_equal(upload_result.report, expected)
     assert upload_result.sha256 == sha256(data).hexdigest()
     assert (upload_result.report.source, upload_result.report.data_digest) == (name, "sha256:" + upload_result.sha256)
     assert len(upload_result.preview) == 9
@@ -137,7 +137,7 @@ def test_many_batches_are_added_in_the_same_order(tmp_path: Path, name: str) -> 
     without = replace(campaign.request, provider=None)
     (tmp_path / name).write_bytes(data)
     (expected,), _ = read_reports(str(tmp_path / name), without)
-    same(upload_result.report, replace(expected, provider="Ash"))
+    check_equal(upload_result.report, replace(expected, provider="Ash"))
 
 
 def test_provider_and_day_may_go_without_saying(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_statistics_are_read(tmp_path: Path) -> None:
     rows.write_bytes(b"improved\n1\n0\n1\n1\n")
     statistics_file = make_statistics(campaign, rows, "Ash")
     upload_result = upload(tmp_path, campaign, "ash.json", json.dumps(statistics_file).encode())
-    same(upload_result.report, replace(upload(tmp_path, campaign, "ash.csv", rows.read_bytes()).report))
+    check_equal(upload_result.report, replace(upload(tmp_path, campaign, "ash.csv", rows.read_bytes()).report))
     assert upload_result.report.data_digest == statistics_file["digest"]
     assert upload_result.columns == ()
     assert ("rows", "4") in upload_result.preview

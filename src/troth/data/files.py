@@ -355,8 +355,8 @@ def _jsonl_type(field: Any, request: Request) -> Any:
 def _open_jsonl(fragment: Fragment, options: Any = None) -> Any:
     if Path(fragment.path).stat().st_size == 0:
         raise DataError(f"{file_name(fragment.path)}: the file is empty")
-    read = json.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False)
-    return json.open_json(fragment.path, read_options=read, parse_options=options)
+    read_options = json.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False)
+    return json.open_json(fragment.path, read_options=read_options, parse_options=options)
 
 
 def _read_arrow(fragment: Fragment, request: Request, names: list[str]) -> Iterator[Any]:

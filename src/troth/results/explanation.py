@@ -187,7 +187,7 @@ def explain_days(campaign: Campaign, payments: Sequence[tuple[Day, Payment]]) ->
         f"{name}: {campaign.show(total)} for {counted(len(payments), 'day')}, out of at most {campaign.show(cap)}; "
         f"mean share {share(mean)}, mean empty share {share(empty)}"
     ]
-    ordered = sorted(payments, key=lambda paid: paid[1].share)
+    ordered = sorted(payments, key=lambda entry: entry[1].share)
     periods = {"best": ordered[-1:], "worst": ordered[:1], "last": payments[-_LAST_DAYS:]}
     for heading, selected in periods.items():
         for day, payment in selected:

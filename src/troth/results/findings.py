@@ -82,8 +82,8 @@ def check_result(
         return findings
     campaign, reports = result.campaign, result.reports
     by_day = reports_by_day(reports)
-    paid = [paid_round.day for paid_round in result.rounds]
-    last = next((day for day in reversed(paid) if len(by_day[day]) > 1), paid[-1])
+    paid_days = [paid_round.day for paid_round in result.rounds]
+    last = next((day for day in reversed(paid_days) if len(by_day[day]) > 1), paid_days[-1])
     on_day, today = campaign.on(last), by_day[last]
     small = reduced(setting_of(campaign, today, max(2, len(today))))
     stages: dict[str, Callable[[], Any]] = {

@@ -345,8 +345,8 @@ def _refuse_paid_elsewhere(campaign: Campaign, path: Path, reports: TaskReports)
         if other == path.resolve() or not _belongs_to(campaign, other):
             continue
         book = read_ledger(other)
-        paid = TaskResult(campaign, book, recorded_file(other, book)).shares.column("task").unique()
-        if repeated := same_tasks(reports.tasks, paid.to_pylist()):
+        paid_tasks = TaskResult(campaign, book, recorded_file(other, book)).shares.column("task").unique()
+        if repeated := same_tasks(reports.tasks, paid_tasks.to_pylist()):
             raise DataError(
                 f"{path.name}: {other.name} has paid {counted(len(repeated), 'task')} of these already "
                 f"({listed(repeated, 3)}); leave them out of the data, or they are paid twice"

@@ -32,7 +32,7 @@ class TextTable(NamedTuple):
 def payment_table(result: Result) -> TextTable:
     """Return a table of every payment; days come first where there are days."""
     campaign = result.campaign
-    payments = [(paid.day, payment) for paid in result.rounds for payment in paid.payments]
+    payments = [(paid_round.day, payment) for paid_round in result.rounds for payment in paid_round.payments]
     scored = any(payment.score is not None for _, payment in payments)
     head = ["day"] * campaign.daily + ["provider", "rows" if campaign.task is None else "tasks"] + ["score"] * scored
     lines = []

@@ -339,7 +339,9 @@ def _why_untried(result: Result) -> str:
 
 def _odd_reports(result: Result) -> tuple[str, ...]:
     """Return the providers that agree least with their peers, if the model fits without the first or the first two."""
-    scored = [(p.log_pmi, p.provider) for paid in result.rounds for p in paid.payments if p.log_pmi is not None]
+    scored = [
+        (p.log_pmi, p.provider) for paid_round in result.rounds for p in paid_round.payments if p.log_pmi is not None
+    ]
     least = list(dict.fromkeys(name for _, name in sorted(scored)))
     for count in range(1, min(_MOST_ODD, len(least) - _FEWEST_LEFT) + 1):
         odd = least[:count]

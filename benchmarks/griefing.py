@@ -156,7 +156,9 @@ def measure_tasks(name: str, workers: int, panels: int = 1, tasks: int = 500) ->
     model, malicious = TASKS[name]
     rng = np.random.default_rng([len(name), workers])
     theta = [model.draw_parameters(rng) for _ in range(tasks)]
-    honest = np.array([model.summary(model.draw_data(rng, each, 1)) for each in theta for _ in range(workers)])
+    honest = np.array(
+        [model.summary(model.draw_data(rng, parameters, 1)) for parameters in theta for _ in range(workers)]
+    )
     task, worker = np.divmod(np.arange(len(honest)), workers)
     attacked = honest.copy()
     attacked[worker == workers - 1] = malicious(honest[worker == workers - 1])

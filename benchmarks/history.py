@@ -41,9 +41,9 @@ def main() -> None:
     for days, providers, types in ((365, 10, 2), (365, 10, 4), (365, 10, 8), (730, 10, 8), (365, 20, 8), (1460, 10, 8)):
         history = past(days, providers, types)
         seconds = best_time(lambda h=history, k=types: LatentClass.fit(h, "binary", types=k, starts=1), repeats=2)  # type: ignore[misc]
-        each = 1e6 * seconds / (days * providers * types)
+        microseconds = 1e6 * seconds / (days * providers * types)
         print(
-            f"{days:>6} {providers:>10} {types:>6} {seconds:>8.2f} {each:>23.1f} "
+            f"{days:>6} {providers:>10} {types:>6} {seconds:>8.2f} {microseconds:>23.1f} "
             f"{seconds / bare(days, providers, types):>17.0f}"
         )
     history = past(365, 10, 8)

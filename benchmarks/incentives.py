@@ -115,8 +115,8 @@ def strengths(setting: Setting, rule: troth.Rule, drawn: dict[str, Any]) -> dict
         daily = isinstance(rule, troth.MultiDay)
         counts = np.full(t.shape[1:3] if daily else t.shape[2], float(ROWS))
         rng = np.random.default_rng(5)  # common random numbers for the truth and every lie
-        told = rule.explain(setting.model, t if daily else t[:, 0], rows=counts, rng=rng).share
-        shares[name] = told[:, 0, 0] if daily else told[:, 0]
+        share = rule.explain(setting.model, t if daily else t[:, 0], rows=counts, rng=rng).share
+        shares[name] = share[:, 0, 0] if daily else share[:, 0]
     losses = {"truth": (float(shares["truth"].mean()), 0.0)}
     for lie in LIES:
         loss = shares["truth"] - shares[lie]

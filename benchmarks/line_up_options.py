@@ -41,7 +41,7 @@ class Reports:
 
 
 def _rows(data: Any, part: slice) -> Any:
-    return tuple(each[:, part] for each in data) if isinstance(data, tuple) else data[:, part]
+    return tuple(array[:, part] for array in data) if isinstance(data, tuple) else data[:, part]
 
 
 def simulated(model: Any, rows: int, simulations: int, rng: Generator) -> Reports:

@@ -37,8 +37,8 @@ def draw_rates(rng: Generator, correlation: float | None, simulations: int) -> A
     if correlation is not None:
         spread = np.full_like(spread, np.sqrt(correlation / (1 - correlation)))
     strength = np.maximum(spread, 1e-6)[..., 0] ** -2.0
-    one, zero = (np.maximum(rate * strength, 1e-300) for rate in (common[..., 0], 1 - common[..., 0]))
-    own = rng.beta(one, zero, size=(simulations, PROVIDERS))
+    ones, zeros = (np.maximum(rate * strength, 1e-300) for rate in (common[..., 0], 1 - common[..., 0]))
+    own = rng.beta(ones, zeros, size=(simulations, PROVIDERS))
     return np.where(spread[..., 0] > 0, own, common[..., 0])
 
 
@@ -100,8 +100,8 @@ def print_one_round(simulations: int, panels: int) -> None:
 
 def given_number(name: str, default: int) -> int:
     """Return the number that the command line gives by a name."""
-    given = [argument.partition("=")[2] for argument in sys.argv if argument.startswith(f"--{name}=")]
-    return int(given[0]) if given else default
+    values = [argument.partition("=")[2] for argument in sys.argv if argument.startswith(f"--{name}=")]
+    return int(values[0]) if values else default
 
 
 def main() -> None:

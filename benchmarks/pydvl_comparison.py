@@ -26,10 +26,10 @@ def loss_table(setting: int, providers: int, by_rule: dict[str, Outcome]) -> lis
     """Tabulate what each lie loses, in percent of an equal share; in brackets where there are few simulations."""
     out = [f"### Pay lost by a lie: {SETTINGS[setting].name}, {providers:,} providers", ""]
     out += [f"| method | {' | '.join(LIES)} | honest pay | simulations |", "|---" * (len(LIES) + 3) + "|"]
-    for name, one in by_rule.items():
-        cells = [f"{100 * m:.1f} ± {100 * e:.1f}" for m, e in zip(one.mean(), one.error(), strict=True)]
-        cells = [f"({cell})" if len(one.loss) < FEW else cell for cell in cells]
-        out.append(f"| {name} | {' | '.join(cells)} | {100 * one.honest.mean():.0f} | {len(one.loss):,} |")
+    for name, outcome in by_rule.items():
+        cells = [f"{100 * m:.1f} ± {100 * e:.1f}" for m, e in zip(outcome.mean(), outcome.error(), strict=True)]
+        cells = [f"({cell})" if len(outcome.loss) < FEW else cell for cell in cells]
+        out.append(f"| {name} | {' | '.join(cells)} | {100 * outcome.honest.mean():.0f} | {len(outcome.loss):,} |")
     return [*out, ""]
 
 
@@ -37,8 +37,8 @@ def rank_table(setting: int, by_rule: dict[str, Outcome]) -> list[str]:
     """How many of the honest are valued above the liar, in Markdown."""
     out = [f"### Honest providers who rank above the liar, in percent: {SETTINGS[setting].name}, 10 providers", ""]
     out += [f"| method | {' | '.join(LIES)} |", "|---" * (len(LIES) + 1) + "|"]
-    for name, one in by_rule.items():
-        out.append(f"| {name} | {' | '.join(f'{100 * r:.0f}' for r in one.rank.mean(axis=0))} |")
+    for name, outcome in by_rule.items():
+        out.append(f"| {name} | {' | '.join(f'{100 * r:.0f}' for r in outcome.rank.mean(axis=0))} |")
     return [*out, ""]
 
 

@@ -118,10 +118,10 @@ def outcomes(setting: int, providers: int, more: int, pool: ProcessPoolExecutor)
     rounds = {name: more * number for name, number in asdict(EFFORTS[providers]).items() if name != "permutations"}
     same = repeat(setting), repeat(providers)
     parts = list(pool.map(troth_rounds, *same, range(0, rounds.pop("troth"), BATCH)))
-    by_rule = {name: _outcome([one for part in parts for one in part[name]]) for name in RULES}
+    by_rule = {name: _outcome([outcome for part in parts for outcome in part[name]]) for name in RULES}
     for method, number in rounds.items():
         valued = list(pool.map(pydvl_round, repeat(method), *same, range(number)))
-        by_rule |= {name: _outcome([one[name] for one in valued]) for name in (valued[0] if valued else ())}
+        by_rule |= {name: _outcome([outcome[name] for outcome in valued]) for name in (valued[0] if valued else ())}
     return by_rule
 
 

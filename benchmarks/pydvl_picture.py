@@ -23,8 +23,8 @@ def draw_picture(settings: dict[str, dict[str, Outcome]], path: Path) -> None:
     panels = figure.subplots(1, len(settings), sharey=True)
     norm = mpl.colors.SymLogNorm(linthresh=2.0, vmin=-REACH, vmax=REACH)
     for axes, (title, outcomes) in zip(panels, settings.items(), strict=True):
-        gain = -100 * np.array([one.mean() for one in outcomes.values()])
-        error = 100 * np.array([one.error() for one in outcomes.values()])
+        gain = -100 * np.array([outcome.mean() for outcome in outcomes.values()])
+        error = 100 * np.array([outcome.error() for outcome in outcomes.values()])
         image = axes.imshow(gain, cmap=mpl.colormaps["PuOr_r"], norm=norm, aspect="auto")
         _write(axes, gain, error, norm)
         axes.set_xticks(range(len(LIES)), LIES, rotation=35, ha="right", rotation_mode="anchor")

@@ -108,8 +108,8 @@ class Evidence:
 
     def __call__(self, sample: Any) -> float:
         """Evaluate a coalition."""
-        chosen = [] if sample is None else sample.subset
-        t = self.statistics[np.asarray(chosen, dtype=int)].sum(axis=0)
+        subset = [] if sample is None else sample.subset
+        t = self.statistics[np.asarray(subset, dtype=int)].sum(axis=0)
         return float(self.model.log_evidence(t + self.test) - self.model.log_evidence(t))
 
 

@@ -158,9 +158,9 @@ def bodies(names: int, rng: np.random.Generator) -> list[bytes]:
     ones = rng.binomial(ROWS, 0.3, names)
     sent = []
     for i, count in enumerate(ones):
-        one = {"rows": ROWS, "summary": [float(ROWS - count), float(count)]}
+        report = {"rows": ROWS, "summary": [float(ROWS - count), float(count)]}
         head = {"kind": KIND, "format": FORMAT, "provider": f"P{i:05}", "family": "Bernoulli"}
-        sent.append(json.dumps({**head, **one, "digest": "sha256:" + sha256(bytes([i % 256])).hexdigest()}).encode())
+        sent.append(json.dumps({**head, **report, "digest": "sha256:" + sha256(bytes([i % 256])).hexdigest()}).encode())
     return sent
 
 
@@ -225,8 +225,8 @@ def bare_settlement(database: str, campaign: str) -> float:
     with store.read() as tx:
         row = tx.execute(select(schema.campaigns).where(schema.campaigns.c.id == campaign)).one()
         listed = rounds.list_rounds(tx, campaign)
-        confirmed = rounds.confirmed_rows(tx, campaign, [one.id for one in listed])
-    reports = [rounds.report_of(each) for each in confirmed]
+        confirmed = rounds.confirmed_rows(tx, campaign, [entry.id for entry in listed])
+    reports = [rounds.report_of(row) for row in confirmed]
     store.close()
     start = time.perf_counter()
     pay_rounds(terms.terms_of(row), reports, Ledger.from_lines([]), final=True, secret=terms.secret_of(store.keys, row))
@@ -295,18 +295,18 @@ def fill(database: str, campaign: str, number: int, rng: np.random.Generator) ->
         sent = [
             {
                 "id": key,
-                "member": one.id,
-                "summary": said,
+                "member": person.id,
+                "summary": counts,
                 "data_digest": "sha256:" + sha256(key.encode()).hexdigest(),
                 **same,
             }
-            for key, one, said in zip(keys, people, summary, strict=True)
+            for key, person, counts in zip(keys, people, summary, strict=True)
         ]
         tx.execute(insert(schema.uploads), sent)
         confirmed = {"campaign": campaign, "round": current.id, "confirmed": now()}
         told = [
-            {"id": schema.new_id(), "member": one.id, "upload": key, **confirmed}
-            for key, one in zip(keys, people, strict=True)
+            {"id": schema.new_id(), "member": person.id, "upload": key, **confirmed}
+            for key, person in zip(keys, people, strict=True)
         ]
         tx.execute(insert(schema.reports), told)
     store.close()

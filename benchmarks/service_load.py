@@ -167,8 +167,8 @@ def attack(folder: Path) -> None:
     header = ",".join(["x", *(f"c{i}" for i in range(9_000))])
     wide = bz2.compress("\n".join([header, *[",".join(["1"] + ["0"] * 9_000)] * 400]).encode())
     with serving(database, 1) as port:
-        for each in (campaign, hostile):
-            Line(port, analyst).call("POST", f"/campaigns/{each}/rounds", {})
+        for identifier in (campaign, hostile):
+            Line(port, analyst).call("POST", f"/campaigns/{identifier}/rounds", {})
         quiet = _health(port, lambda: time.sleep(5))
         answers: dict[int, int] = {}
         honest: list[float] = []

@@ -83,9 +83,9 @@ def main() -> None:
         seconds = measure(labels)
         total = sum(seconds[step] for step in ("terms", "pay", "report", "verify"))
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-        each = 1e6 * total / seconds["labels"]
+        microseconds = 1e6 * total / seconds["labels"]
         ratios = f"{total / seconds['read']:>10.0f} {total / seconds['evidence']:>11.0f}"
-        print(f"{seconds['labels']:>9,.0f} {total:>8.1f} {each:>8.1f}µs {ratios} {memory:>5.2f} GB")
+        print(f"{seconds['labels']:>9,.0f} {total:>8.1f} {microseconds:>8.1f}µs {ratios} {memory:>5.2f} GB")
 
 
 if __name__ == "__main__":

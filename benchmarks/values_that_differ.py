@@ -68,8 +68,8 @@ def shares(rng: Generator, model: Any, reports: Array, peers: Array) -> Array:
 
 def main() -> None:
     """Print what honest providers earn and what lies gain."""
-    given = [argument.removeprefix("--simulations=") for argument in sys.argv if argument.startswith("--simulations=")]
-    simulations = int(given[0]) if given else SIMULATIONS
+    values = [argument.removeprefix("--simulations=") for argument in sys.argv if argument.startswith("--simulations=")]
+    simulations = int(values[0]) if values else SIMULATIONS
     print(f"{PROVIDERS} providers × {ROWS} values, {simulations} simulations; shares of the cap and gains in percent")
     print(f"{'correlation':12} {'model':14} {'honest':>7}  " + "".join(f"{lie:>13}" for lie in LIES))
     for name, correlation in CORRELATIONS.items():

@@ -55,7 +55,7 @@ def labels(rng: Generator, correlation: float) -> Array:
     chances = np.tile(mean, (PROVIDERS, 1))
     if correlation:
         chances = rng.dirichlet(np.maximum(mean * (1 / correlation - 1), 1e-3), PROVIDERS)
-    return np.stack([rng.choice(3, ROWS, p=each) for each in chances]).astype(float)
+    return np.stack([rng.choice(3, ROWS, p=probabilities) for probabilities in chances]).astype(float)
 
 
 def regression(rng: Generator, correlation: float) -> list[tuple[Array, Array]]:
@@ -94,11 +94,11 @@ def shares(name: str, correlation: float, worlds: int, seed: int = 20201206) -> 
 
 def main() -> None:
     """Print a table of all models, or of those named: fits / doubtful / does not fit, in percent."""
-    given = [argument.removeprefix("--models=") for argument in sys.argv if argument.startswith("--models=")]
-    chosen = given[0].split(",") if given else list(CASES)
+    values = [argument.removeprefix("--models=") for argument in sys.argv if argument.startswith("--models=")]
+    names = values[0].split(",") if values else list(CASES)
     print(f"{PROVIDERS} providers with {ROWS} rows: fits / doubtful / does not fit, in percent of simulations")
     print(f"{'model':<25}" + "".join(f"{f'correlation {c:g}':>20}" for c in CORRELATIONS))
-    for name in chosen:
+    for name in names:
         worlds = 40 if name.startswith("Varying") else 200
-        cells = [" / ".join(f"{100 * each:.0f}" for each in shares(name, c, worlds).values()) for c in CORRELATIONS]
+        cells = [" / ".join(f"{100 * value:.0f}" for value in shares(name, c, worlds).values()) for c in CORRELATIONS]
         print(f"{name:<25}" + "".join(f"{cell:>20}" for cell in cells) + f"   {worlds:,} simulations", flush=True)

@@ -247,7 +247,9 @@ def shoot(browser: Browser, prepared: dict[str, Any], folder: Path, theme: Any, 
             cookie = {"name": "troth_session", "value": prepared["sessions"][who], "url": f"http://127.0.0.1:{PORT}"}
             context.add_cookies([cookie])  # type: ignore[list-item]
         page: Any = context.new_page()
-        page.on("console", lambda said, name=name: said.type in ("error", "warning") and print(name, said.text))
+        page.on(
+            "console", lambda message, name=name: message.type in ("error", "warning") and print(name, message.text)
+        )
         page.on("pageerror", lambda error, name=name: print(name, error))
         page.goto(f"http://127.0.0.1:{PORT}{path}")
         if name == "dry-run":

@@ -50,10 +50,10 @@ def nitrogen_oxides() -> History:
     table: Any = data("robustbase", "ambientNOxCH")
     table = table.drop(columns=[name for name in ("rownames", "date") if name in table]).astype(float)
     values = np.log(table.to_numpy())
-    seen = np.isfinite(values)
-    centre = float(values[seen].mean())
-    deviation = np.where(seen, values - centre, 0.0)
-    summary = np.stack([seen.astype(float), deviation, deviation**2], axis=-1)
+    present = np.isfinite(values)
+    centre = float(values[present].mean())
+    deviation = np.where(present, values - centre, 0.0)
+    summary = np.stack([present.astype(float), deviation, deviation**2], axis=-1)
     return from_summaries(Moments((centre,), squares=True), summary, providers=tuple(table.columns), days=())
 
 

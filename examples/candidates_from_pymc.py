@@ -84,9 +84,9 @@ def run(folder: Path, draws: Any = None) -> troth.Result:
 
 
 if __name__ == "__main__":
-    given = None
+    posterior = None
     if len(sys.argv) > 2:
         import arviz
 
-        given = arviz.from_netcdf(sys.argv[2])
-    print(run(Path(sys.argv[1]), given))
+        posterior = arviz.from_netcdf(sys.argv[2])
+    print(run(Path(sys.argv[1]), posterior))

@@ -105,8 +105,8 @@ def of_crowd_kit(now: Crowd) -> dict[str, NDArray[np.float64]]:
     table = pd.DataFrame({"task": now.task, "worker": now.worker, "label": now.label})
     skills = Wawa().fit(table).skills_.sort_index()
     fitted = DawidSkene(n_iter=50).fit(table)
-    every = pd.MultiIndex.from_product([range(len(now.kind)), range(3)])  # not everybody gave every label
-    errors = fitted.errors_.reindex(index=every, columns=range(3), fill_value=0.0).to_numpy().reshape(-1, 3, 3)
+    index = pd.MultiIndex.from_product([range(len(now.kind)), range(3)])  # not everybody gave every label
+    errors = fitted.errors_.reindex(index=index, columns=range(3), fill_value=0.0).to_numpy().reshape(-1, 3, 3)
     right = np.einsum("wkk,k->w", errors, fitted.priors_.sort_index().to_numpy())
     return {"crowd-kit: Wawa": skills.to_numpy(), "crowd-kit: Dawid–Skene": right}
 
@@ -134,9 +134,9 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description="What each kind of worker is paid, by the way of paying.")
     parser.add_argument("--tasks", type=int, default=3000)
-    chosen = parser.parse_args()
+    arguments = parser.parse_args()
     print(f"{'pay':<30}" + "".join(f"{kind:>18}" for kind in KINDS) + f"{'rank correlation':>18}")
-    for name, by_kind, correlation in table(chosen.tasks):
+    for name, by_kind, correlation in table(arguments.tasks):
         print(f"{name:<30}" + "".join(f"{rate:>18.3f}" for rate in by_kind) + f"{correlation:>18.3f}")
 
 

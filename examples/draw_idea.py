@@ -60,8 +60,8 @@ def draw(path: Path, look: str) -> None:
     figure, axes = plt.subplots(figsize=(6.8, 4.1))
     empty = 100 * RULE.line_empty_share
     axes.axhline(empty, color=faint, linestyle=(0, (5, 4)), linewidth=1.3)
-    told = "an empty report"
-    axes.annotate(told, (ROWS / 2, empty), (0, 5), textcoords="offset points", ha="center", color=faint, fontsize=10)
+    label = "an empty report"
+    axes.annotate(label, (ROWS / 2, empty), (0, 5), textcoords="offset points", ha="center", color=faint, fontsize=10)
     for truth, colour in zip(TRUTHS, colours["curves"], strict=True):
         shares = 100 * expected_shares(truth)
         axes.plot(np.arange(ROWS + 1), shares, color=colour, linewidth=2.2)

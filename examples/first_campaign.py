@@ -213,14 +213,14 @@ def main() -> None:
     parser.add_argument("--more", action="store_true", help="further tables, and averages over them")
     parser.add_argument("--third", action="store_true", help="a third list of tables, and averages over them")
     parser.add_argument("--panels", type=int, default=1, help="of further tables: into how many panels peers are split")
-    given = parser.parse_args()
-    further = given.more or given.third
-    chosen, findings = given.items, []
+    arguments = parser.parse_args()
+    further = arguments.more or arguments.third
+    items, findings = arguments.items, []
     print(f"{'':34}{'':24}{'honest − empty,':>16}  gain of a lie in % of the cap: mean over providers (worst)")
     print(f"{'table':34}{'family, verdict':24}{'below empty':>16}" + "".join(f"{lie:>16}" for lie in LIES))
-    for table in MORE * given.more + THIRD * given.third if further else TABLES:
-        if not chosen or table.item in chosen:
-            findings.append(try_table(table, given.panels if further else None))
+    for table in MORE * arguments.more + THIRD * arguments.third if further else TABLES:
+        if not items or table.item in items:
+            findings.append(try_table(table, arguments.panels if further else None))
             print_finding(table, findings[-1])
     if further and len(findings) > 1:
         print_averages(findings)
@@ -228,19 +228,19 @@ def main() -> None:
 
 def print_averages(findings: list[Finding]) -> None:
     """Print means over tables with their standard errors, and on how many tables a lie gains more than 1%."""
-    above = [100 * (each.honest - each.empty) for each in findings]
-    below, providers = (sum(getattr(each, name) for each in findings) for name in ("below", "providers"))
-    passed, little = sum(each.passes for each in findings), sum(each < 20 for each in above)
+    above = [100 * (finding.honest - finding.empty) for finding in findings]
+    below, providers = (sum(getattr(finding, name) for finding in findings) for name in ("below", "providers"))
+    passed, little = sum(finding.passes for finding in findings), sum(gap < 20 for gap in above)
     print(
         f"{len(findings)} tables, of which {passed} pass: honest − empty {np.mean(above):+.1f}%, less than 20% on "
         f"{little}; {below} of {providers} providers below empty"
     )
     for lie in LIES:
-        gains = 100 * np.array([each.gains[lie][0] for each in findings])
+        gains = 100 * np.array([finding.gains[lie][0] for finding in findings])
         error, many = gains.std(ddof=1) / np.sqrt(len(gains)), int((gains > 1).sum())
         print(f"{lie:>10}: {gains.mean():+6.1f} ± {error:.1f}% of the cap, above 1% on {many} tables".replace("-", "−"))
     for gains_more in (True, False):
-        nearer = [each.guess_nearer for each in findings if (each.gains["made up"][0] > 0.01) is gains_more]
+        nearer = [finding.guess_nearer for finding in findings if (finding.gains["made up"][0] > 0.01) is gains_more]
         where = "above 1%" if gains_more else "at most 1%"
         if np.isfinite(nearer).any():
             print(
@@ -375,7 +375,7 @@ def shares_of_panels(stage: Scene, reports: list[Array | None], panels: int) -> 
             members[1:, providers] = each.draw_statistics(rng, theta, designs_of(each, this_round, providers))
         lines = []
         for provider in range(n):
-            order = rng.permutation([other for other in range(n) if other != provider])
+            order = rng.permutation([candidate for candidate in range(n) if candidate != provider])
             lines += [members[:, order[panel::count]].sum(axis=1) for panel in range(count)]
         line, who = np.stack(lines, axis=1), np.repeat(np.arange(n), count)
         for report, own in enumerate(reports):
@@ -403,11 +403,11 @@ def lied(campaign: troth.Campaign, file: Path, table: Table, lie: str, rows: Any
     else:
         rows = rows.assign(**{table.paid: changed(rows[table.paid], lie, campaign, rng)})
     try:
-        other = file.with_name("lied.csv")
-        rows.to_csv(other, index=False)
-        reports = {report.provider: report for report in read_campaign(moved(campaign, other))}
+        copy = file.with_name("lied.csv")
+        rows.to_csv(copy, index=False)
+        reports = {report.provider: report for report in read_campaign(moved(campaign, copy))}
     finally:
-        other.unlink()
+        copy.unlink()
     return np.stack([campaign.statistics(model, reports[name].summary) for name in names])
 
 

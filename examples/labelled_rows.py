@@ -68,18 +68,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("items", nargs="*", help="tables by item, such as Womenlf; by default all")
     parser.add_argument("--simulate", type=int, default=0, metavar="ROUNDS", help="rounds under the proposed model")
-    chosen, rounds = parser.parse_args().items, parser.parse_args().simulate
+    items, rounds = parser.parse_args().items, parser.parse_args().simulate
     if rounds:
         print("| table | " + " | ".join(LIES) + " |")
         print("|---|" + "---|" * len(LIES))
         for table in TABLES:
-            if not chosen or table.item in chosen:
+            if not items or table.item in items:
                 print(line_of_rounds(table, simulate(table, rounds)), flush=True)
         return
     print("| table | family, verdict | honest − empty | below empty | " + " | ".join(LIES) + " |")
     print("|---|---|---|---|" + "---|" * len(LIES))
     for table in TABLES:
-        if not chosen or table.item in chosen:
+        if not items or table.item in items:
             print(line(table, try_table(table)), flush=True)
 
 
@@ -99,9 +99,9 @@ def line(table: Table, finding: Finding) -> str:
 def line_of_rounds(table: Table, gains: dict[str, Array]) -> str:
     """Return a line of the table: the mean gain, its standard error, and where nine tenths of the rounds lie."""
     cells = [f"{table.item}"]
-    for each in gains.values():
-        mean, error = 100 * each.mean(), 100 * each.std(ddof=1) / np.sqrt(len(each))
-        low, high = 100 * np.quantile(each, (0.05, 0.95))
+    for gain in gains.values():
+        mean, error = 100 * gain.mean(), 100 * gain.std(ddof=1) / np.sqrt(len(gain))
+        low, high = 100 * np.quantile(gain, (0.05, 0.95))
         cells.append(f"{mean:+.1f} ± {error:.1f} ({low:+.0f} to {high:+.0f})")
     return ("| " + " | ".join(cells) + " |").replace("-", "−")
 
@@ -132,16 +132,16 @@ def simulate(table: Table, rounds: int) -> dict[str, Array]:
     for k in range(rounds):
         theta = model.draw_parameters(rng)
         drawn = [model.draw_data(rng, theta, data[name][0]) for name in stage.names]
-        this_round = replace(stage.round, statistics=np.stack([model.statistics(each) for each in drawn]))
+        this_round = replace(stage.round, statistics=np.stack([model.statistics(rows) for rows in drawn]))
 
         def shares(own: Array | None = None, this_round: Any = this_round, seed: int = k) -> Array:
             fresh = replace(this_round, rng=np.random.default_rng((SEED, seed)))
             return stage.rule.breakdown(fresh if own is None else fresh.with_own(own)).share
 
         honest = shares()
-        for lie, found in gains.items():
-            found[k] = (
-                shares(np.stack([model.statistics(lied(rng, model, each, lie)) for each in drawn])) - honest
+        for lie, samples in gains.items():
+            samples[k] = (
+                shares(np.stack([model.statistics(lied(rng, model, rows, lie)) for rows in drawn])) - honest
             ).mean()
     return gains
 
@@ -189,8 +189,8 @@ def rows_of(campaign: troth.Campaign, file: Path) -> dict[str, tuple[Array, Arra
     request = campaign.request
     table = as_arrow(csv.read_csv(file, convert_options=_as_text(request.labels)), request).combine_chunks()
     adder = Adder(request, file.name, text=True)
-    batch, _, read = adder.read(table.to_batches()[0])
-    columns = np.column_stack(read).astype(np.float64)
+    batch, _, rows_read = adder.read(table.to_batches()[0])
+    columns = np.column_stack(rows_read).astype(np.float64)
     names = np.array([str(name).strip() for name in batch.column(str(campaign.provider)).to_pylist()])
     return {name: (columns[names == name, :-1], columns[names == name, -1]) for name in np.unique(names)}
 

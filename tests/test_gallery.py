@@ -147,7 +147,7 @@ CLAIMS: dict[str, list[tuple[str, str, float, float]]] = {
 
 
 @cache
-def shown(file: str) -> tuple[ModuleType, dict[str, float], int]:
+def run_example(file: str) -> tuple[ModuleType, dict[str, float], int]:
     """Run a script once: its module, its numbers, and how many bytes its picture has."""
     module = import_module(f"examples.gallery.{file}")
     with TemporaryDirectory() as folder:
@@ -164,11 +164,11 @@ def lies_of(figures: dict[str, float], start: str = "") -> list[tuple[str, float
 
 @every_page
 def test_the_story_says_what_is_measured(file: str) -> None:
-    module, figures, _ = shown(file)
+    module, figures, _ = run_example(file)
     story = " ".join(inspect.getdoc(module).split())  # type: ignore[union-attr]
     stale = [phrase for phrase, *_ in CLAIMS[file] if phrase not in story]
     assert not stale
-    wrong = {key: figures[key] for _, key, said, within in CLAIMS[file] if not abs(figures[key] - said) <= within}
+    wrong = {key: figures[key] for _, key, claimed, within in CLAIMS[file] if not abs(figures[key] - claimed) <= within}
     assert not wrong
 
 
@@ -176,8 +176,8 @@ def test_the_story_says_what_is_measured(file: str) -> None:
 def test_every_percentage_of_the_results_is_claimed(file: str) -> None:
     module = import_module(f"examples.gallery.{file}")
     story = " ".join(inspect.getdoc(module).split())  # type: ignore[union-attr]
-    told = story.split("**Results.**")[1].split("**Lesson.**")[0]
-    numbers = {word.strip(".,;:()") for word in told.split() if "%" in word}
+    results = story.split("**Results.**")[1].split("**Lesson.**")[0]
+    numbers = {word.strip(".,;:()") for word in results.split() if "%" in word}
     claimed = " ".join(phrase for phrase, *_ in CLAIMS[file])
     assert numbers
     assert not {number for number in numbers if number not in claimed}
@@ -185,7 +185,7 @@ def test_every_percentage_of_the_results_is_claimed(file: str) -> None:
 
 @every_page
 def test_pictures_are_drawn_and_those_of_the_docs_are_light(file: str) -> None:
-    assert shown(file)[2] > 10_000
+    assert run_example(file)[2] > 10_000
     assert 10_000 < (ROOT / "docs" / "images" / "gallery" / f"{file}.png").stat().st_size < 120_000
 
 
@@ -194,7 +194,7 @@ def test_pictures_are_drawn_and_those_of_the_docs_are_light(file: str) -> None:
 )
 def test_every_lie_costs_by_three_standard_errors(file: str, start: str) -> None:
     """But two that the line-up lets go: every row twice keeps the order, and a few labels hardly change it."""
-    lies = lies_of(shown(file)[1], start)
+    lies = lies_of(run_example(file)[1], start)
     assert len(lies) >= 6
     free = [name for name, gain, error in lies if gain + 3 * error > 0]
     assert not [name for name in free if "twice" not in name and name != "LineUp: flip 10% of labels"]
@@ -204,7 +204,7 @@ def test_every_lie_costs_by_three_standard_errors(file: str, start: str) -> None
 @pytest.mark.xdist_group("gallery diabetes")
 @under_soak
 def test_no_lie_about_diabetes_gains_and_larger_lies_cost_more() -> None:
-    figures = shown("diabetes")[1]
+    figures = run_example("diabetes")[1]
     assert not [name for name, gain, error in lies_of(figures) if gain - 3 * error > 0]
     for lie in ("move answers up", "blur answers", "shuffle answers", "withhold patients"):
         assert figures[f"{lie} 1"] < figures[f"{lie} 0.5"] < figures[f"{lie} 0.25"]
@@ -213,7 +213,7 @@ def test_no_lie_about_diabetes_gains_and_larger_lies_cost_more() -> None:
 @pytest.mark.xdist_group("gallery carriers")
 @under_soak
 def test_withholding_gains_under_the_textbook_model_whatever_is_drawn() -> None:
-    module, figures, _ = shown("carriers")
+    module, figures, _ = run_example("carriers")
     assert figures["recommends day types"] == 1
     past = module.load()
     how: dict[str, Any] = {
@@ -231,21 +231,21 @@ def test_withholding_gains_under_the_textbook_model_whatever_is_drawn() -> None:
 @pytest.mark.xdist_group("gallery carriers")
 @under_soak
 def test_with_destinations_the_gain_is_smaller_and_hardly_ever_significant() -> None:
-    module, figures, _ = shown("carriers")
+    module, figures, _ = run_example("carriers")
     past = module.load("dest", 8)
     how: dict[str, Any] = {"split": "blocks", "folds": 4, "false_alarm": 0.05 / len(module.CANDIDATES)}
     several = [
         troth.backtest(past, module.CANDIDATES["textbook"], module.RULE, module.LIES, **how, seed=seed)
         for seed in range(4)
     ]
-    assert all(0 < 100 * one["withhold 50%"].gain < figures["textbook: withhold 50%"] for one in several)
-    assert sum(bool(one.gaining()) for one in several) <= 1
+    assert all(0 < 100 * lies["withhold 50%"].gain < figures["textbook: withhold 50%"] for lies in several)
+    assert sum(bool(lies.gaining()) for lies in several) <= 1
 
 
 @pytest.mark.xdist_group("gallery rain")
 @under_soak
 def test_another_order_of_days_moves_the_rain_by_a_point_or_two() -> None:
-    module, figures, _ = shown("rain")
+    module, figures, _ = run_example("rain")
     past = module.load(seed=2)
     again = troth.backtest(past, lambda others: troth.fit(others, "Bernoulli"), troth.MultiDay(), split="blocks")
     assert not again.gaining()

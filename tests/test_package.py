@@ -37,15 +37,15 @@ def test_importing_troth_imports_neither_numpy_nor_scipy() -> None:
 def test_the_lock_has_every_package_that_the_service_needs_with_its_hash() -> None:
     root = Path(__file__).parent.parent
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["service"]]
+    requirements = [*project["dependencies"], *project["optional-dependencies"]["service"]]
     pattern, lock = r"^(\S+)==\S+ \\\n    --hash=sha256:([0-9a-f]{64})$", (root / "requirements.lock").read_text()
     locked = dict(re.findall(pattern, lock, re.MULTILINE))
     names = {re.sub("[-_.]+", "-", name).lower() for name in locked}
-    assert {re.split(r"[\[<>=]", each)[0].lower() for each in wanted} <= names
+    assert {re.split(r"[\[<>=]", requirement)[0].lower() for requirement in requirements} <= names
     components = json.loads((root / "sbom.json").read_text())["components"]
-    assert {each["name"]: each["hashes"][0]["content"] for each in components} == locked
+    assert {component["name"]: component["hashes"][0]["content"] for component in components} == locked
     for each in components:
-        declared = [one.get("expression") or one["license"]["name"] for one in each["licenses"]]
+        declared = [entry.get("expression") or entry["license"]["name"] for entry in each["licenses"]]
         assert declared, each["name"]
         assert all(declared), each["name"]
 
@@ -71,7 +71,9 @@ def named_in_code(source: str, names: set[str]) -> set[str]:
 
 def test_no_module_outside_models_and_mechanisms_names_a_family_or_a_rule() -> None:
     root = Path(troth.__file__).parent
-    rules = {each.__name__ for each in vars(mechanisms).values() if isinstance(each, type) and issubclass(each, Rule)}
+    rules = {
+        value.__name__ for value in vars(mechanisms).values() if isinstance(value, type) and issubclass(value, Rule)
+    }
     names = {*models.FAMILIES, *rules, "Candidates"} - {"Rule"}
     assert {"Normal", "LineUp", "Bonded"} < names
     assert named_in_code("from troth.models import Normal as N\nx = 'LineUp'\n", names) == {"Normal", "LineUp"}

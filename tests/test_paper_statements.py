@@ -47,11 +47,11 @@ def test_posteriors_one_by_one_give_the_joint_posterior() -> None:
         model = models.Finite(prior, split)  # the last two symbols mean the same
         true = [rng.integers(0, symbols + 1, int(rng.integers(1, 5))) for _ in range(3)]
         told = [np.where(rows >= symbols - 1, 2 * symbols - 1 - rows, rows) for rows in true]
-        each = [[posterior(model, model.statistics(rows)) for rows in data] for data in (true, told)]
-        assert np.allclose(each[0], each[1], atol=1e-12)
+        posteriors = [[posterior(model, model.statistics(rows)) for rows in data] for data in (true, told)]
+        assert np.allclose(posteriors[0], posteriors[1], atol=1e-12)
         joint = [posterior(model, sum(model.statistics(rows) for rows in data)) for data in (true, told)]
         assert np.allclose(joint[0], joint[1], atol=1e-12)
-        product = np.prod(each[0], axis=0) / prior**2
+        product = np.prod(posteriors[0], axis=0) / prior**2
         assert np.allclose(joint[0], product / product.sum(), atol=1e-12)
 
 
@@ -62,8 +62,8 @@ def test_the_kruskal_rank_is_the_size_of_the_smallest_dependence_less_one() -> N
         independent = rng.normal(size=(6, columns))
         assert kruskal_rank(independent) == columns
         for size in range(1, columns + 1):
-            chosen = rng.choice(columns, size, replace=False)
-            dependent = independent[:, chosen] @ rng.uniform(0.5, 1.5, size)
+            sample = rng.choice(columns, size, replace=False)
+            dependent = independent[:, sample] @ rng.uniform(0.5, 1.5, size)
             assert kruskal_rank(np.column_stack([independent, dependent])) == size
 
 
@@ -132,8 +132,8 @@ def test_the_spread_of_posteriors_is_bounded_by_that_of_single_rows() -> None:
         log_u = []
         for each in world.models[:2]:
             table = np.array(each.likelihood)
-            seen = table[:, table.any(axis=0)]
-            joint = np.array(each.prior)[:, None] * seen
+            table_of_symbols = table[:, table.any(axis=0)]
+            joint = np.array(each.prior)[:, None] * table_of_symbols
             log_u.append(log_spread(joint / joint.sum(axis=0)))
         (a, _), (b, _) = (world.reports(i, every_size=False) for i in range(2))
         n, m = world.rows[:2]
@@ -150,8 +150,8 @@ def test_nothing_is_paid_where_pmi_is_zero() -> None:
     model = models.Finite([0.5, 0.5], [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]])
     rule = troth.OneTime(troth.exact_range(model, rows=[1, 1]))
     rows = [model.statistics([symbol]) for symbol in range(3)]
-    paid = [[rule.pay(model, np.stack([a, b]), budget=2.0)[0] for b in rows] for a in rows]
-    assert (np.array(paid) == 0).tolist() == [[False, False, True], [False] * 3, [True, False, False]]
+    payments = [[rule.pay(model, np.stack([a, b]), budget=2.0)[0] for b in rows] for a in rows]
+    assert (np.array(payments) == 0).tolist() == [[False, False, True], [False] * 3, [True, False, False]]
 
 
 def losses(world: World, provider: int, divergence: Any) -> tuple[Any, Any]:

@@ -33,7 +33,7 @@ def plugin() -> Iterator[Any]:
     sys.modules.pop("plugin", None)
 
 
-def said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: object) -> Any:
+def json_output(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: object) -> Any:
     """Run a command with --json and return what it says."""
     capsys.readouterr()
     assert run(monkeypatch, *words, "--json") == 0, capsys.readouterr().err
@@ -65,20 +65,20 @@ def test_from_init_to_explanation(
 ) -> None:
     path = begun(tmp_path / "x", monkeypatch)
     assert troth.Campaign.load(path).rule == plugin.DrawnPlace(30, "nothing")
-    paid = said(capsys, monkeypatch, "pay", path)
-    assert paid["rule"] == "DrawnPlace"
-    payments = paid["rounds"][0]["payments"]
+    result = json_output(capsys, monkeypatch, "pay", path)
+    assert result["rule"] == "DrawnPlace"
+    payments = result["rounds"][0]["payments"]
     assert len({payment["share"] for payment in payments}) > 1
     ledger = tmp_path / "x" / "ledger.jsonl"
-    assert said(capsys, monkeypatch, "verify", ledger)["payments"] == len(payments)
+    assert json_output(capsys, monkeypatch, "verify", ledger)["payments"] == len(payments)
     assert run(monkeypatch, "explain", ledger, "bureau A") == 0
     assert "drawn groups that agree less" in capsys.readouterr().out
     page = (tmp_path / "x" / "report.html").read_text()
     assert "DrawnPlace" in page
     assert "equality of income" in page
-    claims = {claim["name"]: claim["verdict"] for claim in said(capsys, monkeypatch, "certify", path)["claims"]}
+    claims = {claim["name"]: claim["verdict"] for claim in json_output(capsys, monkeypatch, "certify", path)["claims"]}
     assert (claims["truthful"], claims["symmetric"], claims["sensitive"]) == ("undecided", "proved", "undecided")
-    audited = said(capsys, monkeypatch, "audit", path, "--simulations", "200")
+    audited = json_output(capsys, monkeypatch, "audit", path, "--simulations", "200")
     assert {"replicate 2 times", "report nothing"} <= {finding["lie"] for finding in audited["findings"]}
 
 
@@ -86,8 +86,8 @@ def test_its_draws_depend_on_the_seed_alone(plugin: Any) -> None:
     rows = {"bureau": np.repeat(BUREAUS, 3), "income": [1.5, 2.0, 1.2, 1.9, 3.0, 1.1, 7.0, 9.0, 5.0]}
 
     def shares(seed: int) -> Any:
-        paid = troth.pay(rows, Pareto(3, 2), plugin.DrawnPlace(), provider="bureau", budget="300.00", seed=seed)
-        return [payment["share"] for payment in paid.to_dict()["rounds"][0]["payments"]]
+        result = troth.pay(rows, Pareto(3, 2), plugin.DrawnPlace(), provider="bureau", budget="300.00", seed=seed)
+        return [payment["share"] for payment in result.to_dict()["rounds"][0]["payments"]]
 
     assert shares(1) == shares(1) != shares(2)
 
@@ -104,13 +104,13 @@ def test_on_past_days(
         lines += [f"{day},{who},{x:.6f}" for who in BUREAUS for x in model.draw_data(rng, theta, 8)]
     (tmp_path / "past.csv").write_text("\n".join(lines))
     columns = ("--provider", "bureau", "--day", "day")
-    fitted = said(
+    fitted = json_output(
         capsys, monkeypatch, "fit", path, tmp_path / "past.csv", "--family", "Pareto", *columns,
         "--output", tmp_path / "x" / "fitted.toml",
     )  # fmt: skip
     assert fitted["model"]["family"] == "Pareto"
     assert 0.5 < fitted["model"]["shape"] / fitted["model"]["rate"] / 2 < 2
-    replayed = said(capsys, monkeypatch, "backtest", path, tmp_path / "past.csv", *columns)
+    replayed = json_output(capsys, monkeypatch, "backtest", path, tmp_path / "past.csv", *columns)
     assert "as declared" in json.dumps(replayed)
     assert "report nothing" in json.dumps(replayed)
 
@@ -157,9 +157,9 @@ def test_in_the_service(plugin: Any, tmp_path: Path) -> None:
     providers = {name: Browser(app).sign_in(app, account) for name, account in people.items()}
     for provider in providers.values():
         rows = "\n".join(f"{x:.6f}" for x in Pareto(3, 1.5).draw_data(rng, np.array([2.0]), 8))
-        shown = provider.post(f"{base}/submissions", files={"file": ("incomes.csv", f"income\n{rows}".encode())})
-        assert shown.status_code == 200, shown.text
-        assert provider.post(f"{shown.url.path}/confirm").url.params["notice"] == "confirmed"
+        answer = provider.post(f"{base}/submissions", files={"file": ("incomes.csv", f"income\n{rows}".encode())})
+        assert answer.status_code == 200, answer.text
+        assert provider.post(f"{answer.url.path}/confirm").url.params["notice"] == "confirmed"
     assert analyst.post(f"{base}/close").url.params["notice"] == "closed"
     assert analyst.post(f"{base}/publish").url.params["notice"] == "published"
     for provider in providers.values():

@@ -54,8 +54,8 @@ def test_a_campaign_is_written_for_data(tmp_path: Path) -> None:
     assert "Guessed from these data" in text
     assert "# What heights are measured in." in text
     assert "confusion matrix" not in text  # which another family learns
-    other = campaign_for(tmp_path / "y", data=tmp_path / "waves.csv", provider="who")
-    assert type(troth.Campaign.load(other).model) is models.VaryingNormal
+    campaign = campaign_for(tmp_path / "y", data=tmp_path / "waves.csv", provider="who")
+    assert type(troth.Campaign.load(campaign).model) is models.VaryingNormal
 
 
 @pytest.mark.parametrize(
@@ -138,8 +138,8 @@ def test_a_family_that_does_not_describe_itself_is_refused() -> None:
         reduction = models.Poisson(1, 1).support  # type: ignore[assignment]
 
     refused: list[tuple[Any, str]] = [
-        (Mute, "what numbers rows become"),
-        (Improbable, "how probable statistics are, as log_evidence"),
+        (Mute, "define summary or statistics, which turn rows into numbers"),
+        (Improbable, "define log_evidence, the log evidence of statistics"),
         (Undecorated, r"write @dataclass\(frozen=True\) above the class"),
         (Meaningless, "say what gamma means"),
         (Hidden, "give gamma a default, because nobody is asked for it"),
@@ -163,11 +163,11 @@ def test_every_family_makes_its_example() -> None:
     for name, family in models.FAMILIES.items():
         model: Any = family.example_model()
         assert models.from_dict(json.loads(json.dumps(model.to_dict()))) == model, name
-        for each in family.parameters():
-            if each.example is not None:
-                parsed = each.kind.parse(each.text)
-                assert parsed == each.example, (name, each.name)
-            assert each.meaning, (name, each.name)
+        for hyper_parameter in family.parameters():
+            if hyper_parameter.example is not None:
+                parsed = hyper_parameter.kind.parse(hyper_parameter.text)
+                assert parsed == hyper_parameter.example, (name, hyper_parameter.name)
+            assert hyper_parameter.meaning, (name, hyper_parameter.name)
         columns = [*family.example.columns, family.example.target]
         if not isinstance(model, HasFiniteStates):
             names = model.parameter_names(columns, family.example.labels)

@@ -111,7 +111,7 @@ def _registered() -> Iterator[None]:
         del mechanisms.RULES[rule.__name__]
 
 
-def said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: object) -> Any:
+def json_output(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: object) -> Any:
     """Run a command with --json and return what it says."""
     capsys.readouterr()
     assert run(monkeypatch, *words, "--json") == 0, capsys.readouterr().err
@@ -130,15 +130,15 @@ def test_a_family_of_two_functions_is_paid(
     for name, scale in (("Ash", 1.0), ("Birch", 1.2), ("Elm", 4.0)):
         rows = [f"{day},{scale * k}".lstrip(",") for day in days for k in (1, 2, 3)]
         (tmp_path / "x" / "data" / f"{name}.csv").write_text("\n".join(["day,value" if days[0] else "value", *rows]))
-    paid = said(capsys, monkeypatch, "pay", path)
-    assert (paid["rule"], len(paid["rounds"])) == (rule, 1)
-    assert "Waiting cannot draw fresh statistics" in json.dumps(paid["verdict"])
+    result = json_output(capsys, monkeypatch, "pay", path)
+    assert (result["rule"], len(result["rounds"])) == (rule, 1)
+    assert "Waiting cannot draw fresh statistics" in json.dumps(result["verdict"])
     ledger = tmp_path / "x" / "ledger.jsonl"
-    assert said(capsys, monkeypatch, "verify", ledger)["payments"] == 3
+    assert json_output(capsys, monkeypatch, "verify", ledger)["payments"] == 3
     capsys.readouterr()
     assert run(monkeypatch, "explain", ledger, "Ash") == 0
-    assert "The rule does not show how it comes to this share." in capsys.readouterr().out
-    claims = {claim["name"]: claim["verdict"] for claim in said(capsys, monkeypatch, "certify", path)["claims"]}
+    assert "The rule does not show how it computes this share." in capsys.readouterr().out
+    claims = {claim["name"]: claim["verdict"] for claim in json_output(capsys, monkeypatch, "certify", path)["claims"]}
     assert (claims["truthful"], claims["sensitive"]) == ("undecided", "undecided")
     assert run(monkeypatch, "audit", path) == 1
     assert "Waiting cannot draw data, so it cannot be audited" in capsys.readouterr().err
@@ -158,11 +158,11 @@ def test_empty_subclasses_pay_what_the_bundled_classes_pay(
     model, rng = bundled.example_model(), np.random.default_rng(1)
     values = model.draw_data(rng, model.draw_parameters(rng), 24)
     rows = {"who": np.repeat(["Ash", "Birch", "Elm"], 8), "day": [1, 2] * 12, "x": values}
-    named: dict[str, Any] = {"provider": "who", "day": "day"}
+    columns: dict[str, Any] = {"provider": "who", "day": "day"}
 
     def pay(family: Any, rule: Any, ledger: Path) -> Any:
-        paid = troth.pay(rows, family.example_model(), rule(), **named, budget="300", seed=1, ledger=ledger)
-        return [payment.payment for each in paid.rounds for payment in each.payments]
+        result = troth.pay(rows, family.example_model(), rule(), **columns, budget="300", seed=1, ledger=ledger)
+        return [payment.payment for paid_round in result.rounds for payment in paid_round.payments]
 
     payments = pay(empty, empty_rule, tmp_path / "empty.jsonl")
     assert payments == pay(bundled, bundled_rule, tmp_path / "bundled.jsonl")
@@ -190,16 +190,16 @@ def test_a_backtest_gives_an_empty_subclass_the_same_log_score(empty: Any, model
     past = past_of(model, model.reduction if empty is not EmptyNormal else Moments((0.0,), squares=True))
     values = {key: value for key, value in model.to_dict().items() if key != "family"}
     same = empty(**values)
-    one, two = (troth.backtest(past, each, troth.MultiDay()) for each in (same, model))
-    assert np.isfinite(one.log_score)
-    assert (one.log_score, one.measure, one.left_out, one.truth) == (
-        two.log_score,
-        two.measure,
-        two.left_out,
-        two.truth,
+    first, second = (troth.backtest(past, candidate, troth.MultiDay()) for candidate in (same, model))
+    assert np.isfinite(first.log_score)
+    assert (first.log_score, first.measure, first.left_out, first.truth) == (
+        second.log_score,
+        second.measure,
+        second.left_out,
+        second.truth,
     )
-    given = {name: values[name] for name in empty.given_parameters}
-    assert empty.fit(past, **given).log_likelihood == type(model).fit(past, **given).log_likelihood
+    parameters = {name: values[name] for name in empty.given_parameters}
+    assert empty.fit(past, **parameters).log_likelihood == type(model).fit(past, **parameters).log_likelihood
 
 
 def test_subclasses_are_tried_besides_the_bundled_families_and_not_instead_of_them() -> None:
@@ -221,9 +221,9 @@ def test_a_subclass_keeps_its_given_parameters_when_it_is_fitted() -> None:
         model = {"family": family, "columns": ["x"], "prior": prior}
         return troth.Campaign.from_dict({"campaign": {"name": "waits", "budget": "9"}, "model": model})
 
-    given = campaign("EmptyGamma", {"known_shape": 2, "shape": 3, "rate": 2})
+    terms = campaign("EmptyGamma", {"known_shape": 2, "shape": 3, "rate": 2})
     for family in ("EmptyGamma", "Gamma"):
-        fitted: Any = fit_campaign(given, past, family)
+        fitted: Any = fit_campaign(terms, past, family)
         assert (type(fitted.model).__name__, fitted.model.known_shape) == (family, 2)
     with pytest.raises(troth.ParameterError, match="give known_shape="):  # in which it is 1, and no parameter
         fit_campaign(campaign("Exponential", {"shape": 3, "rate": 2}), past, "Gamma")
@@ -233,13 +233,15 @@ def test_a_rule_that_draws_also_settles_tasks(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     workers = [str(who) for _ in range(20) for who in rng.choice(["Ash", "Birch", "Elm", "Fir"], 3, replace=False)]
     answers = {"item": np.repeat(np.arange(20), 3), "who": workers, "x": rng.integers(0, 2, 60)}
-    paid = troth.pay(
+    result = troth.pay(
         answers, EmptyBernoulli(1, 1), Lottery(), provider="who", task="item", price="0.05", seed=1, anyway=True,
         ledger=tmp_path / "ledger.jsonl",
     )  # fmt: skip
-    assert sum(paid.totals.values()) > 0
-    assert "Lottery draws what it pays for an uninformative answer" in paid.write_page(tmp_path / "r.html").read_text()
-    assert troth.verify(tmp_path / "ledger.jsonl").totals == paid.totals
+    assert sum(result.totals.values()) > 0
+    assert (
+        "Lottery draws what it pays for an uninformative answer" in result.write_page(tmp_path / "r.html").read_text()
+    )
+    assert troth.verify(tmp_path / "ledger.jsonl").totals == result.totals
 
 
 def test_a_rule_that_draws_asks_for_draws_of_empty_shares_too() -> None:

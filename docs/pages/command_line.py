@@ -31,7 +31,11 @@ def _walk(name: str, command: Any) -> list[Entry]:
 
 def parameters(command: Any) -> list[Any]:
     """Return arguments and options that people see."""
-    return [each for each in command.params if not getattr(each, "hidden", False) and each.name != "help"]
+    return [
+        parameter
+        for parameter in command.params
+        if not getattr(parameter, "hidden", False) and parameter.name != "help"
+    ]
 
 
 def spelled(parameter: Any) -> str:
@@ -46,9 +50,9 @@ def default(parameter: Any) -> str:
     """Return what is taken where nothing is said."""
     if parameter.required:
         return "required"
-    shown = getattr(parameter, "show_default", None)
-    if isinstance(shown, str):
-        return shown
+    default_text = getattr(parameter, "show_default", None)
+    if isinstance(default_text, str):
+        return default_text
     value = parameter.default
     if value is None or value is False or callable(value) or "UNSET" in repr(value):
         return ""
@@ -61,20 +65,23 @@ def reference() -> str:
     for name, command in commands():
         listed = parameters(command)
         inner = getattr(command, "commands", {})
-        arguments = [spelled(each) for each in listed if each.param_type_name == "argument"]
+        arguments = [spelled(parameter) for parameter in listed if parameter.param_type_name == "argument"]
         usage = " ".join([name, "[OPTIONS]", *arguments, *(["COMMAND …"] if inner else [])])
         lines += [f"## {name}", "", _sentence(command.help), "", "```text", usage, "```", ""]
         if listed:
             lines += ["{.commands}", "| option | | without it |", "|---|---|---|"]
-            lines += [f"| `{spelled(each)}` | {_cell(each.help)} | {_cell(default(each))} |" for each in listed]
+            lines += [
+                f"| `{spelled(parameter)}` | {_cell(parameter.help)} | {_cell(default(parameter))} |"
+                for parameter in listed
+            ]
             lines.append("")
         if inner:
             lines += ["{.commands}", "| command | |", "|---|---|"]
-            for each in inner.values():
-                if not each.hidden:
-                    anchor = f"{name} {each.name}".replace(" ", "-")
+            for child in inner.values():
+                if not child.hidden:
+                    anchor = f"{name} {child.name}".replace(" ", "-")
                     lines.append(
-                        f"| [`{name} {each.name}`](#{anchor}) | {_cell(_sentence(each.help).splitlines()[0])} |"
+                        f"| [`{name} {child.name}`](#{anchor}) | {_cell(_sentence(child.help).splitlines()[0])} |"
                     )
             lines.append("")
     return "\n".join(lines)

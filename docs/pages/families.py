@@ -17,10 +17,14 @@ def table() -> str:
     for name, family in FAMILIES.items():
         lines.append(f"| {{py:obj}}`{name} <troth.models.{name}>` | | **{family.description}** | |")
         lines += [
-            f"| | `{each.name}` | {each.meaning}{'' if each.required else ' (optional)'} | {_example(each)} |"
-            for each in family.parameters()
+            f"| | `{parameter.name}` | {_meaning(parameter)} | {_example(parameter)} |"
+            for parameter in family.parameters()
         ]
     return "\n".join(lines)
+
+
+def _meaning(parameter: Parameter) -> str:
+    return parameter.meaning + ("" if parameter.required else " (optional)")
 
 
 def _example(parameter: Parameter) -> str:

@@ -95,34 +95,34 @@ def table() -> str:
     listed = statements()
     for key, title in SECTIONS.items():
         lines += [f"## {title}", "", "{.paper}", "| the paper | implemented by | checked by |", "|---|---|---|"]
-        for each in listed:
-            if each.section == key:
-                lines.append(f"| {_statement(each)} | {_objects(each)} | {_tests(each)} |")
+        for statement in listed:
+            if statement.section == key:
+                lines.append(f"| {_statement(statement)} | {_objects(statement)} | {_tests(statement)} |")
         lines.append("")
     return "\n".join(lines)
 
 
-def _statement(each: Statement) -> str:
-    errata = ", ".join(f"[{number}](../errata.md#{number.lower()})" for number in each.errata)
-    told = f"**{each.number}** {each.says}" + (f" ({errata})" if errata else "")
-    return (f"{told}. *{each.why[0].upper()}{each.why[1:]}.*" if each.why else told).replace("|", r"\|")
+def _statement(statement: Statement) -> str:
+    errata = ", ".join(f"[{number}](../errata.md#{number.lower()})" for number in statement.errata)
+    told = f"**{statement.number}** {statement.says}" + (f" ({errata})" if errata else "")
+    return (f"{told}. *{statement.why[0].upper()}{statement.why[1:]}.*" if statement.why else told).replace("|", r"\|")
 
 
-def _objects(each: Statement) -> str:
-    shown = []
-    for path in each.objects:
+def _objects(statement: Statement) -> str:
+    links = []
+    for path in statement.objects:
         owner, _, name = path.rpartition(".")
         value = look_up(path)
         described = home(value)
         if described is None and (above := home(look_up(owner))) is not None:
             described = f"{above}.{name}"
         text = path.removeprefix("troth.")
-        shown.append(f"`{text}`" if described is None else f"{{py:obj}}`{text} <{described}>`")
-    return "<br>".join(shown)
+        links.append(f"`{text}`" if described is None else f"{{py:obj}}`{text} <{described}>`")
+    return "<br>".join(links)
 
 
-def _tests(each: Statement) -> str:
-    for node_id in each.tests:
+def _tests(statement: Statement) -> str:
+    for node_id in statement.tests:
         if not has_test(node_id):
-            raise LookupError(f"docs/paper.toml: {each.number}: there is no test {node_id}")
-    return "<br>".join(f"`{node_id.removeprefix('tests/')}`" for node_id in each.tests)
+            raise LookupError(f"docs/paper.toml: {statement.number}: there is no test {node_id}")
+    return "<br>".join(f"`{node_id.removeprefix('tests/')}`" for node_id in statement.tests)

@@ -59,7 +59,7 @@ def main(folder: Path) -> dict[str, float]:
 
     dealt = table.iloc[rng.permutation(len(table))[: CLINICS * ROWS]]
     dealt = dealt.assign(clinic=np.repeat([f"clinic {k + 1}" for k in range(CLINICS)], ROWS))
-    paid = troth.pay(
+    result = troth.pay(
         dealt,
         MODEL,
         RULE,
@@ -69,7 +69,7 @@ def main(folder: Path) -> dict[str, float]:
         terms={"model": {"target": "target", "intercept": True}},
         seed=7,
     )
-    print(paid)
+    print(result)
 
     features = np.column_stack([np.ones(len(table)), table[FEATURES]])
     answers = table["target"].to_numpy()

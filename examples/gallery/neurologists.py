@@ -108,10 +108,10 @@ def main(folder: Path) -> dict[str, float]:
     numbers |= {"another hospital: certain": 100 * odd.observed, "another hospital: expected": 100 * odd.expected}
     numbers |= {"patients": float(len(everybody))} | {f"{site}: patients": float(len(p)) for site, p in sites.items()}
     print(f"{'mean share of the price':<24}" + "".join(f"{name:>20}" for name in earned))
-    for row, what in enumerate(("honest", *LIES)):
-        print(f"{what:<24}" + "".join(f"{100 * shares[row]:>19.1f}%" for shares in earned.values()))
+    for row, report in enumerate(("honest", *LIES)):
+        print(f"{report:<24}" + "".join(f"{100 * shares[row]:>19.1f}%" for shares in earned.values()))
         for case, shares in earned.items():
-            numbers[f"{case}: {what}"] = 100 * float(shares[row] - (shares[0] if row else 0.0))
+            numbers[f"{case}: {report}"] = 100 * float(shares[row] - (shares[0] if row else 0.0))
     draw(earned, folder / "neurologists.png")
     return numbers
 

@@ -106,7 +106,7 @@ def draw(results: dict[str, float], counts: dict[str, Array], path: Path) -> Non
     left, right = figure.subplots(1, 2, width_ratios=[1, 1.2])
     start = np.zeros(len(counts))
     for k, (species, colour) in enumerate(zip(SPECIES, COLOURS, strict=True)):
-        share = np.array([100 * seen[k] / seen.sum() for seen in counts.values()])
+        share = np.array([100 * count[k] / count.sum() for count in counts.values()])
         left.barh(list(counts), share, left=start, color=colour, label=species)
         start += share
     left.invert_yaxis()

@@ -87,8 +87,8 @@ class MonthsSurvived:
         """Draw how many patients survive how many months: a multinomial, so no patients are needed."""
         month = np.arange(MONTHS + 1)
         chance = (1 - parameters) ** month * np.where(month < MONTHS, parameters, 1.0)
-        seen = rng.multinomial(np.asarray(design)[..., 0].astype(int), chance)
-        return np.stack([seen.sum(-1), seen[..., :MONTHS].sum(-1), seen @ month], axis=-1).astype(float)
+        counts = rng.multinomial(np.asarray(design)[..., 0].astype(int), chance)
+        return np.stack([counts.sum(-1), counts[..., :MONTHS].sum(-1), counts @ month], axis=-1).astype(float)
 
 
 MODEL = MonthsSurvived(alpha=1, beta=9)
@@ -124,12 +124,12 @@ def main(folder: Path) -> dict[str, float]:
     sizes = sorted((len(rows) for rows in reports.values()), reverse=True)
     rng = np.random.default_rng(7)
     drawn = [[rng.choice(table["months"].to_numpy(), size) for size in sizes] for _ in range(SIMULATIONS)]
-    honest = np.stack([[MODEL.statistics(rows) for rows in one] for one in drawn])
+    honest = np.stack([[MODEL.statistics(rows) for rows in reports] for reports in drawn])
     truth = share(honest)
     gains = {}
     for name, lie in LIES.items():
         reported = honest.copy()
-        reported[:, 0] = [MODEL.statistics(lie(one[0])) for one in drawn]
+        reported[:, 0] = [MODEL.statistics(lie(reports[0])) for reports in drawn]
         gains[name] = 100 * (share(reported) - truth)
         error = gains[name].std() / SIMULATIONS**0.5
         print(f"  {name:<28} {gains[name].mean():+6.2f} ± {error:.2f} percent of the cap")

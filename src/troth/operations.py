@@ -45,7 +45,7 @@ class Operation:
 
     ``input`` and ``output`` are the bodies of request and response: a model of `troth.service.requests` or `responses`
     by name, a file, or nothing. An operation that is ``keyed`` takes an idempotency key: sent again under its key, it
-    is done once and answered alike. One that hands out a secret takes none, because replies under keys are stored.
+    is done once and answered alike. One that returns a secret takes none, because replies under keys are stored.
     """
 
     name: str  # of the function in `troth.service.api`, of the client's method and of the operation in OpenAPI

@@ -158,7 +158,7 @@ def test_every_strategy_plays_every_family_or_says_why_not(name: str) -> None:
     data = model.draw_data(rng, theta, 6)
     honest = np.stack([model.statistics(model.draw_data(rng, theta, 6)) for _ in range(4)], axis=-2)
     honest[:, 0] = model.statistics(data)
-    every: list[strategies.Strategy] = [
+    lies: list[strategies.Strategy] = [
         strategies.Truthful(),
         strategies.Replicate(),
         strategies.Withhold(),
@@ -176,7 +176,7 @@ def test_every_strategy_plays_every_family_or_says_why_not(name: str) -> None:
         strategies.Split(2),
     ]
     played = 0
-    for strategy in every:
+    for strategy in lies:
         try:
             reported, accounts, rows = strategy.play(rng, model, data, honest, 0)
         except troth.MissingCapabilityError:
@@ -235,9 +235,9 @@ def test_posterior_draws_follow_the_posterior() -> None:
         theta = model.draw_parameters(rng, (40_000 if SOAK else 12_000,))
         data = model.draw_data(rng, theta, 4)
         again = model.draw_posterior(rng, model.statistics(data))
-        one, two = (np.tanh((x - np.median(theta, axis=0)) / (theta.std(axis=0) + 1e-9)) for x in (theta, again))
-        spread = np.sqrt((one.var(axis=0) + two.var(axis=0)) / len(one)) + 1e-12
-        assert (np.abs(one.mean(axis=0) - two.mean(axis=0)) < 6 * spread).all(), name
+        first, second = (np.tanh((x - np.median(theta, axis=0)) / (theta.std(axis=0) + 1e-9)) for x in (theta, again))
+        spread = np.sqrt((first.var(axis=0) + second.var(axis=0)) / len(first)) + 1e-12
+        assert (np.abs(first.mean(axis=0) - second.mean(axis=0)) < 6 * spread).all(), name
         peers = model.statistics(model.draw_data(rng, theta, 4))
         fresh = model.statistics(model.draw_data(rng, again, 4))
         left, right = (
@@ -293,20 +293,20 @@ def test_made_up_data_know_nothing_of_the_true_parameter(rule: troth.Rule) -> No
 
 
 def test_audits_can_be_repeated_and_say_what_they_could_see(capsys: pytest.CaptureFixture[str]) -> None:
-    one, two = (troth.audit(MODEL, troth.MultiDay(), rows=ROWS, simulations=3000) for _ in range(2))
-    assert one == two
-    assert one.findings[0].detectable > 0
-    assert one.empty_share == pytest.approx(troth.divergences.logistic.empty_share)
+    first, second = (troth.audit(MODEL, troth.MultiDay(), rows=ROWS, simulations=3000) for _ in range(2))
+    assert first == second
+    assert first.findings[0].detectable > 0
+    assert first.empty_share == pytest.approx(troth.divergences.logistic.empty_share)
     calls: list[tuple[int, int]] = []
     more = troth.audit(
         MODEL, troth.MultiDay(), rows=ROWS, simulations=30_000, progress=lambda *call: calls.append(call)
     )
-    assert more.findings[0].detectable < one.findings[0].detectable
+    assert more.findings[0].detectable < first.findings[0].detectable
     assert calls == sorted(calls)
     assert calls[-1] == (30_000, 30_000)
     assert capsys.readouterr() == ("", "")
-    assert "replicate 2 times" in str(one)
-    assert one.to_dict()["findings"][0]["verdict"]
+    assert "replicate 2 times" in str(first)
+    assert first.to_dict()["findings"][0]["verdict"]
 
 
 def test_mistakes_are_explained() -> None:
@@ -323,8 +323,8 @@ def test_mistakes_are_explained() -> None:
 
 
 def test_providers_with_different_models_can_be_audited() -> None:
-    given = troth.combine([models.Normal(0, 1, 1), models.Normal(0, 1, 2), models.Normal(0, 1, 1)])
-    audit = troth.audit(given, troth.SyntheticPeers(draws=4), rows=[5, 6, 7], simulations=4000, liar=1)
+    combined = troth.combine([models.Normal(0, 1, 1), models.Normal(0, 1, 2), models.Normal(0, 1, 1)])
+    audit = troth.audit(combined, troth.SyntheticPeers(draws=4), rows=[5, 6, 7], simulations=4000, liar=1)
     assert audit.gaining() == []
 
 
@@ -366,10 +366,10 @@ def test_a_share_does_not_depend_on_what_others_are_scored_for(rule: troth.Rule)
     rng = generator(9)
     t = MODEL.statistics(MODEL.draw_data(rng, MODEL.draw_parameters(rng, (20,))[:, None].repeat(4, axis=1), 10))
     test = MODEL.statistics(MODEL.draw_data(rng, MODEL.draw_parameters(rng, (20,)), 10))
-    given: dict[str, Any] = {"rows": np.full(t.shape[:-1], 10.0), "test": test}
-    everybody = troth.Round(MODEL, t, rng=generator(1), **given)
-    alone = troth.Round(MODEL, t, rng=generator(1), **given).with_own(np.where(np.arange(4)[:, None] == 1, t, 0.0))
-    whole, part = (rule.breakdown(each).share[..., 1] for each in (everybody, alone))
+    options: dict[str, Any] = {"rows": np.full(t.shape[:-1], 10.0), "test": test}
+    everybody = troth.Round(MODEL, t, rng=generator(1), **options)
+    alone = troth.Round(MODEL, t, rng=generator(1), **options).with_own(np.where(np.arange(4)[:, None] == 1, t, 0.0))
+    whole, part = (rule.breakdown(scene).share[..., 1] for scene in (everybody, alone))
     np.testing.assert_allclose(part, whole, atol=1e-12)
     if not isinstance(rule, baselines.FixedPrice | baselines.PerRow):
         assert np.ptp(whole) > 0.01
@@ -414,13 +414,13 @@ def test_lies_with_the_same_name_are_told_apart_and_cannot_touch_each_other() ->
 
 def test_shapley_orders_differ_from_round_to_round() -> None:
     rule = baselines.ShapleyValue(orders=1)
-    one, two = (
+    first, second = (
         troth.audit(
             MODEL, rule, [strategies.FabricateFromPrior()], [10] * 3, simulations=20_000, rng=generator(s)
         ).findings[0]
         for s in (0, 1)
     )
-    assert max(one.low, two.low) < min(one.high, two.high)
+    assert max(first.low, second.low) < min(first.high, second.high)
 
 
 def test_wrapped_rules_and_refused_reports_are_enumerated_too() -> None:

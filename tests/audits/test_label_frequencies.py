@@ -45,11 +45,11 @@ def exact_counts(tasks: Any, code: int) -> Array:
     for task in range(int(tasks.task[-1]) + 1):
         mixture = np.zeros(int((tasks.task == task).sum()) + 1)
         for state, chance in enumerate(labels.prior):
-            one = np.ones(1)
+            counts = np.ones(1)
             for number in tasks.likelihood_of[tasks.provider[tasks.task == task]]:
                 rate = labels.tables[number, state, code]
-                one = np.convolve(one, [1 - rate, rate])
-            mixture += chance * one
+                counts = np.convolve(counts, [1 - rate, rate])
+            mixture += chance * counts
         total = np.convolve(total, mixture)
     return total
 
@@ -97,8 +97,8 @@ def test_a_small_difference_is_let_pass_and_a_larger_one_is_not() -> None:
         drawn = world(4000, [share, 1 - share], [0.8])
         labels: Any = labels_of(drawn)
         answers = draw_world(rng, drawn, labels)[0].summaries
-        given = Tasks(tasks.task, tasks.provider, answers, tasks.likelihoods, tasks.likelihood_of, tasks.group)
-        assert check_task_fit(given, RULE, ["no", "yes"]).verdict == word
+        changed_tasks = Tasks(tasks.task, tasks.provider, answers, tasks.likelihoods, tasks.likelihood_of, tasks.group)
+        assert check_task_fit(changed_tasks, RULE, ["no", "yes"]).verdict == word
 
 
 def test_what_everybody_knows_is_expected() -> None:
@@ -115,12 +115,12 @@ def test_what_everybody_knows_is_expected() -> None:
 def test_sure_laws_are_no_trouble() -> None:
     tasks = world(30, [0.5, 0.5], [1.0])
     labels: Any = labels_of(tasks)
-    assert max(each.p_value for each in label_frequencies(tasks, labels, ["a", "b"])) < 1e-6
+    assert max(finding.p_value for finding in label_frequencies(tasks, labels, ["a", "b"])) < 1e-6
     for answers, low, high in ((tasks.task % 2, 0.5, 1.0), (tasks.task % 5 % 2, 0.05, 1.0), (tasks.provider % 2, 0, 1)):
-        given = Tasks(
+        changed_tasks = Tasks(
             tasks.task, tasks.provider, np.eye(2)[answers], tasks.likelihoods, tasks.likelihood_of, tasks.group
         )
-        assert all(low <= each.p_value <= high for each in label_frequencies(given, labels, ["a", "b"]))
+        assert all(low <= finding.p_value <= high for finding in label_frequencies(changed_tasks, labels, ["a", "b"]))
 
 
 def test_the_fewer_past_tasks_a_model_was_learnt_from_the_less_a_difference_says() -> None:

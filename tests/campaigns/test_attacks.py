@@ -55,13 +55,13 @@ def test_a_frame_may_begin_and_continue_a_ledger(tmp_path: Path) -> None:
 
 
 def test_a_ledger_does_not_end_before_a_day_whose_reports_it_has() -> None:
-    paid = troth.pay(days(3), B, troth.MultiDay(), provider="who", day="day", budget="9.00", final=False)
+    result = troth.pay(days(3), B, troth.MultiDay(), provider="who", day="day", budget="9.00", final=False)
 
     def end(entries: list[dict[str, Any]]) -> None:
         [entry for entry in entries if entry["entry"] == "round"][-1]["last"] = True
 
     with pytest.raises(troth.LedgerError, match="round 2: it claims to be the last"):
-        troth.verify(forged(paid, end))
+        troth.verify(forged(result, end))
 
 
 ROUNDS = {
@@ -94,15 +94,15 @@ ROUNDS = {
 
 @pytest.mark.parametrize("case", ROUNDS)
 def test_ledgers_that_break_their_own_terms_are_refused(case: str) -> None:
-    paid = troth.pay(
+    result = troth.pay(
         days(3), B, troth.MultiDay(), provider="who", day="day", budget="9.00", terms={"campaign": {"days": 3}}
     ).verify()
     with pytest.raises(LedgerError):
-        troth.verify(forged(paid, ROUNDS[case]))
+        troth.verify(forged(result, ROUNDS[case]))
 
 
 def test_limits_hold_for_ledgers_too() -> None:
-    paid = troth.pay(
+    result = troth.pay(
         {"who": list("aabb"), "x": [1, 0, 1, 1]},
         B,
         "OneTime",
@@ -117,7 +117,7 @@ def test_limits_hold_for_ledgers_too() -> None:
                 entry |= {"rows": 50, "summary": [25.0, 25.0]}
 
     with pytest.raises(LedgerError, match="50 rows"):
-        troth.verify(forged(paid, larger))
+        troth.verify(forged(result, larger))
 
 
 def test_codes_with_nulls_or_repeats_count_right() -> None:
@@ -131,8 +131,8 @@ def test_codes_with_nulls_or_repeats_count_right() -> None:
             terms={"model": {"categories": ["cat", "dog", "owl"]}},
         )
     names = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0, 2, 2, 2]), pa.array(["a", "a", "b"]))
-    paid = troth.pay(pa.table({"p": names, "x": [1, 1, 0, 1, 0, 0]}), B, provider="p", budget="9", seed=1)
-    assert [p.rows for p in paid.rounds[0].payments] == [3, 3]
+    result = troth.pay(pa.table({"p": names, "x": [1, 1, 0, 1, 0, 0]}), B, provider="p", budget="9", seed=1)
+    assert [p.rows for p in result.rounds[0].payments] == [3, 3]
 
 
 def test_engines_refuse_what_files_refuse(tmp_path: Path) -> None:
@@ -190,14 +190,14 @@ def test_settings_of_any_kind_are_written_as_toml() -> None:
 
 def test_names_and_groups_do_not_mix() -> None:
     frame = {"p": ["a", "b", "c", "group g", "g"] * 4, "x": [1, 1, 0, 1, 0] * 4}
-    paid = troth.pay(frame, B, provider="p", budget="40", terms={"groups": {"g": ["a", "b"]}}, seed=1)
-    assert [p.cap for p in paid.rounds[0].payments] == [500, 500, 1000, 1000, 1000]
+    result = troth.pay(frame, B, provider="p", budget="40", terms={"groups": {"g": ["a", "b"]}}, seed=1)
+    assert [p.cap for p in result.rounds[0].payments] == [500, 500, 1000, 1000, 1000]
 
 
 def test_names_cannot_steer_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     evil = "\x1b]0;x\x07\x1b[2Jevil\u202e\nline"
     assert printable(evil) == "�]0;x��[2Jevil��line"
-    paid = troth.pay(
+    result = troth.pay(
         {"p": [evil, "b"] * 3, "x": [1, 0] * 3},
         B,
         provider="p",
@@ -205,14 +205,14 @@ def test_names_cannot_steer_a_terminal(tmp_path: Path, monkeypatch: pytest.Monke
         terms={"campaign": {"name": "[/x]", "currency": "[/y]"}},
         seed=1,
     )
-    assert "\x1b" not in str(paid)
-    assert "\x1b" not in paid.explain(evil.strip())
-    paid.write_ledger(tmp_path / "l.jsonl")
+    assert "\x1b" not in str(result)
+    assert "\x1b" not in result.explain(evil.strip())
+    result.write_ledger(tmp_path / "l.jsonl")
     assert run(monkeypatch, "explain", tmp_path / "l.jsonl", evil.strip()) == 0
     assert "\x1b" not in capsys.readouterr().out
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "200")
-    print_result(paid)
+    print_result(result)
     on_terminal = capsys.readouterr().out
     assert "[/x]" in on_terminal
     assert "\x1b" not in on_terminal.replace("\x1b[1m", "").replace("\x1b[0m", "")
@@ -237,8 +237,8 @@ def test_reports_stay_small_whatever_the_names(tmp_path: Path) -> None:
         rng = np.random.default_rng(2)
         rows = [(f"{i:0{length}d}", d, int(x)) for i in range(n) for d in range(rounds) for x in rng.random(3) < 0.5]
         frame = pd.DataFrame(rows, columns=["p", "day", "x"])
-        paid = troth.pay(frame, B, troth.SyntheticPeers(draws=2), provider="p", day="day", budget="900", seed=1)
-        assert paid.write_page(tmp_path / "r.html", simulations=100).stat().st_size < 2_000_000
+        result = troth.pay(frame, B, troth.SyntheticPeers(draws=2), provider="p", day="day", budget="900", seed=1)
+        assert result.write_page(tmp_path / "r.html", simulations=100).stat().st_size < 2_000_000
 
 
 def test_impossible_statistics_of_an_intercept_and_of_declared_values(tmp_path: Path) -> None:
@@ -368,8 +368,8 @@ def test_odd_frames() -> None:
 def test_extreme_values_do_not_stop_a_report(tmp_path: Path) -> None:
     frame = {"p": ["a", "b", "c"] * 4, "x": [1e40, 2e40, -1e40] * 4}
     model = troth.models.NormalUnknownVariance(0, 1, 2, 1)
-    paid = troth.pay(frame, model, provider="p", budget="9", seed=1)
-    assert paid.write_page(tmp_path / "r.html", simulations=100).exists()
+    result = troth.pay(frame, model, provider="p", budget="9", seed=1)
+    assert result.write_page(tmp_path / "r.html", simulations=100).exists()
 
 
 def test_a_provider_without_rows_is_named(tmp_path: Path) -> None:
@@ -408,8 +408,8 @@ def test_what_is_paid_verifies_at_the_edge_of_declared_values(model: Any) -> Non
         if isinstance(model, troth.models.LinearRegression):
             frame["y"] = rng.choice([low, high], 12)
             terms["model"] = {"target": "y", "intercept": True}
-        paid = troth.pay(frame, model, provider="p", budget="9.00", terms=terms, seed=1)
-        assert paid.verify().paid == paid.paid
+        result = troth.pay(frame, model, provider="p", budget="9.00", terms=terms, seed=1)
+        assert result.verify().paid == result.paid
 
 
 def test_untyped_engines_are_looked_at_value_by_value(tmp_path: Path) -> None:
@@ -437,10 +437,10 @@ def test_days_of_two_kinds_never_meet(tmp_path: Path) -> None:
 def test_results_travel_between_processes() -> None:
     import pickle
 
-    paid = troth.pay(days(2), B, provider="who", day="day", budget="9.00", seed=1)
-    again = pickle.loads(pickle.dumps(paid))
-    assert again.to_dict() == paid.to_dict()
-    assert again.verify().totals == paid.totals
+    result = troth.pay(days(2), B, provider="who", day="day", budget="9.00", seed=1)
+    again = pickle.loads(pickle.dumps(result))
+    assert again.to_dict() == result.to_dict()
+    assert again.verify().totals == result.totals
 
 
 def test_files_keep_their_permissions_and_marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,10 +76,10 @@ def frame_of(model: Any, rows: int = 60, days: int = 0) -> pd.DataFrame:
 
 @pytest.fixture
 def campaign(tmp_path: Path) -> Path:
-    return written(tmp_path, candidates())
+    return write_folder(tmp_path, candidates())
 
 
-def written(folder: Path, model: models.LogisticCandidates, more: str = "") -> Path:
+def write_folder(folder: Path, model: models.LogisticCandidates, more: str = "") -> Path:
     digest = troth.save_model(model, folder / "candidates.json")
     frame_of(model).to_csv(folder / "rows.csv", index=False)
     (folder / "campaign.toml").write_text(CAMPAIGN.format(digest=digest, more=more))
@@ -147,7 +147,7 @@ def test_a_python_function_is_no_campaign() -> None:
 @pytest.mark.parametrize("size", [4, 12])
 def test_every_kind_of_table_is_reduced_to_the_same_sums(size: int, tmp_path: Path) -> None:
     """Four candidates are summed in the engine, twelve have too many sums, so columns are fetched."""
-    path = written(tmp_path, candidates(size))
+    path = write_folder(tmp_path, candidates(size))
     terms, frame = troth.Campaign.load(path), pd.read_csv(tmp_path / "rows.csv")
     frame.to_parquet(tmp_path / "rows.parquet")
     kinds = [tmp_path / "rows.csv", tmp_path / "rows.parquet", frame, ibis.memtable(frame)]
@@ -155,8 +155,8 @@ def test_every_kind_of_table_is_reduced_to_the_same_sums(size: int, tmp_path: Pa
     z = np.column_stack([np.ones(60), frame[frame.hospital == HOSPITALS[2]][["age", "stay"]]])
     y = (frame[frame.hospital == HOSPITALS[2]].readmitted == "yes").to_numpy(float)
     expected = candidates(size).summary((z, y))
-    for each in sums:
-        assert np.allclose(each[HOSPITALS[2]], expected, rtol=1e-9, atol=1e-9)
+    for summary in sums:
+        assert np.allclose(summary[HOSPITALS[2]], expected, rtol=1e-9, atol=1e-9)
 
 
 def read(data: Any, terms: troth.Campaign) -> list[Any]:
@@ -170,7 +170,7 @@ def test_statistics_are_submitted_instead_of_rows(campaign: Path) -> None:
     frame[frame.hospital == HOSPITALS[1]].to_csv(own, index=False)
     plain = make_statistics(terms, own)
     (report,) = parse_statistics(terms, plain)
-    (by_rows,) = [each for each in read(frame, terms) if each.provider == HOSPITALS[1]]
+    (by_rows,) = [report for report in read(frame, terms) if report.provider == HOSPITALS[1]]
     assert np.allclose(report.summary, by_rows.summary)
     width = terms.request.reduction.width // 12
     raised = [x + 5 * (place == 1 + 3 * width) for place, x in enumerate(plain["summary"])]
@@ -184,15 +184,15 @@ def test_everybody_sees_how_many_candidates_are_left(
     assert run(monkeypatch, "pay", campaign, "--anyway", "--no-report") == 0
     assert "of 12 candidates a report leaves" in capsys.readouterr().out
     result = troth.pay(campaign, ledger=campaign.parent / "ledger.jsonl", anyway=True)
-    left = result.effective_candidates
-    assert left is not None
+    effective = result.effective_candidates
+    assert effective is not None
     t = np.stack([result.campaign.statistics(result.campaign.model, report.summary) for report in result.reports])
     posterior = np.exp(t[:, :12] - t[:, :12].max(axis=1, keepdims=True))
     posterior /= posterior.sum(axis=1, keepdims=True)
-    assert np.allclose(left.by_report, 1 / (posterior**2).sum(axis=1))
-    shown = result.to_dict()["effective_candidates"]
-    assert (shown["of"], shown["by_report"][HOSPITALS[0]]) == (12, pytest.approx(left.by_report[0]))
-    assert left.near_one
+    assert np.allclose(effective.by_report, 1 / (posterior**2).sum(axis=1))
+    plain = result.to_dict()["effective_candidates"]
+    assert (plain["of"], plain["by_report"][HOSPITALS[0]]) == (12, pytest.approx(effective.by_report[0]))
+    assert effective.near_one
     page = result.write_page(campaign.parent / "report.html", simulations=50).read_text()
     assert "Few candidates are left" in page
     assert "Of 12 candidates, one report alone leaves" in page
@@ -200,11 +200,11 @@ def test_everybody_sees_how_many_candidates_are_left(
 
 
 def test_other_models_have_no_candidates() -> None:
-    paid = troth.pay(
+    result = troth.pay(
         {"who": ["a", "a", "b"], "x": [1, 0, 1]}, models.Bernoulli(1, 1), provider="who", budget="1.00", seed=1
     )
-    assert paid.effective_candidates is None
-    assert "effective_candidates" not in paid.to_dict()
+    assert result.effective_candidates is None
+    assert "effective_candidates" not in result.to_dict()
 
 
 def test_no_lie_gains_and_made_up_reports_earn_the_empty_share() -> None:
@@ -262,7 +262,7 @@ def test_past_days_teach_the_probabilities_of_candidates(
     fitted: Any = models.LogisticCandidates.fit(from_summaries(model.reduction, t), coefficients=model.coefficients)
     errors = np.asarray(fitted.errors["prior"])
     assert (np.abs(np.array(fitted.model.prior) - model.prior) < 5 * errors + 1e-9).all()
-    path = written(tmp_path, model)
+    path = write_folder(tmp_path, model)
     frame_of(model, 12, days=14).to_csv(tmp_path / "past.csv", index=False)
     assert run(monkeypatch, "backtest", path, tmp_path / "past.csv", "--day", "day") == 0
     assert "fitted LogisticCandidates" in capsys.readouterr().out
@@ -289,12 +289,12 @@ def test_any_likelihood_is_paid_by_the_log_likelihoods_that_providers_compute(tm
         for who in HOSPITALS
     ]
     frame = pd.concat(parts)
-    paid = troth.pay(
+    result = troth.pay(
         frame, model, provider="hospital", budget="800.00", seed=1, ledger=tmp_path / "ledger.jsonl", anyway=True
     )
-    shares = [payment.share for payment in paid.verify().rounds[0].payments]
+    shares = [payment.share for payment in result.verify().rounds[0].payments]
     assert shares[-1] < 0.45 < np.mean(shares[:-1])
-    assert paid.effective_candidates is not None
+    assert result.effective_candidates is not None
     digest = troth.save_model(model, tmp_path / "candidates.json")
     assert troth.load_model(tmp_path / "candidates.json", digest) == model
     assert "distribution of the simulation" in troth.certify(model, [80] * 4)["exact likelihood"].text

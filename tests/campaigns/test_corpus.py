@@ -23,7 +23,7 @@ def rows(*lines: str) -> Files:
     return {"clinics.csv": "clinic,improved\n" + "".join(line + "\n" for line in lines)}
 
 
-def told(**changes: object) -> Files:
+def statistics_files(**changes: object) -> Files:
     """Two honest files of statistics and one with changes."""
     plain: dict[str, object] = {
         "kind": "troth summary",
@@ -104,7 +104,7 @@ CASES: dict[str, tuple[str, Files | None, str]] = {
     "bad commitment": (change('range = "clipped"', 'commitment = "sha256:12"'), None, "commitment.*64 hexadecimal"),
     "missing secret": (change('rule = "OneTime"\nrange = "clipped"', f'rule = "SyntheticPeers"\ncommitment = "sha256:{"0" * 64}"'), None, "campaign.secret.*missing"),
     "days without a day": (change('rule = "OneTime"\nrange = "clipped"', 'rule = "MultiDay"'), None, r"\[data\] day"),
-    "no range for the family": (NORMAL.replace('"SyntheticPeers"', '"OneTime"'), {**told(), "clinics.csv": CLINICS}, "NormalUnknownVariance"),
+    "no range for the family": (NORMAL.replace('"SyntheticPeers"', '"OneTime"'), {**statistics_files(), "clinics.csv": CLINICS}, "NormalUnknownVariance"),
     # data
     "no source": (change('source = "clinics.csv"', ""), None, r"\[data\] source"),
     "no file": (change("clinics.csv", "clinic.csv"), None, "clinic.csv: there is no such file"),
@@ -146,24 +146,24 @@ CASES: dict[str, tuple[str, Files | None, str]] = {
     "weight is words": (GOOD + '\n[weights]\nAsh = "half"\n', None, "must be a number from 0 to 1"),
     "unknown engine": (change('provider = "clinic"', 'provider = "clinic"\nengine = "abacus"'), None, "engine.*'abacus'"),
     # statistics
-    "statistics are no JSON": (BOTH, {**told(), "elm.json": "{"}, "elm.json: not valid JSON"),
-    "statistics are something else": (BOTH, {**told(), "elm.json": "[]"}, "elm.json: this is not a file that"),
-    "statistics of another family": (BOTH, told(family="Poisson"), "family is 'Poisson'"),
-    "statistics without a digest": (BOTH, told(digest=...), "digest"),
-    "statistics with more": (BOTH, told(note="hello"), "unknown field 'note'"),
-    "negative counts": (BOTH, told(summary=[-1, 5]), "elm.json: an impossible summary: the count of code 0 is -1"),
-    "half a row": (BOTH, told(summary=[1.5, 2.5]), "an impossible summary.*1.5"),
-    "wrong number of rows": (BOTH, told(rows=5), "rows is 5, but the summary counts 4"),
-    "rows are text": (BOTH, told(rows="4"), "rows must be a whole number"),
-    "statistics are text": (BOTH, told(summary=["3", "1"]), "list of numbers"),
-    "too few statistics": (BOTH, told(summary=[3]), "summary has 1 numbers, but Bernoulli needs 2"),
-    "infinite statistics": (BOTH, {**told(), "elm.json": told()["elm.json"].replace("[1, 3]", "[1e999, 1]")}, "number 0 of the summary is not a number up to"),  # type: ignore[arg-type]
-    "statistics of nobody": (BOTH, told(provider=" "), "provider must be a name"),
-    "reports twice": (BOTH, {**told(provider="Ash")}, "provider 'Ash'.*twice"),
-    "squares too small": (NORMAL, told(family="NormalUnknownVariance", summary=[4, 10, 20]), "sum of squares is too small for the sum"),
-    "squares below zero": (NORMAL, told(family="NormalUnknownVariance", summary=[4, 1, -1]), "below 0"),
-    "one row cannot scatter": (NORMAL, told(family="NormalUnknownVariance", rows=1, summary=[1, 2, 9]), "rank 2"),
-    "no positive matrix": (REGRESSION, {**SIZES, "elm.json": told(family="LinearRegression", summary=[4, 1, 5, 5, 2])["elm.json"]}, "positive semi-definite"),
+    "statistics are no JSON": (BOTH, {**statistics_files(), "elm.json": "{"}, "elm.json: not valid JSON"),
+    "statistics are something else": (BOTH, {**statistics_files(), "elm.json": "[]"}, "elm.json: this is not a file that"),
+    "statistics of another family": (BOTH, statistics_files(family="Poisson"), "family is 'Poisson'"),
+    "statistics without a digest": (BOTH, statistics_files(digest=...), "digest"),
+    "statistics with more": (BOTH, statistics_files(note="hello"), "unknown field 'note'"),
+    "negative counts": (BOTH, statistics_files(summary=[-1, 5]), "elm.json: an impossible summary: the count of code 0 is -1"),
+    "half a row": (BOTH, statistics_files(summary=[1.5, 2.5]), "an impossible summary.*1.5"),
+    "wrong number of rows": (BOTH, statistics_files(rows=5), "rows is 5, but the summary counts 4"),
+    "rows are text": (BOTH, statistics_files(rows="4"), "rows must be a whole number"),
+    "statistics are text": (BOTH, statistics_files(summary=["3", "1"]), "list of numbers"),
+    "too few statistics": (BOTH, statistics_files(summary=[3]), "summary has 1 numbers, but Bernoulli needs 2"),
+    "infinite statistics": (BOTH, {**statistics_files(), "elm.json": statistics_files()["elm.json"].replace("[1, 3]", "[1e999, 1]")}, "number 0 of the summary is not a number up to"),  # type: ignore[arg-type]
+    "statistics of nobody": (BOTH, statistics_files(provider=" "), "provider must be a name"),
+    "reports twice": (BOTH, {**statistics_files(provider="Ash")}, "provider 'Ash'.*twice"),
+    "squares too small": (NORMAL, statistics_files(family="NormalUnknownVariance", summary=[4, 10, 20]), "sum of squares is too small for the sum"),
+    "squares below zero": (NORMAL, statistics_files(family="NormalUnknownVariance", summary=[4, 1, -1]), "below 0"),
+    "one row cannot scatter": (NORMAL, statistics_files(family="NormalUnknownVariance", rows=1, summary=[1, 2, 9]), "rank 2"),
+    "no positive matrix": (REGRESSION, {**SIZES, "elm.json": statistics_files(family="LinearRegression", summary=[4, 1, 5, 5, 2])["elm.json"]}, "positive semi-definite"),
 }  # fmt: skip
 
 
@@ -195,11 +195,13 @@ def test_the_corpus_is_large_and_its_root_is_good(
     assert len(CASES) >= 60
     checks: list[Callable[[], int]] = [
         lambda: run(monkeypatch, "pay", write_campaign(tmp_path / "a"), "--no-report"),
-        lambda: run(monkeypatch, "pay", write_campaign(tmp_path / "b", BOTH, told()), "--no-report"),
+        lambda: run(monkeypatch, "pay", write_campaign(tmp_path / "b", BOTH, statistics_files()), "--no-report"),
         lambda: run(
             monkeypatch,
             "pay",
-            write_campaign(tmp_path / "c", NORMAL, told(family="NormalUnknownVariance", summary=[4, 10, 26])),
+            write_campaign(
+                tmp_path / "c", NORMAL, statistics_files(family="NormalUnknownVariance", summary=[4, 10, 26])
+            ),
             "--no-report",
         ),
         lambda: run(
@@ -208,7 +210,7 @@ def test_the_corpus_is_large_and_its_root_is_good(
             write_campaign(
                 tmp_path / "d",
                 REGRESSION,
-                {**SIZES, "elm.json": told(family="LinearRegression", summary=[4, 5, 2, 2, 4])["elm.json"]},
+                {**SIZES, "elm.json": statistics_files(family="LinearRegression", summary=[4, 5, 2, 2, 4])["elm.json"]},
             ),
             "--no-report",
         ),

@@ -29,8 +29,8 @@ def uncommented(text: str, start: str) -> str:
 @pytest.mark.parametrize("family", sorted(OWN_LIKELIHOOD))
 def test_the_table_of_a_provider_lists_what_may_differ(family: str) -> None:
     terms: Any = tomllib.loads(uncommented(text_of(family), "[model.providers."))
-    (given,) = terms["model"]["providers"].values()
-    assert given.items() <= terms["model"].items()
+    (table,) = terms["model"]["providers"].values()
+    assert table.items() <= terms["model"].items()
     assert Campaign.from_dict(terms).provider_models
 
 

@@ -206,8 +206,8 @@ def test_spellings_of_a_label_are_one(table: Path, tmp_path: Path) -> None:
     assert guessed.labels is not None
     assert len(guessed.labels) == 2
     assert "'YES', 'yes'" in guessed.notes[0] or "'yes'" in guessed.notes[0]
-    paid = troth.pay(campaign_for(tmp_path / "x", data=table, provider="office", column="answer"))
-    assert sum(report.rows for report in paid.reports) == ROWS
+    result = troth.pay(campaign_for(tmp_path / "x", data=table, provider="office", column="answer"))
+    assert sum(report.rows for report in result.reports) == ROWS
 
 
 @pytest.mark.parametrize(
@@ -295,12 +295,12 @@ def test_heavy_tails_and_similar_names_are_said(tmp_path: Path) -> None:
 def test_missing_values_are_counted_dropped_and_recorded(column: str, table: Path, tmp_path: Path) -> None:
     path = campaign_for(tmp_path / "x", data=table, provider="office", column=column)
     assert 'missing = "drop"' in path.read_text()
-    paid = troth.pay(path)
-    assert sum(report.dropped for report in paid.reports) == 12
-    assert sum(report.rows for report in paid.reports) == ROWS - 12
-    assert sum(entry.get("dropped", 0) for entry in paid.ledger.of("report")) == 12
-    assert "note: 12 rows without a value are left out: office A 4, office C 4, office E 4" in str(paid)
-    paid.verify()
+    result = troth.pay(path)
+    assert sum(report.dropped for report in result.reports) == 12
+    assert sum(report.rows for report in result.reports) == ROWS - 12
+    assert sum(entry.get("dropped", 0) for entry in result.ledger.of("report")) == 12
+    assert "note: 12 rows without a value are left out: office A 4, office C 4, office E 4" in str(result)
+    result.verify()
     path.write_text(path.read_text().replace('missing = "drop"', 'missing = "refuse"'))
     with pytest.raises(troth.DataError, match="missing|not among|not a number"):
         troth.pay(path)
@@ -317,19 +317,19 @@ def test_rows_without_a_provider_are_counted_dropped_and_recorded(tmp_path: Path
         '1 row has no value: the campaign says missing = "drop", and the ledger counts them'
     ]
     path = campaign_for(tmp_path / "x", data=tmp_path / "own.csv", provider="who", column="x")
-    paid = troth.pay(path)
-    assert [(report.provider, report.rows, report.dropped, report.unnamed) for report in paid.reports] == [
+    result = troth.pay(path)
+    assert [(report.provider, report.rows, report.dropped, report.unnamed) for report in result.reports] == [
         ("Ash", 13, 1, 4),
         ("Elm", 10, 0, 0),
         ("Nan", 10, 0, 0),
         ("Oak", 10, 0, 0),
     ]
-    assert [entry.get("unnamed") for entry in paid.ledger.of("report")] == [4, None, None, None]
-    assert paid.notes == (
+    assert [entry.get("unnamed") for entry in result.ledger.of("report")] == [4, None, None, None]
+    assert result.notes == (
         "1 row without a value is left out: Ash 1",
         "4 rows without a provider are left out",
     )
-    paid.verify()
+    result.verify()
     path.write_text(path.read_text().replace('missing = "drop"', 'missing = "refuse"'))
     with pytest.raises(troth.DataError, match="without a provider's name.*row 4[123]"):
         troth.pay(path)
@@ -351,19 +351,19 @@ def test_engines_drop_the_same_rows() -> None:
 
 
 def test_a_regression_is_standardised_by_public_scales(table: Path, tmp_path: Path, monkeypatch: Any) -> None:
-    chosen = ["--provider", "office", "--target", "price", "--column", "area", "--column", "year"]
-    assert run(monkeypatch, "init", tmp_path / "x", "--data", table, *chosen) == 0
+    arguments = ["--provider", "office", "--target", "price", "--column", "area", "--column", "year"]
+    assert run(monkeypatch, "init", tmp_path / "x", "--data", table, *arguments) == 0
     path = tmp_path / "x" / "campaign.toml"
     text = path.read_text()
     assert '"area" = [120.0, 40.0]' in text or '"area" = [120.0, 50.0]' in text
     assert "precision" not in text
     campaign = troth.Campaign.load(path)
     assert [scale is None for scale in campaign.scales] == [True, False, False, False]
-    paid = troth.pay(path)
-    total = np.sum([report.summary for report in paid.reports], axis=0)
+    result = troth.pay(path)
+    total = np.sum([report.summary for report in result.reports], axis=0)
     gram = total[1:].reshape(4, 4)[:3, :3] / ROWS
     assert np.linalg.cond(gram) < 10
-    paid.verify()
+    result.verify()
     path.write_text(text.replace('"area" = [', '"area" = [0, 0] #'))
     with pytest.raises(troth.ParameterError, match=r"area: must be \[centre, scale\]"):
         troth.Campaign.load(path)
@@ -382,8 +382,8 @@ def test_a_currency_has_its_decimals(table: Path, tmp_path: Path) -> None:
 def test_a_budget_with_days_means_the_same_in_the_shell_and_in_python(tmp_path: Path, monkeypatch: Any) -> None:
     frame = pd.DataFrame({"who": ["a", "b", "c"] * 20, "day": np.repeat([1, 2, 3], 20), "x": RNG.integers(0, 2, 60)})
     frame.to_csv(tmp_path / "own.csv", index=False)
-    chosen = ["--provider", "who", "--day", "day", "--family", "Bernoulli", "--rule", "SyntheticPeers"]
-    assert run(monkeypatch, "init", tmp_path / "x", "--data", tmp_path / "own.csv", *chosen) == 0
+    arguments = ["--provider", "who", "--day", "day", "--family", "Bernoulli", "--rule", "SyntheticPeers"]
+    assert run(monkeypatch, "init", tmp_path / "x", "--data", tmp_path / "own.csv", *arguments) == 0
     shell = troth.pay(tmp_path / "x" / "campaign.toml", seed=None)
     assert "payments for each day never exceeds it" in (tmp_path / "x" / "campaign.toml").read_text()
     assert (shell.to_dict()["budget"], shell.to_dict()["budget_per"]) == ("1000.00", "day")
@@ -411,8 +411,8 @@ def test_rows_that_are_not_in_utf_8_are_refused(tmp_path: Path) -> None:
 
 
 def test_init_says_what_it_noticed_as_json(table: Path, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
-    chosen = ["--data", table, "--provider", "office", "--column", "absent", "--json"]
-    assert run(monkeypatch, "init", tmp_path / "x", *chosen) == 0
+    arguments = ["--data", table, "--provider", "office", "--column", "absent", "--json"]
+    assert run(monkeypatch, "init", tmp_path / "x", *arguments) == 0
     plain = json.loads(capsys.readouterr().out)
     assert plain["missing"] == 12
     assert any("12 rows have no value" in note for note in plain["notes"])
@@ -434,13 +434,13 @@ def test_a_model_that_does_not_fit_stops_payment(tmp_path: Path, monkeypatch: An
     assert run(monkeypatch, "pay", path, "--dry-run", "--anyway") == 0
     capsys.readouterr()
     assert run(monkeypatch, "pay", path, "--no-report") == 3
-    shown = capsys.readouterr()
-    assert "budget 1,000.00 EUR, would pay " in shown.out.splitlines()[0]
-    assert "does not fit (p = 0.00" in shown.out
-    assert "under a model that does not fit, lying may pay" in shown.out
-    assert re.search("better off with nothing +[56789] of 10: shop [A-J] .by 1", shown.out)
-    assert "troth fit" in shown.err
-    assert "--anyway pays" in shown.err
+    output = capsys.readouterr()
+    assert "budget 1,000.00 EUR, would pay " in output.out.splitlines()[0]
+    assert "does not fit (p = 0.00" in output.out
+    assert "under a model that does not fit, lying may pay" in output.out
+    assert re.search("better off with nothing +[56789] of 10: shop [A-J] .by 1", output.out)
+    assert "troth fit" in output.err
+    assert "--anyway pays" in output.err
     assert not (path.parent / "ledger.jsonl").exists()
     assert run(monkeypatch, "pay", path, "--no-report", "--anyway") == 0
     assert (path.parent / "ledger.jsonl").exists()
@@ -488,9 +488,9 @@ def test_a_dry_run_after_everything_was_paid_writes_nothing_either(
     before = {file: file.read_bytes() for file in path.parent.iterdir()}
     capsys.readouterr()
     assert run(monkeypatch, "pay", path, "--dry-run", "--csv", path.parent / "payments.csv") == 0
-    shown = capsys.readouterr().out
-    assert "nothing to pay: everything has already been paid" in shown
-    assert "report.html" not in shown
+    output = capsys.readouterr().out
+    assert "nothing to pay: everything has already been paid" in output
+    assert "report.html" not in output
     assert run(monkeypatch, "pay", path, "--dry-run", "--json") == 0
     assert json.loads(capsys.readouterr().out)["written"] is False
     assert {file: file.read_bytes() for file in path.parent.iterdir()} == before
@@ -522,14 +522,14 @@ def test_the_reports_without_which_a_model_fits_are_named(tmp_path: Path) -> Non
     rng = np.random.default_rng(4)
     rates = np.repeat([0.5] * 9 + [0.99], 60)
     frame = pd.DataFrame({"who": np.repeat(list("ABCDEFGHIJ"), 60), "x": (rng.random(600) < rates).astype(int)})
-    paid = troth.pay(frame, troth.models.Bernoulli(1, 1), provider="who", budget="100", seed=1)
-    assert paid.verdict.word == "does not fit"
-    assert paid.verdict.odd == ("J",)
-    assert "without the data of J it fits" in paid.verdict.remedy
+    result = troth.pay(frame, troth.models.Bernoulli(1, 1), provider="who", budget="100", seed=1)
+    assert result.verdict.word == "does not fit"
+    assert result.verdict.odd == ("J",)
+    assert "without the data of J it fits" in result.verdict.remedy
     honest = troth.pay(frame[frame.who != "J"], troth.models.Bernoulli(1, 1), provider="who", budget="100", seed=1)
     assert honest.verdict.supports
     assert "if it is right, telling the truth pays best" in honest.verdict.meaning
-    assert "under a model that does not fit, lying may pay" in paid.verdict.meaning
+    assert "under a model that does not fit, lying may pay" in result.verdict.meaning
 
 
 def test_a_verdict_is_cheap(monkeypatch: Any) -> None:
@@ -542,10 +542,12 @@ def test_a_verdict_is_cheap(monkeypatch: Any) -> None:
         return original(self, this_round)
 
     frame = pd.DataFrame({"who": np.repeat(np.arange(300), 5), "x": RNG.integers(0, 2, 1500)})
-    paid = troth.pay(frame, troth.models.Bernoulli(1, 1), troth.LineUp(decoys=999), provider="who", budget="10", seed=1)
+    result = troth.pay(
+        frame, troth.models.Bernoulli(1, 1), troth.LineUp(decoys=999), provider="who", budget="10", seed=1
+    )
     monkeypatch.setattr(troth.LineUp, "breakdown", breakdown)
-    assert paid.verdict.fit is not None
-    assert paid.verdict.fit.simulations == 400
+    assert result.verdict.fit is not None
+    assert result.verdict.fit.simulations == 400
     assert sum(drawn) < 999
 
 
@@ -583,36 +585,36 @@ def test_results_have_a_table_in_a_notebook() -> None:
 
 def test_commands_are_grouped_with_whole_sentences(monkeypatch: Any, capsys: Any) -> None:
     assert run(monkeypatch, "--help") == 0
-    shown = " ".join(capsys.readouterr().out.split())
+    output = " ".join(capsys.readouterr().out.split())
     assert (
-        shown.index("Your own files:")
-        < shown.index("init ")
-        < shown.index("A service's campaigns")
-        < shown.index("login ")
+        output.index("Your own files:")
+        < output.index("init ")
+        < output.index("A service's campaigns")
+        < output.index("login ")
     )
-    assert "Write a commented campaign file, with a small example dataset or for your own data." in shown
-    assert "..." not in shown.partition("Your own files:")[2]
+    assert "Write a commented campaign file, with a small example dataset or for your own data." in output
+    assert "..." not in output.partition("Your own files:")[2]
 
 
 def test_many_days_are_summed_up(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     frame = pd.DataFrame(
         {"who": ["a", "b", "c"] * 400, "day": np.repeat(np.arange(100), 12), "x": RNG.integers(0, 2, 1200)}
     )
-    paid = troth.pay(
+    result = troth.pay(
         frame, troth.models.Bernoulli(1, 1), "SyntheticPeers", provider="who", day="day", columns="x", budget="3"
     )
-    paid.write_ledger(tmp_path / "ledger.jsonl")
+    result.write_ledger(tmp_path / "ledger.jsonl")
     assert run(monkeypatch, "explain", tmp_path / "ledger.jsonl", "a") == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) < 12
-    assert lines[0].startswith(f"a: {paid.campaign.show(paid.totals['a'])} for 100 days, out of at most 100.00")
+    assert lines[0].startswith(f"a: {result.campaign.show(result.totals['a'])} for 100 days, out of at most 100.00")
     assert run(monkeypatch, "explain", tmp_path / "ledger.jsonl", "a", "--day", "7") == 0
     assert "share of the cap" in capsys.readouterr().out
-    assert "the last 60 of 100 days" in paid.plot().standalone()
-    printed = str(paid).splitlines()
+    assert "the last 60 of 100 days" in result.plot().standalone()
+    printed = str(result).splitlines()
     assert len(printed) == 7
     assert printed[2].split() == ["a", "100", "400", *printed[2].split()[3:]]
-    assert printed[2].split()[-1] == paid.campaign.text(paid.totals["a"])
+    assert printed[2].split()[-1] == result.campaign.text(result.totals["a"])
     assert printed[-2] == "  sums of 300 payments on 100 days, which the ledger and the page have"
     assert run(monkeypatch, "explain", tmp_path / "ledger.jsonl") == 0
     assert capsys.readouterr().out.splitlines() == printed[:-1]

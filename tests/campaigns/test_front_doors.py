@@ -48,10 +48,10 @@ def test_every_example_runs(family: str, daily: bool, tmp_path: Path, monkeypatc
     ledger = tmp_path / "x" / "ledger.jsonl"
     assert run(monkeypatch, "pay", campaign, *WITHOUT_PAGE) == 0
     assert run(monkeypatch, "verify", ledger) == 0
-    paid = troth.pay(campaign, ledger=ledger)
-    assert paid.paid_now == ()
-    assert len(paid.rounds) == (5 if daily else 1)
-    page = paid.write_page(tmp_path / "r.html", simulations=4000 if SOAK else 100).read_text()
+    result = troth.pay(campaign, ledger=ledger)
+    assert result.paid_now == ()
+    assert len(result.rounds) == (5 if daily else 1)
+    page = result.write_page(tmp_path / "r.html", simulations=4000 if SOAK else 100).read_text()
     assert len(page) < 2_000_000
     assert "could not be simulated" not in page
     assert "No certificate" not in page
@@ -130,18 +130,18 @@ def test_json_has_the_shape_that_others_rely_on(tmp_path: Path, monkeypatch: pyt
     assert [p["provider"] for p in payments] == ["Ash", "Birch", "Elm"]
     assert all(re.fullmatch(r"\d+\.\d\d", p["payment"]) for p in payments)
     assert f"{sum(float(p['payment']) for p in payments):.2f}" == plain["paid"]
-    paid = troth.pay(path)
-    assert {**paid.to_dict(), "verdict": paid.verdict.to_dict(), "written": True} == plain
+    result = troth.pay(path)
+    assert {**result.to_dict(), "verdict": result.verdict.to_dict(), "written": True} == plain
 
 
 COMMANDS = ["demo", "init", "commit", "pay", "audit", "certify", "statistics", "verify", "report", "explain"]
 
 
 def test_help_names_every_command() -> None:
-    shown = CliRunner().invoke(app, ["--help"])
-    assert shown.exit_code == 0
+    result = CliRunner().invoke(app, ["--help"])
+    assert result.exit_code == 0
     for command in COMMANDS:
-        assert re.search(rf"^\W*{command}\b", shown.output, re.MULTILINE), command
+        assert re.search(rf"^\W*{command}\b", result.output, re.MULTILINE), command
     registered = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
     assert set(COMMANDS) <= registered
 
@@ -229,27 +229,31 @@ def test_a_commitment_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_result_prints_shows_converts_and_plots(tmp_path: Path) -> None:
-    paid = troth.pay(FRAME, BERNOULLI, provider="who", budget="900.00", terms={"campaign": {"currency": "EUR"}}, seed=1)
-    assert "paid" in str(paid)
-    assert repr(paid).startswith("<Result campaign: LineUp")
+    result = troth.pay(
+        FRAME, BERNOULLI, provider="who", budget="900.00", terms={"campaign": {"currency": "EUR"}}, seed=1
+    )
+    assert "paid" in str(result)
+    assert repr(result).startswith("<Result campaign: LineUp")
     hostile = troth.pay(
         {**FRAME, "who": ["<script>"] * 9 + FRAME["who"][9:]}, BERNOULLI, provider="who", budget="900", seed=1
     )
     assert "<script>" not in hostile._repr_html_()
-    arrow, pandas, polars = paid.to_arrow(), paid.to_pandas(), paid.to_polars()
+    arrow, pandas, polars = result.to_arrow(), result.to_pandas(), result.to_polars()
     assert isinstance(arrow, pa.Table)
     assert isinstance(pandas, pd.DataFrame)
     assert isinstance(polars, pl.DataFrame)
-    assert float(sum(pandas["payment"])) == float(polars["payment"].sum()) == paid.paid / 100
-    assert "times" in paid.explain("a")
-    paid.write_csv(tmp_path / "p.csv")
-    paid.write_ledger(tmp_path / "l.jsonl")
-    assert troth.verify(tmp_path / "l.jsonl").totals == paid.totals
+    assert float(sum(pandas["payment"])) == float(polars["payment"].sum()) == result.paid / 100
+    assert "times" in result.explain("a")
+    result.write_csv(tmp_path / "p.csv")
+    result.write_ledger(tmp_path / "l.jsonl")
+    assert troth.verify(tmp_path / "l.jsonl").totals == result.totals
 
 
 def test_spreadsheets_run_no_names(tmp_path: Path) -> None:
-    paid = troth.pay({**FRAME, "who": ["=1+1"] * 9 + FRAME["who"][9:]}, BERNOULLI, provider="who", budget="900", seed=1)
-    assert "\n'=1+1," in paid.write_csv(tmp_path / "p.csv").read_text()
+    result = troth.pay(
+        {**FRAME, "who": ["=1+1"] * 9 + FRAME["who"][9:]}, BERNOULLI, provider="who", budget="900", seed=1
+    )
+    assert "\n'=1+1," in result.write_csv(tmp_path / "p.csv").read_text()
 
 
 def test_columns_are_guessed_only_where_there_is_no_choice() -> None:
@@ -261,10 +265,10 @@ def test_columns_are_guessed_only_where_there_is_no_choice() -> None:
 
 def test_the_other_terms_of_a_campaign_are_tables() -> None:
     """Terms are checked like a campaign file, may hold all that one may, and say nothing twice."""
-    given: dict[str, Any] = {"provider": "who", "budget": "900", "seed": 1}
-    short = troth.pay(FRAME, BERNOULLI, "OneTime", terms={"limits": {"rows": 9}}, **given)
+    options: dict[str, Any] = {"provider": "who", "budget": "900", "seed": 1}
+    short = troth.pay(FRAME, BERNOULLI, "OneTime", terms={"limits": {"rows": 9}}, **options)
     mechanism = {"rule": "OneTime", "range": "exact"}
-    spelled_out = troth.pay(FRAME, BERNOULLI, terms={"mechanism": mechanism, "limits": {"rows": 9}}, **given)
+    spelled_out = troth.pay(FRAME, BERNOULLI, terms={"mechanism": mechanism, "limits": {"rows": 9}}, **options)
     assert spelled_out.totals == short.totals
     refused: list[tuple[Any, str]] = [
         ({"limits": {"row": 9}}, r"\[limits\] row: there is no such setting"),
@@ -276,16 +280,16 @@ def test_the_other_terms_of_a_campaign_are_tables() -> None:
     ]
     for terms, message in refused:
         with pytest.raises(troth.TrothError, match=message):
-            troth.pay(FRAME, BERNOULLI, "OneTime", terms=terms, **given)
+            troth.pay(FRAME, BERNOULLI, "OneTime", terms=terms, **options)
 
 
 def test_the_demonstration_shows_that_lying_costs(tmp_path: Path) -> None:
-    told, honest = write_demo(tmp_path)
-    lied, true = troth.pay(told), troth.pay(honest)
+    lying, honest = write_demo(tmp_path)
+    lied, true = troth.pay(lying), troth.pay(honest)
     assert len(lied.totals) == 12
     changed = [name for name in lied.totals if lied.totals[name] < true.totals[name] - 5000]
     assert changed == ["Glenside", "Juniper"]
-    assert write_demo(tmp_path) == (told, honest)
+    assert write_demo(tmp_path) == (lying, honest)
 
 
 def test_quiet_when_not_on_a_terminal(tmp_path: Path) -> None:
@@ -307,7 +311,7 @@ def test_bars_and_colours_on_a_terminal(tmp_path: Path) -> None:
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "120"}
     with subprocess.Popen(command, stdout=child, stderr=child, env=environment) as process:
         os.close(child)
-        shown = b""
+        output = b""
         while True:
             try:
                 block = os.read(main, 65536)
@@ -315,10 +319,10 @@ def test_bars_and_colours_on_a_terminal(tmp_path: Path) -> None:
                 break
             if not block:
                 break
-            shown += block
+            output += block
         assert process.wait() == 0
     os.close(main)
-    text = shown.decode()
+    text = output.decode()
     assert "█" in text
     assert "reading" in text or "page" in text
 
@@ -329,8 +333,8 @@ HOSTILE = "<img src=x onerror=alert(1)>\"'&</script><script>alert(2)</script>"
 def test_the_report_escapes_hostile_names(tmp_path: Path) -> None:
     frame = {**FRAME, "who": [HOSTILE] * 9 + FRAME["who"][9:]}
     terms = {"campaign": {"name": HOSTILE, "currency": "<b>"}}
-    paid = troth.pay(frame, BERNOULLI, provider="who", budget="900", terms=terms, seed=1)
-    page = paid.write_page(tmp_path / "r.html", simulations=200).read_text()
+    result = troth.pay(frame, BERNOULLI, provider="who", budget="900", terms=terms, seed=1)
+    page = result.write_page(tmp_path / "r.html", simulations=200).read_text()
     assert "<img src=x" not in page
     assert "<script>alert" not in page
     assert "&lt;img src=x" in page
@@ -340,8 +344,8 @@ def test_the_report_escapes_hostile_names_of_near_duplicates() -> None:
     x = np.random.default_rng(1).normal(size=(4, 9))
     who = [name for name in (HOSTILE, f"2 {HOSTILE}", "c", "d", "e") for _ in range(9)]
     frame = {"who": who, "x": np.concatenate([x[0], *x])}
-    paid = troth.pay(frame, troth.models.Normal(0, 1, 1), provider="who", budget="900", seed=1)
-    page = paid.to_html(simulations=200)
+    result = troth.pay(frame, troth.models.Normal(0, 1, 1), provider="who", budget="900", seed=1)
+    page = result.to_html(simulations=200)
     assert "check whether one copied the other" in page
     assert "<img src=x" not in page
     assert "<script>alert" not in page
@@ -353,8 +357,8 @@ def test_the_report_stays_small(tmp_path: Path) -> None:
         "who": np.repeat([f"provider with a rather long name {i}" for i in range(5000)], 3),
         "x": rng.integers(0, 2, 15_000),
     }
-    paid = troth.pay(frame, BERNOULLI, troth.SyntheticPeers(draws=4), provider="who", budget="90000", seed=1)
-    assert paid.write_page(tmp_path / "r.html", simulations=200).stat().st_size < 2_000_000
+    result = troth.pay(frame, BERNOULLI, troth.SyntheticPeers(draws=4), provider="who", budget="90000", seed=1)
+    assert result.write_page(tmp_path / "r.html", simulations=200).stat().st_size < 2_000_000
 
 
 def test_copies_and_poor_fit_are_flagged(tmp_path: Path) -> None:
@@ -364,8 +368,8 @@ def test_copies_and_poor_fit_are_flagged(tmp_path: Path) -> None:
         "who": np.repeat(["a", "b", "c", "d"], 20),
         "x": np.concatenate([same, same, rng.normal(3, 1, 20), rng.normal(40, 1, 20)]),
     }
-    paid = troth.pay(frame, troth.models.Normal(0, 5, 1), provider="who", budget="900", seed=1)
-    page = paid.write_page(tmp_path / "r.html", simulations=200).read_text()
+    result = troth.pay(frame, troth.models.Normal(0, 5, 1), provider="who", budget="900", seed=1)
+    page = result.write_page(tmp_path / "r.html", simulations=200).read_text()
     assert "<b>a</b> and <b>b</b> have the same statistics" in page
     assert "The model does not fit these reports" in page
 
@@ -377,10 +381,10 @@ def test_copies_and_poor_fit_are_flagged(tmp_path: Path) -> None:
 def test_the_report_in_a_real_browser(scheme: str, width: int, tmp_path: Path) -> None:
     from playwright.sync_api import sync_playwright
 
-    told, _ = write_demo(tmp_path)
+    lying, _ = write_demo(tmp_path)
     frame = {**FRAME, "who": [HOSTILE] * 9 + FRAME["who"][9:]}
     pages = [
-        troth.pay(told).write_page(tmp_path / "demo.html", simulations=200),
+        troth.pay(lying).write_page(tmp_path / "demo.html", simulations=200),
         troth.pay(frame, BERNOULLI, provider="who", budget="900", seed=1).write_page(
             tmp_path / "hostile.html", simulations=200
         ),
@@ -393,10 +397,10 @@ def test_the_report_in_a_real_browser(scheme: str, width: int, tmp_path: Path) -
             page: Any = context.new_page()
             complaints: list[str] = []
             requests: list[str] = []
-            page.on("console", lambda message, seen=complaints: seen.append(message.text))
-            page.on("pageerror", lambda error, seen=complaints: seen.append(str(error)))
-            page.on("dialog", lambda dialog, seen=complaints: (seen.append(dialog.message), dialog.dismiss()))
-            page.on("request", lambda request, seen=requests: seen.append(request.url))
+            page.on("console", lambda message, messages=complaints: messages.append(message.text))
+            page.on("pageerror", lambda error, messages=complaints: messages.append(str(error)))
+            page.on("dialog", lambda dialog, messages=complaints: (messages.append(dialog.message), dialog.dismiss()))
+            page.on("request", lambda request, addresses=requests: addresses.append(request.url))
             page.goto(path.as_uri())
             assert page.evaluate("document.documentElement.scrollWidth") <= width
             background = page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -451,8 +455,8 @@ def test_a_campaign_is_written_for_ones_own_data(
     path = tmp_path / f"own.{kind}"
     frame = pd.DataFrame(own_table())
     frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
-    chosen = ["--data", path, "--provider", "who", "--column", column, "--budget", "300"]
-    assert run(monkeypatch, "init", tmp_path / "x", *chosen) == 0
+    arguments = ["--data", path, "--provider", "who", "--column", column, "--budget", "300"]
+    assert run(monkeypatch, "init", tmp_path / "x", *arguments) == 0
     family, parameters = OWN[column]
     campaign = troth.Campaign.load(tmp_path / "x" / "campaign.toml")
     assert campaign.model.to_dict() == troth.models.from_dict({"family": family, **parameters}).to_dict()  # type: ignore[attr-defined]
@@ -468,8 +472,8 @@ def test_a_daily_campaign_is_written_for_ones_own_data(
     rule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pd.DataFrame(own_table()).to_csv(tmp_path / "own.csv", index=False)
-    chosen = ["--data", tmp_path / "own.csv", "--provider", "who", "--column", "improved", "--day", "when"]
-    assert run(monkeypatch, "init", tmp_path / "x", *chosen, "--rule", rule) == 0
+    arguments = ["--data", tmp_path / "own.csv", "--provider", "who", "--column", "improved", "--day", "when"]
+    assert run(monkeypatch, "init", tmp_path / "x", *arguments, "--rule", rule) == 0
     assert run(monkeypatch, "pay", tmp_path / "x" / "campaign.toml", "--final", *WITHOUT_PAGE) == 0
     assert len(troth.verify(tmp_path / "x" / "ledger.jsonl").rounds) == 3
 
@@ -479,8 +483,8 @@ def test_files_named_for_providers_need_no_column(tmp_path: Path, monkeypatch: p
         (tmp_path / "files").mkdir(exist_ok=True)
         part[["improved"]].to_csv(tmp_path / "files" / f"{name}.csv", index=False)
     assert run(monkeypatch, "init", tmp_path / "x", "--data", tmp_path / "files", "--rule", "OneTime") == 0
-    paid = troth.pay(tmp_path / "x" / "campaign.toml")
-    assert list(paid.totals) == ["shop A", "shop B", "shop C"]
+    result = troth.pay(tmp_path / "x" / "campaign.toml")
+    assert list(result.totals) == ["shop A", "shop B", "shop C"]
 
 
 @pytest.mark.parametrize(
@@ -536,8 +540,8 @@ def test_a_header_that_is_not_in_utf_8_is_refused(tmp_path: Path, monkeypatch: p
 
 def test_one_column_is_paid_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     pd.DataFrame(own_table()).to_csv(tmp_path / "own.csv", index=False)
-    chosen = ["--data", tmp_path / "own.csv", "--provider", "who", "--column", "price", "--column", "cars"]
-    assert run(monkeypatch, "init", tmp_path / "x", *chosen) == 1
+    arguments = ["--data", tmp_path / "own.csv", "--provider", "who", "--column", "price", "--column", "cars"]
+    assert run(monkeypatch, "init", tmp_path / "x", *arguments) == 1
     assert "with --target the one that the others predict" in capsys.readouterr().err
 
 

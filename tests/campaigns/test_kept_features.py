@@ -38,7 +38,7 @@ def hospitals(rows: int = 40) -> pd.DataFrame:
     return pd.DataFrame({"who": names, "age": 50 + 10 * x[:, 0], "stay": x[:, 1], "back": back.astype(int)})
 
 
-def paid(table: Any, **terms: Any) -> troth.Result:
+def pay(table: Any, **terms: Any) -> troth.Result:
     options: dict[str, Any] = {"provider": "who", "columns": ["age", "stay"], "budget": "100.00", "seed": 3}
     return troth.pay(table, MODEL, troth.LineUp(decoys=99), terms={**TERMS, **terms}, **options)
 
@@ -51,29 +51,29 @@ def test_every_table_with_rows_keeps_the_same_features(tmp_path: Path) -> None:
     table, ibis = hospitals(), pytest.importorskip("ibis")
     table.to_csv(tmp_path / "rows.csv", index=False)
     table.iloc[::-1].to_parquet(tmp_path / "rows.parquet")
-    results = [paid(data) for data in (table, tmp_path / "rows.csv", tmp_path / "rows.parquet", ibis.memtable(table))]
+    results = [pay(data) for data in (table, tmp_path / "rows.csv", tmp_path / "rows.parquet", ibis.memtable(table))]
     assert all(cents(result) == cents(results[0]) for result in results)
     assert all(report.features is not None and len(report.features) == 40 for report in results[0].reports)
     assert troth.verify(results[1].ledger).totals == results[1].totals
-    assert cents(paid(table, data={"keep_features": False})) != cents(results[0])
+    assert cents(pay(table, data={"keep_features": False})) != cents(results[0])
 
 
 def test_the_certificate_says_where_decoys_come_from() -> None:
     text = {}
     for keep in (True, False):
-        result = paid(hospitals(), data={"keep_features": keep})
+        result = pay(hospitals(), data={"keep_features": keep})
         setting = setting_of(result.campaign, result.reports)
         text[keep] = certify_campaign(result.campaign, setting, result.reports)["exact likelihood"].text
     assert "from the likelihood itself, with the peers' features" in text[True]
     assert "from that normal limit" in text[False]
-    some = [report if k else _without_features(report) for k, report in enumerate(paid(hospitals()).reports)]
+    some = [report if k else _without_features(report) for k, report in enumerate(pay(hospitals()).reports)]
     mixed = str(certify_campaign(result.campaign, setting, some))
     assert "4 of 5 providers: the likelihood" in mixed
     assert "1 of 5 providers: the likelihood" in mixed
 
 
 def test_the_fit_is_checked_as_decoys_are_drawn() -> None:
-    result = paid(hospitals())
+    result = pay(hospitals())
     with_features, without = (
         check_campaign_fit(result.campaign, reports)[0]
         for reports in (result.reports, [_without_features(report) for report in result.reports])
@@ -89,7 +89,7 @@ def _without_features(report: Any) -> Any:
 
 
 def test_features_that_were_changed_are_not_verified() -> None:
-    ledger = paid(hospitals()).ledger
+    ledger = pay(hospitals()).ledger
     entries = json.loads(json.dumps(ledger.entries))
     report = next(entry for entry in entries if entry["entry"] == "report")
     values = np.frombuffer(b64decode(report["features"]["values"]), dtype="<f8").copy()
@@ -103,7 +103,7 @@ def test_features_that_were_changed_are_not_verified() -> None:
 
 
 def test_a_report_with_features_that_it_cannot_have_is_refused() -> None:
-    result = paid(hospitals())
+    result = pay(hospitals())
     report = result.reports[0]
     with pytest.raises(DataError, match="features of 41 rows, but 40 rows"):
         check_possible(result.campaign, replace(report, features=np.ones((41, 3))))
@@ -147,10 +147,10 @@ def test_parts_keep_what_the_whole_keeps() -> None:
         part.thin()
         joined.join(part, np.arange(3))
     counts = np.bincount(reports).tolist()
-    for one, other in zip(whole.features(counts), joined.features(counts), strict=True):
-        assert one is not None
-        assert len(one) < 20_000
-        np.testing.assert_array_equal(one, other)
+    for first, second in zip(whole.features(counts), joined.features(counts), strict=True):
+        assert first is not None
+        assert len(first) < 20_000
+        np.testing.assert_array_equal(first, second)
 
 
 @pytest.mark.parametrize("sampled", [False, True])
@@ -179,8 +179,8 @@ def test_decoys_have_the_moments_of_fresh_answers(model: Any, sampled: bool) -> 
 
 def test_equal_features_are_one_model() -> None:
     z = generator(3).normal(size=(5, 3))
-    one, two = MODEL.with_features(z), MODEL.with_features(z.copy())
-    assert one == two
-    assert hash(one) == hash(two)
-    assert repr(one) == repr(two)
-    assert one != MODEL.with_features(z, 10)
+    first, second = MODEL.with_features(z), MODEL.with_features(z.copy())
+    assert first == second
+    assert hash(first) == hash(second)
+    assert repr(first) == repr(second)
+    assert first != MODEL.with_features(z, 10)

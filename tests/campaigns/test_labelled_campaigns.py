@@ -236,15 +236,17 @@ def test_columns_may_stand_in_the_terms_and_lists_are_refused_with_the_remedy(tm
     wide = pd.DataFrame({"who": who, "p": x[:, 0], "q": x[:, 1], "more": 0, "y": y})
     model = troth.models.LogisticRegression(mean=[0, 0], precision=1)
     options: dict[str, Any] = {"provider": "who", "budget": "10", "seed": 1}
-    named = troth.pay(wide, model, columns=["p", "q"], terms={"model": {"target": "y"}}, **options)
+    result = troth.pay(wide, model, columns=["p", "q"], terms={"model": {"target": "y"}}, **options)
     in_terms = troth.pay(wide, model, terms={"model": {"target": "y", "columns": ["p", "q"]}}, **options)
-    assert named.totals == in_terms.totals
+    assert result.totals == in_terms.totals
     pd.DataFrame({"who": who, "e": list(x), "y": y}).to_parquet(tmp_path / "lists.parquet")
     with pytest.raises(CampaignError, match="needs its own column, also each number of a list"):
         troth.pay(str(tmp_path / "lists.parquet"), model, columns=["e"], terms={"model": {"target": "y"}}, **options)
-    one = troth.models.LogisticRegression(mean=[0], precision=1)
+    regression = troth.models.LogisticRegression(mean=[0], precision=1)
     with pytest.raises(DataError, match="every entry of a list to its own column"):
-        troth.pay(str(tmp_path / "lists.parquet"), one, columns=["e"], terms={"model": {"target": "y"}}, **options)
+        troth.pay(
+            str(tmp_path / "lists.parquet"), regression, columns=["e"], terms={"model": {"target": "y"}}, **options
+        )
 
 
 def test_an_audit_runs_as_many_simulations_as_asked_and_says_what_it_draws(
@@ -254,9 +256,9 @@ def test_an_audit_runs_as_many_simulations_as_asked_and_says_what_it_draws(
     table().to_csv(tmp_path / "rows.csv", index=False)
     path = propose(tmp_path, "back")
     assert run(monkeypatch, "audit", path, "--simulations", "7") == 0
-    said = capsys.readouterr().out
-    assert "LineUp: 7 simulations" in said
-    assert "features come from the data, answers and decoys from the likelihood" in said
+    output = capsys.readouterr().out
+    assert "LineUp: 7 simulations" in output
+    assert "features come from the data, answers and decoys from the likelihood" in output
     text = path.read_text("utf-8")
     path.write_text(text.replace("[data]\n", "[data]\nkeep_features = false\n"), "utf-8")
     assert run(monkeypatch, "audit", path, "--simulations", "7", "--json") == 0

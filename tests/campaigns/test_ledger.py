@@ -103,20 +103,20 @@ def test_no_round_overspends_whatever_is_reported(data: st.DataObject) -> None:
     rule: Any = data.draw(st.sampled_from([troth.SyntheticPeers(draws=4), "OneTime", "Brier"]))
     budget = data.draw(st.integers(0, 10_000))
     terms = {"limits": {"rows": 40}}
-    paid = troth.pay(frame, BERNOULLI, rule, provider="who", budget=to_text(budget, 2), terms=terms, seed=3).verify()
-    assert 0 <= paid.paid <= budget
-    assert all(payment.payment >= 0 for payment in paid.rounds[0].payments)
+    result = troth.pay(frame, BERNOULLI, rule, provider="who", budget=to_text(budget, 2), terms=terms, seed=3).verify()
+    assert 0 <= result.paid <= budget
+    assert all(payment.payment >= 0 for payment in result.rounds[0].payments)
     by_report: dict[tuple[int, int], set[int]] = {}
     for i in range(n):
-        by_report.setdefault((ones[i], zeros[i]), set()).add(paid.totals[f"p{i}"])
+        by_report.setdefault((ones[i], zeros[i]), set()).add(result.totals[f"p{i}"])
     assert all(len(cents) == 1 for cents in by_report.values())
 
 
 def test_two_cents_for_three_are_kept() -> None:
     """Everybody's share is 1, and a cap of two thirds of a cent pays nobody: rounding to the nearest would pay three."""
     frame = {"who": ["a", "b", "c"], "day": [1] * 3, "x": [1, 1, 0]}
-    paid = troth.pay(frame, BERNOULLI, troth.MultiDay(), provider="who", day="day", budget="0.02")
-    assert [(p.share, p.payment) for p in paid.verify().rounds[0].payments] == [(1.0, 0)] * 3
+    result = troth.pay(frame, BERNOULLI, troth.MultiDay(), provider="who", day="day", budget="0.02")
+    assert [(p.share, p.payment) for p in result.verify().rounds[0].payments] == [(1.0, 0)] * 3
 
 
 def test_each_amount_reaches_its_own_payee() -> None:
@@ -145,11 +145,11 @@ def test_each_amount_reaches_its_own_payee() -> None:
     by_report = {tuple(np.bincount(x, minlength=2)): expected.totals[name.strip()] for name, x in rows.items()}
     for seed in range(5):
         order = np.random.default_rng(seed).permutation(len(odd))
-        paid = troth.pay(
+        result = troth.pay(
             _table({odd[i]: rows[odd[i]] for i in order}), BERNOULLI, provider="who", budget="1000", seed=1
         )
         for name, x in rows.items():
-            assert paid.totals[name.strip()] == by_report[tuple(np.bincount(x, minlength=2))], name
+            assert result.totals[name.strip()] == by_report[tuple(np.bincount(x, minlength=2))], name
     shuffled = dict(zip(odd, [rows[name] for name in odd[::-1]], strict=True))
     swapped = troth.pay(_table(shuffled), BERNOULLI, provider="who", budget="1000", seed=1)
     for name, x in shuffled.items():
@@ -254,13 +254,13 @@ def test_a_forged_ledger_is_found_though_its_hashes_fit(
 
 def test_a_noted_head_finds_a_ledger_that_was_cut_and_closed_anew(tmp_path: Path) -> None:
     path = paid_ledger(tmp_path, DAILY, {"clinics.csv": daily_rows(3)})
-    whole = read_ledger(path)
-    last = max(i for i, entry in enumerate(whole.entries) if entry["entry"] == "round")
-    (tmp_path / "cut.jsonl").write_bytes(Ledger(whole.entries[:last]).to_bytes())
+    ledger = read_ledger(path)
+    last = max(i for i, entry in enumerate(ledger.entries) if entry["entry"] == "round")
+    (tmp_path / "cut.jsonl").write_bytes(Ledger(ledger.entries[:last]).to_bytes())
     troth.verify(tmp_path / "cut.jsonl")
     with pytest.raises(LedgerError, match="head"):
-        troth.verify(tmp_path / "cut.jsonl", head=whole.head)
-    troth.verify(path, head=whole.head)
+        troth.verify(tmp_path / "cut.jsonl", head=ledger.head)
+    troth.verify(path, head=ledger.head)
 
 
 def test_paying_twice_pays_once(tmp_path: Path) -> None:
@@ -309,8 +309,8 @@ def test_days_are_paid_when_the_next_one_is_in(tmp_path: Path) -> None:
 
 def test_a_campaign_may_end_early(tmp_path: Path) -> None:
     write_campaign(tmp_path, DAILY, {"clinics.csv": daily_rows(2)})
-    paid = troth.pay(tmp_path / "campaign.toml", ledger=tmp_path / "l.jsonl", final=True)
-    assert [r.last for r in paid.rounds] == [False, True]
+    result = troth.pay(tmp_path / "campaign.toml", ledger=tmp_path / "l.jsonl", final=True)
+    assert [r.last for r in result.rounds] == [False, True]
     troth.verify(tmp_path / "l.jsonl")
 
 
@@ -318,12 +318,12 @@ def test_seeds_of_a_daily_campaign_are_revealed_one_by_one(tmp_path: Path, monke
     text = DAILY.replace('rule = "MultiDay"', 'rule = "SyntheticPeers"\ndraws = 4')
     campaign = write_campaign(tmp_path, text, {"clinics.csv": daily_rows(3)})
     assert run(monkeypatch, "commit", campaign) == 0
-    paid = troth.pay(campaign, ledger=tmp_path / "l.jsonl")
-    assert len({r.seed for r in paid.rounds}) == 3
+    result = troth.pay(campaign, ledger=tmp_path / "l.jsonl")
+    assert len({r.seed for r in result.rounds}) == 3
     troth.verify(tmp_path / "l.jsonl")
     from troth.campaigns.seed import follows
 
-    links = [head["link"] for head in paid.ledger.of("round")]
+    links = [head["link"] for head in result.ledger.of("round")]
     assert follows(links[1], links[0])
     assert not follows(links[0], links[1])
 
@@ -341,8 +341,8 @@ def test_late_and_early_days_are_refused(tmp_path: Path) -> None:
 
 def test_unequal_sizes_name_the_provider(tmp_path: Path) -> None:
     path = write_campaign(tmp_path, DAILY, {"clinics.csv": daily_rows(2) + "Elm,2026-05-02,1\n"})
-    paid = troth.pay(path, final=True)
-    assert len(paid.rounds) == 2
+    result = troth.pay(path, final=True)
+    assert len(result.rounds) == 2
     everybody = "".join(
         f"{name},2026-05-02,1\n" for name in sorted({r.split(",")[0] for r in daily_rows(2).split()[1:]})
     )
@@ -356,12 +356,12 @@ def test_a_day_of_one_report_is_paid_where_days_are_compared_and_everybody_invit
     rows = [line for line in lines if ",2026-05-02," not in line or line.startswith("Ash,")]
     alone = DAILY.replace("[data]", '[data]\nproviders = ["Ash", "Birch", "Elm"]')
     path = write_campaign(tmp_path, alone, {"clinics.csv": "\n".join(rows) + "\n"})
-    paid = troth.pay(path, final=True).verify()
-    assert [len(day.payments) for day in paid.rounds] == [3, 1, 3]
-    (lonely,) = paid.rounds[1].payments
-    assert lonely.share == lonely.empty_share == paid.rounds[0].payments[0].share
-    assert lonely.cap == paid.rounds[0].payments[0].cap
-    assert "Ash" in paid.to_html(simulations=200)
+    result = troth.pay(path, final=True).verify()
+    assert [len(day.payments) for day in result.rounds] == [3, 1, 3]
+    (lonely,) = result.rounds[1].payments
+    assert lonely.share == lonely.empty_share == result.rounds[0].payments[0].share
+    assert lonely.cap == result.rounds[0].payments[0].cap
+    assert "Ash" in result.to_html(simulations=200)
     path = write_campaign(tmp_path / "whoever", DAILY, {"clinics.csv": "\n".join(rows) + "\n"})
     with pytest.raises(DataError, match=r"day 2026-05-02: a round needs .* list everybody who is invited in \[data\]"):
         troth.pay(path, final=True)
@@ -370,8 +370,8 @@ def test_a_day_of_one_report_is_paid_where_days_are_compared_and_everybody_invit
 def test_groups_share_a_cap_and_weights_set_it() -> None:
     frame = {"who": ["a"] * 5 + ["b"] * 5 + ["c"] * 5, "x": [1, 1, 1, 0, 1] * 3}
     terms = {"groups": {"owner": ["a", "b"]}}
-    paid = troth.pay(frame, BERNOULLI, provider="who", budget="900", terms=terms, seed=1).verify()
-    assert [p.cap for p in paid.rounds[0].payments] == [22500, 22500, 45000]
+    result = troth.pay(frame, BERNOULLI, provider="who", budget="900", terms=terms, seed=1).verify()
+    assert [p.cap for p in result.rounds[0].payments] == [22500, 22500, 45000]
     weights = {"a": "0.1", "b": Decimal("0.2"), "c": Fraction(3, 10)}
     weighed = troth.pay(frame, BERNOULLI, provider="who", budget="900", terms={"weights": weights}, seed=1)
     assert [p.cap for p in weighed.verify().rounds[0].payments] == [9000, 18000, 27000]
@@ -406,8 +406,8 @@ def test_weights_add_up_to_one_exactly(more: str) -> None:
 def test_invited_providers_who_do_not_report_keep_their_cap_unspent() -> None:
     frame = {"who": ["a"] * 5 + ["b"] * 5, "x": [1, 1, 1, 0, 1] * 2}
     terms = {"data": {"providers": ["a", "b", "c"]}}
-    paid = troth.pay(frame, BERNOULLI, provider="who", budget="900", terms=terms, seed=1).verify()
-    assert [p.cap for p in paid.rounds[0].payments] == [30000, 30000]
+    result = troth.pay(frame, BERNOULLI, provider="who", budget="900", terms=terms, seed=1).verify()
+    assert [p.cap for p in result.rounds[0].payments] == [30000, 30000]
 
 
 def test_providers_with_other_noise_share_the_prior() -> None:
@@ -415,26 +415,26 @@ def test_providers_with_other_noise_share_the_prior() -> None:
     frame = {"who": np.repeat(["a", "b", "c"], 20), "x": rng.normal(1, 1, 60)}
     sharp = troth.models.Normal(0, 2, 1)
     terms = {"model": {"providers": {"c": troth.models.Normal(0, 2, 9)}}}
-    paid = troth.pay(frame, sharp, provider="who", budget="900", terms=terms, seed=1).verify()
-    assert abs(paid.payment("c").log_pmi or 0) < abs(paid.payment("a").log_pmi or 0)
+    result = troth.pay(frame, sharp, provider="who", budget="900", terms=terms, seed=1).verify()
+    assert abs(result.payment("c").log_pmi or 0) < abs(result.payment("a").log_pmi or 0)
 
 
 def test_bonded_payments_may_be_taken_from_the_deposit() -> None:
     frame = {"who": ["a"] * 9 + ["b"] * 9 + ["c"] * 9, "x": [1] * 18 + [0] * 9}
-    paid = troth.pay(
+    result = troth.pay(
         frame, BERNOULLI, troth.Bonded(troth.SyntheticPeers()), provider="who", budget="900", seed=1
     ).verify()
-    amounts = {p.provider: (p.payment, p.deposit) for p in paid.rounds[0].payments}
+    amounts = {p.provider: (p.payment, p.deposit) for p in result.rounds[0].payments}
     assert amounts["c"][0] < 0
     assert all(-deposit <= payment for payment, deposit in amounts.values())
-    assert paid.paid <= 90_000
+    assert result.paid <= 90_000
 
 
 def test_a_deposit_is_rounded_up_so_that_it_covers_what_can_be_lost() -> None:
     frame = {"who": ["a"] * 9 + ["b"] * 9 + ["c"] * 9, "x": [1] * 18 + [0] * 9}
     rule = troth.Bonded(troth.LineUp(decoys=9))
-    paid = troth.pay(frame, BERNOULLI, rule, provider="who", budget="10", seed=1).verify()
-    assert {p.deposit for p in paid.rounds[0].payments} == {84}  # a quarter of a third of 10.00, which is 83⅓ cents
+    result = troth.pay(frame, BERNOULLI, rule, provider="who", budget="10", seed=1).verify()
+    assert {p.deposit for p in result.rounds[0].payments} == {84}  # a quarter of a third of 10.00, which is 83⅓ cents
 
 
 def test_nobody_loses_a_cent_more_than_the_deposit() -> None:
@@ -463,10 +463,10 @@ class Rayleigh:
 def test_a_model_of_ones_own_is_paid_and_verified(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     frame = pd.DataFrame({"who": np.repeat(["a", "b", "c"], 20), "day": [1, 2] * 30, "height": rng.rayleigh(1, 60)})
-    paid = troth.pay(frame, Rayleigh(), troth.MultiDay(), provider="who", day="day", budget="900")
-    paid.write_ledger(tmp_path / "l.jsonl")
-    paid.write_page(tmp_path / "r.html")
-    assert troth.verify(tmp_path / "l.jsonl", model=Rayleigh()).totals == paid.totals
+    result = troth.pay(frame, Rayleigh(), troth.MultiDay(), provider="who", day="day", budget="900")
+    result.write_ledger(tmp_path / "l.jsonl")
+    result.write_page(tmp_path / "r.html")
+    assert troth.verify(tmp_path / "l.jsonl", model=Rayleigh()).totals == result.totals
     with pytest.raises(TypeError, match="model="):
         troth.verify(tmp_path / "l.jsonl")
 
@@ -519,8 +519,8 @@ def test_an_unregistered_regression_is_paid_as_a_registered_one() -> None:
         model = kind(mean=[0, 0], precision=[[1, 0], [0, 1]], noise=1)
         return troth.pay(frame, model, provider="who", budget="9", seed=1, terms={"model": terms}).verify()
 
-    named = {"intercept": True, "target": "y"}
-    assert pay(Line, **named).totals == pay(troth.models.LinearRegression, **named).totals
+    options = {"intercept": True, "target": "y"}
+    assert pay(Line, **options).totals == pay(troth.models.LinearRegression, **options).totals
 
 
 class Answered(Rayleigh):
@@ -579,8 +579,8 @@ def test_killed_at_any_moment_nobody_is_paid_twice(lane: int, tmp_path: Path, pr
             troth.verify(ledger)
         if attempt % 10 == 9:
             assert preloaded.run(tmp_path, *command).code == 0
-            paid = troth.verify(ledger)
-            keys = [(r.day, p.provider) for r in paid.rounds for p in r.payments]
+            result = troth.verify(ledger)
+            keys = [(r.day, p.provider) for r in result.rounds for p in r.payments]
             assert len(keys) == len(set(keys)) == 3 * days
             assert not list(tmp_path.glob(".*.tmp"))
     assert interrupted > 0
@@ -622,11 +622,11 @@ def test_killed_at_every_step_of_writing(tmp_path: Path, preloaded: Preloaded) -
 
 
 def test_the_head_depends_on_every_line_before() -> None:
-    one, other = Ledger(), Ledger()
-    for ledger, name in ((one, "a"), (other, "b")):
+    first, second = Ledger(), Ledger()
+    for ledger, name in ((first, "a"), (second, "b")):
         ledger.append({"entry": "note", "name": name})
         ledger.append({"entry": "note", "name": "the same"})
-    assert one.head != other.head
+    assert first.head != second.head
 
 
 @pytest.mark.parametrize("write", [write_whole, replace_private, create_private], ids=lambda write: write.__name__)

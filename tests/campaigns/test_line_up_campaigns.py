@@ -44,9 +44,9 @@ def test_later_days_of_a_campaign_are_decoys(tmp_path: Path) -> None:
         model = troth.models.Bernoulli(2, 2)
         return troth.pay(data, model, rule, provider="clinic", day="day", budget="72.00", terms=terms, ledger=ledger)
 
-    assert [paid.day for paid in pay(4).rounds] == [0]
+    assert [paid_round.day for paid_round in pay(4).rounds] == [0]
     result = pay(6)
-    assert [paid.day for paid in result.rounds] == list(range(6))
+    assert [paid_round.day for paid_round in result.rounds] == list(range(6))
     assert [head["next"] for head in result.ledger.of("round")] == [[1, 2, 3], [2, 3, 4], [3, 4, 5], [4, 5], [5], []]
     roots = {day: report_root(reports) for day, reports in reports_by_day(result.reports).items()}
     for head in result.ledger.of("round"):  # of every report that the payments depend on
@@ -77,8 +77,8 @@ def test_one_round_is_paid_explained_and_verified(rule: troth.Rule, tmp_path: Pa
 def test_without_a_rule_few_reports_have_as_many_decoys_as_init_writes(tmp_path: Path) -> None:
     def decoys(days: int, rule: Any = None, **options: Any) -> Any:
         columns: dict[str, Any] = {"provider": "clinic", "day": "day", "budget": "9.00", "seed": 1}
-        paid: Any = troth.pay(table(days), troth.models.Bernoulli(2, 2), rule, **columns, **options)
-        return paid.campaign.rule.decoys
+        result: Any = troth.pay(table(days), troth.models.Bernoulli(2, 2), rule, **columns, **options)
+        return result.campaign.rule.decoys
 
     assert (decoys(2), decoys(26)) == (4999, 999)
     assert decoys(2, "LineUp") == decoys(2, troth.LineUp()) == 999

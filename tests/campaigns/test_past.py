@@ -165,13 +165,13 @@ def test_the_backtest_names_the_lies_that_gain(folder: Path, monkeypatch: pytest
 
 def test_fits_and_backtests_are_the_same_every_time(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     path = campaign(folder)
-    shown = []
+    messages = []
     folds = "2" if SOAK else "1"
     for _ in range(2):
         assert run(monkeypatch, "fit", path, folder / "past.csv", "--types", "3", "--json") == 0
         assert run(monkeypatch, "backtest", path, folder / "past.csv", "--types", "2", "--folds", folds, "--json") == 0
-        shown.append(capsys.readouterr().out)
-    assert shown[0] == shown[1]
+        messages.append(capsys.readouterr().out)
+    assert messages[0] == messages[1]
 
 
 def test_a_provider_without_history_has_the_populations_likelihood(folder: Path) -> None:
@@ -184,8 +184,8 @@ def test_a_provider_without_history_has_the_populations_likelihood(folder: Path)
     pd.concat([now[now.carrier != "D"], newcomer]).to_csv(folder / "now.csv", index=False)
     fitted = troth.Campaign.load(folder / "fitted.toml")
     assert fitted.model_of("E") == fitted.model
-    paid = troth.pay(fitted, seed=1).verify()
-    assert set(paid.totals) == set("ABCE")
+    result = troth.pay(fitted, seed=1).verify()
+    assert set(result.totals) == set("ABCE")
 
 
 def test_a_history_that_changed_is_not_the_one_that_was_learnt_from(
@@ -353,9 +353,9 @@ def test_brier_pays_day_types_of_labels(
 ) -> None:
     path = under_brier(folder, family, form)
     assert run(monkeypatch, "backtest", path, folder / "past.csv", "--types", "2", "--folds", "3" if SOAK else "1") == 0
-    told = capsys.readouterr().out
-    assert "under day types" in told
-    assert "day types could not be tested" not in told
+    output = capsys.readouterr().out
+    assert "under day types" in output
+    assert "day types could not be tested" not in output
     assert run(monkeypatch, "fit", path, folder / "past.csv", "--types", "3") == 0
     fitted = folder / "fitted.toml"
     assert any(model.dispersion > 0 for model in troth.Campaign.load(fitted).provider_models.values())  # type: ignore[attr-defined]

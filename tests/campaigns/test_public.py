@@ -34,12 +34,12 @@ BERNOULLI = troth.models.Bernoulli(1, 1)
 
 
 def known_campaign(folder: Path, text: str = KNOWN, **files: str) -> Path:
-    named = {f"{name}.csv": content for name, content in files.items()}
-    return write_campaign(folder, text, {"clinics.csv": CLINICS, "register.csv": REGISTER, **named})
+    contents = {f"{name}.csv": content for name, content in files.items()}
+    return write_campaign(folder, text, {"clinics.csv": CLINICS, "register.csv": REGISTER, **contents})
 
 
 def shares(result: troth.Result) -> list[float]:
-    return [payment.share for paid in result.rounds for payment in paid.payments]
+    return [payment.share for paid_round in result.rounds for payment in paid_round.payments]
 
 
 @settings(max_examples=5, deadline=None)
@@ -50,18 +50,20 @@ def test_public_rows_are_pseudo_counts_of_the_prior(ones: int, zeros: int, drawi
     options: dict[str, Any] = {"provider": "clinic", "budget": "90.00", "seed": 3}
     rule = troth.SyntheticPeers(draws=8) if drawing else troth.OneTime(troth.ScoreRange(-60, 5))
     public = {"improved": [1] * ones + [0] * zeros + [1]}
-    known = troth.pay(clinics, BERNOULLI, rule, public=public, **options)
+    with_public = troth.pay(clinics, BERNOULLI, rule, public=public, **options)
     updated = troth.pay(clinics, troth.models.Bernoulli(2 + ones, 1 + zeros), rule, **options)
-    assert shares(known) == shares(updated)
-    known.verify()
+    assert shares(with_public) == shares(updated)
+    with_public.verify()
 
 
 def test_limits_on_reports_do_not_bind_public_rows() -> None:
     shops = {"shop": list("aabb"), "price": [19.0, 21.0, 20.0, 22.0]}
     options: dict[str, Any] = {"provider": "shop", "budget": "90.00", "terms": {"limits": {"values": [10, 30]}}}
     model = troth.models.Normal(20, 5, 2)
-    known = troth.pay(shops, model, troth.SyntheticPeers(draws=8), public={"price": [35.0, 5.0]}, seed=1, **options)
-    assert known.campaign.public[None].rows == 2
+    with_public = troth.pay(
+        shops, model, troth.SyntheticPeers(draws=8), public={"price": [35.0, 5.0]}, seed=1, **options
+    )
+    assert with_public.campaign.public[None].rows == 2
     with pytest.raises(troth.DataError, match="35"):
         troth.pay({**shops, "price": [19.0, 21.0, 20.0, 35.0]}, model, **options)
 
@@ -165,8 +167,8 @@ def test_each_day_has_its_own(tmp_path: Path) -> None:
     for paid, model in zip(
         result.rounds, (troth.models.Bernoulli(4, 2), troth.models.Bernoulli(2, 4), BERNOULLI), strict=True
     ):
-        ours = [report for report in reports if report.day == paid.day]
-        t = np.array([report.summary[::-1] for report in ours])
+        reports_of_day = [report for report in reports if report.day == paid.day]
+        t = np.array([report.summary[::-1] for report in reports_of_day])
         values = troth.peer_log_pmi(model, t)
         assert [payment.log_pmi for payment in paid.payments] == pytest.approx(values.tolist(), abs=1e-12)
     known_campaign(tmp_path, BY_DAY, forecast=FORECAST.replace("05-01,0", "05-01,1"), clinics=daily_rows(3))
@@ -288,9 +290,9 @@ def test_tables_of_any_kind_give_the_same(tmp_path: Path) -> None:
         tmp_path / "register.parquet",
         [tmp_path / "one.csv", tmp_path / "two.csv"],
     ]
-    paid = [shares(troth.pay(frame, EXAMPLES["normal"], public=table, **options)) for table in tables]
-    for other in paid[1:]:
-        assert other == pytest.approx(paid[0], abs=1e-12)
+    payments = [shares(troth.pay(frame, EXAMPLES["normal"], public=table, **options)) for table in tables]
+    for other in payments[1:]:
+        assert other == pytest.approx(payments[0], abs=1e-12)
 
 
 def test_providers_with_models_of_their_own() -> None:
@@ -343,7 +345,7 @@ def test_a_custom_model_is_read_under_the_same_terms() -> None:
     rule = troth.OneTime(troth.ScoreRange(-9, 2))
     result, same = (troth.pay(rows, model, rule, **options).verify() for model in (Coin(), BERNOULLI))
     assert result.totals == same.totals
-    left_out = [[(report.dropped, report.unnamed) for report in each.reports] for each in (result, same)]
+    left_out = [[(report.dropped, report.unnamed) for report in paid_round.reports] for paid_round in (result, same)]
     assert left_out[0] == left_out[1] == [(1, 1), (1, 0), (1, 0), (0, 0)]
     numbers = rows | {"improved": [0, 1, 1, 7] * 3 + [0, 0]}
     options["terms"] = {"limits": {"values": [0, 1]}, "data": {"missing": "drop"}}
@@ -376,11 +378,11 @@ def test_days_of_a_table_have_their_own() -> None:
     options: dict[str, Any] = {"provider": "who", "columns": "c0", "budget": "90.00", "seed": 3}
     model: Any = EXAMPLES["bernoulli"]
     result = troth.pay(frame, model, public=public, day="day", **options)
-    for paid in result.verify().rounds:
-        t = model.statistics(public.loc[public["day"] == paid.day, "c0"])
-        alone = troth.pay(frame[frame["day"] == paid.day], troth.posterior(model, t), **options)
+    for paid_round in result.verify().rounds:
+        t = model.statistics(public.loc[public["day"] == paid_round.day, "c0"])
+        alone = troth.pay(frame[frame["day"] == paid_round.day], troth.posterior(model, t), **options)
         values = [payment.log_pmi for payment in alone.rounds[0].payments]
-        assert [payment.log_pmi for payment in paid.payments] == pytest.approx(values, abs=1e-12)
+        assert [payment.log_pmi for payment in paid_round.payments] == pytest.approx(values, abs=1e-12)
 
 
 def test_audits_and_certificates_of_a_file_know_it(tmp_path: Path) -> None:

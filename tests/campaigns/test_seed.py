@@ -34,7 +34,7 @@ def frame(counts: dict[str, tuple[int, int]]) -> dict[str, list[Any]]:
     return {"who": who, "x": [x for ones, zeros in counts.values() for x in [1] * ones + [0] * zeros]}
 
 
-def paid(counts: dict[str, tuple[int, int]], secret: Secret) -> troth.Result:
+def pay(counts: dict[str, tuple[int, int]], secret: Secret) -> troth.Result:
     rule = troth.SyntheticPeers(draws=4)
     return troth.pay(frame(counts), BERNOULLI, rule, provider="who", budget="1000.00", seed=secret)
 
@@ -48,20 +48,20 @@ def test_the_tree_is_that_of_rfc_6962() -> None:
 def test_proofs_are_right_and_no_other_passes() -> None:
     for size in range(1, 34 if SOAK else 12):
         leaves = [leaf(bytes([number])) for number in range(size)]
-        whole = root(leaves)
+        digest = root(leaves)
         for place in range(size):
             proof = inclusion_proof(leaves, place)
-            assert includes(whole, size, place, leaves[place], proof)
-            assert not includes(whole, size, place, leaf(b"another"), proof)
-            assert not includes(whole, size, place, leaves[place], [*proof, whole])
+            assert includes(digest, size, place, leaves[place], proof)
+            assert not includes(digest, size, place, leaf(b"another"), proof)
+            assert not includes(digest, size, place, leaves[place], [*proof, digest])
             assert not any(
-                includes(whole, size, other, leaves[place], proof) for other in range(size) if other != place
+                includes(digest, size, index, leaves[place], proof) for index in range(size) if index != place
             )
         for before in range(size + 1):
             proof = consistency_proof(leaves, before)
-            assert extends(root(leaves[:before]), before, whole, size, proof)
+            assert extends(root(leaves[:before]), before, digest, size, proof)
             changed = root([leaf(b"another"), *leaves[1:before]])
-            assert before == 0 or not extends(changed, before, whole, size, proof)
+            assert before == 0 or not extends(changed, before, digest, size, proof)
 
 
 def reports_of(counts: dict[str, tuple[int, int]]) -> list[Report]:
@@ -101,10 +101,10 @@ def test_a_secret_that_was_tried_beforehand_is_worth_nothing() -> None:
 def test_the_seed_depends_on_every_report_and_not_on_names(tmp_path: Path) -> None:
     secret = Secret("07" * 32)
     counts = {"Ash": (6, 2), "Birch": (5, 3), "Elm": (4, 4)}
-    seeds = {paid({**counts, name: (3, 3)}, secret).rounds[0].seed for name in counts}
-    assert len({*seeds, paid(counts, secret).rounds[0].seed}) == 4
-    swapped = paid({"Ash": (4, 4), "Birch": (5, 3), "Elm": (6, 2)}, secret)
-    assert swapped.rounds[0].seed == paid(counts, secret).rounds[0].seed
+    seeds = {pay({**counts, name: (3, 3)}, secret).rounds[0].seed for name in counts}
+    assert len({*seeds, pay(counts, secret).rounds[0].seed}) == 4
+    swapped = pay({"Ash": (4, 4), "Birch": (5, 3), "Elm": (6, 2)}, secret)
+    assert swapped.rounds[0].seed == pay(counts, secret).rounds[0].seed
 
 
 def resealed(ledger: Ledger, change: Any) -> Ledger:
@@ -116,7 +116,7 @@ def resealed(ledger: Ledger, change: Any) -> Ledger:
 
 @pytest.mark.parametrize("field", ["seed", "link", "root"])
 def test_verify_recomputes_what_the_seed_is_made_of(field: str) -> None:
-    ledger = paid({"Ash": (6, 2), "Birch": (5, 3)}, Secret("07" * 32)).ledger
+    ledger = pay({"Ash": (6, 2), "Birch": (5, 3)}, Secret("07" * 32)).ledger
     other = Secret("08" * 32).link(1)
     value = other.removeprefix("sha256:") if field == "root" else other
 
@@ -132,7 +132,7 @@ def test_verify_recomputes_what_the_seed_is_made_of(field: str) -> None:
     ("moved", "processor", "valid"), [(1e-15, True, True), (1e-15, False, False), (1e-6, True, False)]
 )
 def test_last_bits_may_differ_on_another_processor_alone(moved: float, processor: bool, valid: bool) -> None:
-    ledger = paid({"Ash": (6, 2), "Birch": (5, 3)}, Secret("07" * 32)).ledger
+    ledger = pay({"Ash": (6, 2), "Birch": (5, 3)}, Secret("07" * 32)).ledger
 
     def change(entry: dict[str, Any]) -> dict[str, Any]:
         if entry["entry"] == "payment":
@@ -146,7 +146,7 @@ def test_last_bits_may_differ_on_another_processor_alone(moved: float, processor
 
 
 def test_a_payment_that_was_raised_is_named_though_its_round_has_the_root_of_all() -> None:
-    ledger = paid({"Ash": (6, 2), "Birch": (5, 3)}, Secret("07" * 32)).ledger
+    ledger = pay({"Ash": (6, 2), "Birch": (5, 3)}, Secret("07" * 32)).ledger
 
     def change(entry: dict[str, Any]) -> dict[str, Any]:
         if entry["entry"] == "round":
@@ -211,11 +211,11 @@ def test_a_beacon_that_the_terms_name_is_part_of_the_seed(tmp_path: Path) -> Non
     )
     with pytest.raises(DataError, match="drand quicknet"):
         troth.pay(path, seed=1)
-    one, other = (troth.pay(path, seed=1, beacon=value) for value in ("c0ffee", "c0ffef"))
-    assert one.rounds[0].seed != other.rounds[0].seed
-    one.verify()
+    first, second = (troth.pay(path, seed=1, beacon=value) for value in ("c0ffee", "c0ffef"))
+    assert first.rounds[0].seed != second.rounds[0].seed
+    first.verify()
     with pytest.raises(LedgerError):
-        verify(resealed(one.ledger, lambda entry: {**entry, **({"beacon": "x"} if "beacon" in entry else {})}))
+        verify(resealed(first.ledger, lambda entry: {**entry, **({"beacon": "x"} if "beacon" in entry else {})}))
     with pytest.raises(DataError, match="these terms use no beacon"):
         troth.pay(write_campaign(tmp_path, DRAWING), seed=1, beacon="c0ffee")
 

@@ -39,8 +39,8 @@ def labels(tasks: int = 40, workers: int = 5, seed: int = 0, start: str = "i") -
     rng = np.random.default_rng(seed)
     lines = ["item,worker,label"]
     for task, truth in enumerate(rng.integers(2, size=tasks)):
-        given = zip(rng.permutation(workers)[:3], rng.random(3) < 0.8, strict=True)
-        lines += [f"{start}{task},w{who},{('no', 'yes')[truth if ok else 1 - truth]}" for who, ok in given]
+        answers = zip(rng.permutation(workers)[:3], rng.random(3) < 0.8, strict=True)
+        lines += [f"{start}{task},w{who},{('no', 'yes')[truth if ok else 1 - truth]}" for who, ok in answers]
     return "\n".join(lines) + "\n"
 
 
@@ -62,9 +62,9 @@ def run(*command: Any) -> Done:
     return Done(done.exit_code, " ".join(f"{done.output} {done.exception or ''}".split()), done.stdout)
 
 
-def paid(frame: Any, **options: Any) -> Any:
-    given: dict[str, Any] = {"provider": "worker", "task": "item", "price": "0.05", "columns": "label"} | options
-    return troth.pay(frame, MODEL, **given)
+def pay(frame: Any, **options: Any) -> Any:
+    arguments: dict[str, Any] = {"provider": "worker", "task": "item", "price": "0.05", "columns": "label"} | options
+    return troth.pay(frame, MODEL, **arguments)
 
 
 def test_a_worker_who_labels_an_item_twice_is_refused_with_its_rows(tmp_path: Path) -> None:
@@ -84,18 +84,18 @@ def test_a_worker_who_labels_an_item_twice_is_refused_with_its_rows(tmp_path: Pa
 def test_rows_of_one_report_may_be_allowed_and_are_counted_in_python_too() -> None:
     frame = {"item": ["a"] * 5, "worker": ["x", "y", "x", "x", "z"], "label": [0, 1, 0, 0, 1]}
     with pytest.raises(DataError, match=r"'x', task 'a' occurs 3 times .* rows 1, 3, 4 of the data"):
-        paid(frame)
+        pay(frame)
     with pytest.raises(DataError, match=r"has 3 rows .* allows 2 for each task"):
-        paid(frame, terms={"limits": {"rows": 2}})
-    result = paid(frame, terms={"limits": {"rows": 3}})
+        pay(frame, terms={"limits": {"rows": 2}})
+    result = pay(frame, terms={"limits": {"rows": 3}})
     assert result.verify() is result
 
 
 def test_labels_in_words_need_names_in_the_terms() -> None:
     frame = {"item": ["a", "a"], "worker": ["x", "y"], "label": ["no", "yes"]}
     with pytest.raises(DataError, match=r"not a number; name the labels, .* as \[model\] categories"):
-        paid(frame)
-    assert paid(frame, terms={"model": {"categories": ["no", "yes"]}}).totals
+        pay(frame)
+    assert pay(frame, terms={"model": {"categories": ["no", "yes"]}}).totals
 
 
 def test_rows_are_named_by_the_file_they_are_in(tmp_path: Path) -> None:
@@ -104,13 +104,13 @@ def test_rows_are_named_by_the_file_they_are_in(tmp_path: Path) -> None:
     write(folder / "a.csv", "item,worker,label\n1,x,0\n1,y,1\n")
     write(folder / "b.csv", "item,worker,label\n2,x,0\n1,x,1\n")
     with pytest.raises(DataError, match=r"rows 1 of a\.csv; rows 2 of b\.csv"):
-        paid(folder)
+        pay(folder)
     write(folder / "b.csv", "item,worker,label\n2,x,0\n2,y,7\n")
     with pytest.raises(DataError, match=r"row 2 of b\.csv: 7"):
-        paid(folder)
+        pay(folder)
     write(folder / "b.csv", "item,worker,label\n2,x,0\n2,,1\n")
     with pytest.raises(DataError, match=r"b\.csv: row 2: column 'worker': the name of the provider is missing"):
-        paid(folder)
+        pay(folder)
 
 
 def test_an_empty_label_is_said_to_be_empty_and_can_be_left_out(tmp_path: Path) -> None:
@@ -135,8 +135,8 @@ def test_gold_answers_for_no_past_task_are_said_to_be_unused(tmp_path: Path) -> 
     past = write(tmp_path / "past.csv", labels(start="p"))
     none = write(tmp_path / "none.csv", "item,label\nq1,yes\nq2,no\n")
     some = write(tmp_path / "some.csv", "item,label\np1,yes\nq2,no\n")
-    said = run("fit", file, past, "--gold", none).said
-    assert "none of the 2 gold answers matches a past task" in said
+    output = run("fit", file, past, "--gold", none).said
+    assert "none of the 2 gold answers matches a past task" in output
     plain = json.loads(run("fit", file, past, "--gold", some, "--json").stdout)
     assert plain["gold"] == 1
     assert "1 of 2 gold answers are for tasks that nobody answered" in plain["notes"][0]
@@ -187,21 +187,21 @@ def test_the_prior_and_the_noise_of_values_are_learnt_from_past_tasks(tmp_path: 
 def test_what_is_wrong_with_gold_answers_names_their_file(tmp_path: Path, text: str, message: str) -> None:
     file = campaign(tmp_path, labels())
     past, gold = write(tmp_path / "past.csv", labels(start="p")), write(tmp_path / "gold.csv", text)
-    said = run("fit", file, past, "--gold", gold).said
-    assert message in said
-    assert "public" not in said
+    output = run("fit", file, past, "--gold", gold).said
+    assert message in output
+    assert "public" not in output
 
 
 def test_public_guesses_that_match_nothing_or_have_no_law_are_noted() -> None:
     frame = {"item": ["a", "a", "b", "b"], "worker": ["x", "y", "x", "y"], "label": [0, 0, 1, 1]}
     likelihood = {"model": {"providers": {"public data": troth.models.Finite([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]])}}}
-    none = paid(frame, public={"item": ["c", "d"], "label": [0, 1]}, terms=likelihood)
+    none = pay(frame, public={"item": ["c", "d"], "label": [0, 1]}, terms=likelihood)
     assert none.notes == ("none of the 2 public guesses matches a paid task: compare the names",)
-    some = paid(frame, public={"item": ["a", "d"], "label": [0, 1]})
+    some = pay(frame, public={"item": ["a", "d"], "label": [0, 1]})
     assert "1 of 2 public guesses" in some.notes[0]
     assert '[model.providers."public data"]' in some.notes[1]
     assert "note: 1 of 2 public guesses" in str(some)
-    assert paid(frame, public={"item": ["a", "b"], "label": [0, 1]}, terms=likelihood).notes == ()
+    assert pay(frame, public={"item": ["a", "b"], "label": [0, 1]}, terms=likelihood).notes == ()
 
 
 def test_a_fit_does_not_write_over_terms_that_were_paid(tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ def test_prices_and_names_that_cannot_be_meant_are_refused(tmp_path: Path) -> No
     frame = {"item": ["a", "a"], "worker": ["x", "y"], "label": [0, 1]}
     for columns in (None, "label"):
         with pytest.raises(DataError, match=r"there is no column 'zzz' \(task=\); there are 'item', 'worker', 'label'"):
-            paid(frame, task="zzz", columns=columns)
+            pay(frame, task="zzz", columns=columns)
 
 
 def test_whoever_is_below_the_empty_share_is_counted_as_the_table_shows(tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_whoever_is_below_the_empty_share_is_counted_as_the_table_shows(tmp_path
     line = str(result.verdict).splitlines()[-1]
     assert (f"{below} of 5" in line) == (below > 0)
     assert ("nobody" in line) == (below == 0)
-    one: Any = paid({"item": ["a", "a"], "worker": ["x", "y"], "label": [0, 1]})
+    one: Any = pay({"item": ["a", "a"], "worker": ["x", "y"], "label": [0, 1]})
     assert not one.verdict.below_empty  # one task tells nothing about a worker
     assert "2 of 2, none by two standard errors" in str(one.verdict)
     assert "1 task," in one.explain("x")
@@ -311,7 +311,7 @@ def test_an_audit_says_its_prior_and_whether_the_labels_contradict_it(tmp_path: 
 
 def test_one_label_alone_does_not_fit_an_even_prior() -> None:
     frame = {"item": [t for t in range(40) for _ in range(3)], "worker": ["x", "y", "z"] * 40, "label": [1] * 120}
-    verdict = paid(frame).verdict
+    verdict = pay(frame).verdict
     assert verdict.stops
     assert "100% of the labels are '1'" in verdict.meaning
 
@@ -320,7 +320,7 @@ def test_an_error_of_the_past_is_no_contradiction(tmp_path: Path) -> None:
     """A prior that was learnt from few tasks is known as badly as these say."""
     frame = {"item": [t for t in range(400) for _ in range(3)], "worker": ["x", "y", "z"] * 400}
     frame["label"] = [int(t % 8 < 5) for t in range(400) for _ in range(3)]
-    words = {past: paid(frame, terms={"history": {"tasks": past}}).verdict.word for past in (20, 100_000)}
+    words = {past: pay(frame, terms={"history": {"tasks": past}}).verdict.word for past in (20, 100_000)}
     assert words == {20: "fits", 100_000: "does not fit"}
 
 
@@ -406,14 +406,14 @@ def test_several_rows_of_a_report_are_allowed_where_they_are_usual(tmp_path: Pat
 def test_next_steps_name_every_campaign_and_gold_where_it_helps(tmp_path: Path) -> None:
     write(tmp_path / "t.csv", "item,worker,label,score\n1,a,x,2.5\n1,b,y,3.25\n2,a,y,1.75\n2,b,y,2.25\n")
     names = ("--data", tmp_path / "t.csv", "--provider", "worker", "--task", "item", "--column", "score")
-    one = run("init", tmp_path / "c", *names).said
-    assert f"troth fit {tmp_path / 'c' / 'campaign.toml'} PAST.csv" in one
-    assert "gold" not in one.lower()
-    both = run("init", tmp_path / "d", *names, "--column", "label").said
-    assert f"troth fit {tmp_path / 'd' / 'label' / 'campaign.toml'} PAST.csv --gold GOLD.csv" in both
-    assert f"troth fit {tmp_path / 'd' / 'score' / 'campaign.toml'} PAST.csv --gold" not in both
+    output = run("init", tmp_path / "c", *names).said
+    assert f"troth fit {tmp_path / 'c' / 'campaign.toml'} PAST.csv" in output
+    assert "gold" not in output.lower()
+    output_of_both = run("init", tmp_path / "d", *names, "--column", "label").said
+    assert f"troth fit {tmp_path / 'd' / 'label' / 'campaign.toml'} PAST.csv --gold GOLD.csv" in output_of_both
+    assert f"troth fit {tmp_path / 'd' / 'score' / 'campaign.toml'} PAST.csv --gold" not in output_of_both
     for column in ("label", "score"):
-        assert f"troth pay {tmp_path / 'd' / column / 'campaign.toml'} --dry-run" in both
+        assert f"troth pay {tmp_path / 'd' / column / 'campaign.toml'} --dry-run" in output_of_both
 
 
 def test_init_says_that_labels_are_not_even(tmp_path: Path) -> None:
@@ -437,11 +437,11 @@ def test_init_points_to_labels_that_occur_once_among_many(tmp_path: Path) -> Non
 
 def test_unanimous_tasks_are_not_said_to_lack_agreement() -> None:
     frame = {"item": [t for t in range(40) for _ in range(3)], "worker": ["x", "y", "z"] * 40}
-    same = paid({**frame, "label": [t % 2 for t in range(40) for _ in range(3)]})
+    same = pay({**frame, "label": [t % 2 for t in range(40) for _ in range(3)]})
     assert worst_tasks(same) == []
     assert "There are none: workers who answered the same task always gave the same label" in same.to_html()
-    one = paid({**frame, "label": [1, 0, 0, *(t % 2 for t in range(1, 40) for _ in range(3))]})
-    assert [task.name for task in worst_tasks(one)] == ["0"]
+    result = pay({**frame, "label": [1, 0, 0, *(t % 2 for t in range(1, 40) for _ in range(3))]})
+    assert [task.name for task in worst_tasks(result)] == ["0"]
 
 
 def test_a_dry_run_warns_that_payment_would_stop(tmp_path: Path) -> None:
@@ -456,25 +456,25 @@ def test_a_dry_run_warns_that_payment_would_stop(tmp_path: Path) -> None:
 
 def test_names_in_the_csv_are_those_of_the_platform_unless_they_are_formulas() -> None:
     frame = {"item": ["a", "a", "a", "b", "b"], "worker": ["@ann", "-7", "=cmd|' /C'!A0", "@ann", "-7"]}
-    result = paid({**frame, "label": [0, 1, 1, 1, 1]})
+    result = pay({**frame, "label": [0, 1, 1, 1, 1]})
     names = [line.partition(",")[0] for line in result.to_csv().splitlines()]
     assert names == ["provider", "-7", "'=cmd|' /C'!A0", "@ann"]
     assert "1 name such as \"=cmd|' /C'!A0\" for a formula, so the CSV has an apostrophe" in " ".join(result.notes)
-    plain = paid({**frame, "worker": ["@ann", "-7", "bo", "@ann", "-7"], "label": [0, 1, 1, 1, 1]})
+    plain = pay({**frame, "worker": ["@ann", "-7", "bo", "@ann", "-7"], "label": [0, 1, 1, 1, 1]})
     assert plain.notes == ()
 
 
 def test_a_price_that_pays_nothing_is_noted() -> None:
     frame = {"item": ["a", "a", "b", "b"], "worker": ["x", "y", "x", "y"], "label": [0, 1, 1, 1]}
-    assert "every payment is rounded down to nothing" in paid(frame, price="0.001").notes[0]
-    assert paid(frame, price="1").notes == ()
+    assert "every payment is rounded down to nothing" in pay(frame, price="0.001").notes[0]
+    assert pay(frame, price="1").notes == ()
 
 
 def test_tasks_need_a_price_and_are_counted_as_tasks() -> None:
     frame = {"item": ["a", "a"], "worker": ["x", "y"], "label": [0, 1]}
     with pytest.raises(ParameterError, match="for tasks a price or a budget"):
-        paid(frame, price=None)
-    result = paid(frame)
+        pay(frame, price=None)
+    result = pay(frame)
     assert str(result).splitlines()[1].split()[:2] == ["provider", "tasks"]
     assert result.to_arrow().column("tasks").to_pylist() == [1, 1]
 
@@ -482,7 +482,7 @@ def test_tasks_need_a_price_and_are_counted_as_tasks() -> None:
 def test_verify_says_who_is_missing_and_which_summaries_are_impossible(tmp_path: Path) -> None:
     ledger, file = tmp_path / "ledger.jsonl", tmp_path / "ledger.tasks.parquet"
     frame = {"item": ["a", "a", "b", "b"], "worker": ["x", "y", "x", "y"], "label": [0, 1, 1, 1]}
-    entries = [dict(entry) for entry in paid(frame, ledger=ledger).ledger.entries]
+    entries = [dict(entry) for entry in pay(frame, ledger=ledger).ledger.entries]
     gone = [entry for entry in entries if entry.get("provider") != "y"]
     ledger.write_bytes(Ledger(gone).to_bytes())
     with pytest.raises(troth.LedgerError, match="'y' reported and has 0 payment lines"):
@@ -509,10 +509,10 @@ def test_a_ledger_that_pays_for_more_tasks_than_are_allowed_is_not_valid(monkeyp
     table = {"item": ["1", "1", "2", "2"], "worker": ["a", "b", "a", "b"], "label": [0, 0, 1, 1]}
     terms = {"limits": {"tasks": 1}}
     with pytest.raises(DataError, match="tasks"):
-        paid(table, terms=terms)
+        pay(table, terms=terms)
     with monkeypatch.context() as careless:
         careless.setattr(troth.Campaign, "check_task_counts", lambda *_: None)
-        forged = paid(table, terms=terms).verify()
+        forged = pay(table, terms=terms).verify()
     with pytest.raises(DataError, match="tasks"):
         forged.verify()
 
@@ -520,8 +520,8 @@ def test_a_ledger_that_pays_for_more_tasks_than_are_allowed_is_not_valid(monkeyp
 def test_answers_without_a_peer_are_pointed_out_where_they_are_more_than_half() -> None:
     table = {"item": ["1", "1", "x", "y", "z"], "worker": ["a", "b", "b", "a", "b"], "label": [0, 0, 1, 1, 1]}
     alone = "3 of 5 answers have no peer, so they earn the empty share"
-    assert alone in paid(table).notes
-    assert not paid({**table, "item": ["1", "1", "x", "x", "z"]}).notes
+    assert alone in pay(table).notes
+    assert not pay({**table, "item": ["1", "1", "x", "x", "z"]}).notes
 
 
 def test_a_table_with_one_label_or_without_peers_is_said_to_be_so(tmp_path: Path) -> None:
@@ -541,11 +541,11 @@ def test_days_of_labels_are_pointed_to_a_family_of_rates(tmp_path: Path) -> None
     for words, family in ((("no", "yes"), "Bernoulli"), (("a", "b", "c"), "Categorical")):
         rows = [f"{day},{who},{words[k % len(words)]}" for day in range(6) for who in ("x", "y") for k in range(5)]
         table.write_text("date,clinic,result\n" + "\n".join(rows) + "\n")
-        named: Any = {"provider": "clinic", "task": "date", "columns": ["result"], "budget": "10"}
-        ((_, started),) = start_tasks(tmp_path / family, table, **named)
+        options: Any = {"provider": "clinic", "task": "date", "columns": ["result"], "budget": "10"}
+        ((_, started),) = start_tasks(tmp_path / family, table, **options)
         assert any(f"pass --family {family}" in note for note in started.notes)
-        ((chosen, _),) = start_tasks(tmp_path / f"{family}2", table, family=family, **named)
-        result: Any = troth.pay(chosen)
+        ((path, _),) = start_tasks(tmp_path / f"{family}2", table, family=family, **options)
+        result: Any = troth.pay(path)
         assert " × " in result.explain("x")
 
 
@@ -554,9 +554,9 @@ def test_an_explanation_of_everybody_counts_tasks_and_not_days(tmp_path: Path) -
     model = troth.models.Finite([0.5, 0.5], [[0.8, 0.2], [0.2, 0.8]])
     frame = {"item": [1, 1, 2, 2], "worker": ["ann", "bo"] * 2, "label": [0, 0, 1, 0]}
     troth.pay(frame, model, provider="worker", task="item", price="1", columns="label", ledger=ledger)
-    shown = CliRunner().invoke(app, ["explain", str(ledger)]).output
-    assert "tasks" in shown.splitlines()[1]
-    assert "days" not in shown
+    output = CliRunner().invoke(app, ["explain", str(ledger)]).output
+    assert "tasks" in output.splitlines()[1]
+    assert "days" not in output
 
 
 def test_the_public_guess_is_learnt_as_a_worker_of_the_past() -> None:
@@ -578,13 +578,13 @@ def test_the_first_row_of_a_later_file_is_named_there(tmp_path: Any) -> None:
     write(folder / "a.csv", "item,worker,label\n1,x,0\n1,y,1\n")
     write(folder / "b.csv", "item,worker,label\n2,x,7\n2,y,0\n")
     with pytest.raises(DataError, match=r"row 1 of b\.csv: 7"):
-        paid(folder)
+        pay(folder)
 
 
 def test_workers_agree_on_the_tasks_that_both_answered() -> None:
     rows = [(1, "x", 0), (1, "y", 0), (2, "x", 1), (2, "y", 0), (3, "x", 1), (3, "z", 1), (4, "z", 0), (4, "w", 0)]
-    result = paid(pd.DataFrame(rows, columns=["item", "worker", "label"]))
+    result = pay(pd.DataFrame(rows, columns=["item", "worker", "label"]))
     names, rates = worker_agreement(result)
-    rate_of = {(one, two): rates[i][j] for i, one in enumerate(names) for j, two in enumerate(names)}
+    rate_of = {(first, second): rates[i][j] for i, first in enumerate(names) for j, second in enumerate(names)}
     assert (rate_of["x", "y"], rate_of["y", "x"], rate_of["x", "z"], rate_of["z", "w"]) == (0.5, 0.5, 1.0, 1.0)
     assert rate_of["y", "z"] is rate_of["x", "x"] is None

@@ -35,11 +35,11 @@ def table(tmp_path: Path) -> Path:
     for item in range(40):
         level, mood, rate = rng.normal(60, 15), rng.integers(3), rng.gamma(4, 3)
         for worker in rng.permutation(6)[:3]:
-            seen = level + 5 * rng.normal()
+            value = level + 5 * rng.normal()
             felt = ("happy", "sad", "flat")[mood if rng.random() < 0.8 else rng.integers(3)]
-            stars = int(np.clip(round(seen / 20), 1, 5))
+            stars = int(np.clip(round(value / 20), 1, 5))
             place = f"{level + rng.normal():.2f},{-3 * level + 2 * rng.normal():.2f}"
-            lines.append(f"i{item},w{worker},{seen:.1f},{stars},{felt},{place},{rng.poisson(rate)}")
+            lines.append(f"i{item},w{worker},{value:.1f},{stars},{felt},{place},{rng.poisson(rate)}")
     file = tmp_path / "table.csv"
     file.write_text("\n".join(lines) + "\n")
     return file
@@ -109,12 +109,12 @@ def test_few_whole_numbers_are_labels_unless_another_family_is_named(table: Path
 
 def test_columns_of_labels_are_a_campaign_each(table: Path, tmp_path: Path) -> None:
     started = start_tasks(tmp_path / "c", table, columns=["mood", "rating"], budget="40.00", **NAMED)
-    assert [(path.parent.name, each.family) for path, each in started] == [("mood", "Finite"), ("rating", "Normal")]
+    assert [(path.parent.name, guess.family) for path, guess in started] == [("mood", "Finite"), ("rating", "Normal")]
     for path, _ in started:
         result: Any = troth.pay(path)
         assert (len(result.payments), result.campaign.budget) == (6, 4000)
     apart = start_tasks(tmp_path / "d", table, columns=["x", "y"], family="Normal", **NAMED)
-    assert [each.columns for _, each in apart] == [("x",), ("y",)]
+    assert [guess.columns for _, guess in apart] == [("x",), ("y",)]
 
 
 @pytest.mark.parametrize(

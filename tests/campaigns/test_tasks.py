@@ -46,8 +46,8 @@ def crowd(tasks: int = 120, workers: int = 8, seed: int = 0, each: int = 3, star
 
 
 def paid(frame: Any, **options: Any) -> Any:
-    given: dict[str, Any] = {"provider": "worker", "task": "item", "price": "0.05", "columns": "label"} | options
-    return troth.pay(frame, MODEL, **given)
+    arguments: dict[str, Any] = {"provider": "worker", "task": "item", "price": "0.05", "columns": "label"} | options
+    return troth.pay(frame, MODEL, **arguments)
 
 
 def test_a_payment_is_the_price_times_the_sum_of_shares_rounded_down_once() -> None:
@@ -137,10 +137,10 @@ def test_another_version_may_write_the_same_shares_in_other_bytes(tmp_path: Path
     table = pq.read_table(file)
 
     def written_again(table: Any, **changes: Any) -> None:
-        other = BytesIO()
-        pq.write_table(table, other, compression="gzip")
-        file.write_bytes(other.getvalue())
-        entries[1] |= {"digest": f"sha256:{sha256(other.getvalue()).hexdigest()}", **changes}
+        copy = BytesIO()
+        pq.write_table(table, copy, compression="gzip")
+        file.write_bytes(copy.getvalue())
+        entries[1] |= {"digest": f"sha256:{sha256(copy.getvalue()).hexdigest()}", **changes}
         ledger.write_bytes(Ledger(entries).to_bytes())
 
     written_again(table)
@@ -162,11 +162,11 @@ def test_another_processor_or_version_may_differ_in_the_last_digits(tmp_path: Pa
     ledger, file = tmp_path / "ledger.jsonl", tmp_path / "ledger.tasks.parquet"
     entries = [dict(entry) for entry in paid(crowd(), ledger=ledger).ledger.entries]
     place = next(k for k, entry in enumerate(entries) if entry["entry"] == "payment")
-    table, other = pq.read_table(file), BytesIO()
+    table, copy = pq.read_table(file), BytesIO()
     shares = table.column("share").to_numpy() + 1e-15
-    pq.write_table(table.set_column(table.column_names.index("share"), "share", [shares]), other)
-    file.write_bytes(other.getvalue())
-    entries[1] |= {"digest": f"sha256:{sha256(other.getvalue()).hexdigest()}"}
+    pq.write_table(table.set_column(table.column_names.index("share"), "share", [shares]), copy)
+    file.write_bytes(copy.getvalue())
+    entries[1] |= {"digest": f"sha256:{sha256(copy.getvalue()).hexdigest()}"}
     entries[place] |= {"share": entries[place]["share"] + 1e-15}
     ledger.write_bytes(Ledger(entries).to_bytes())
     with pytest.raises(troth.LedgerError, match="the share of"):
@@ -231,8 +231,8 @@ def test_labels_that_are_paid_never_enter_the_likelihoods(tmp_path: Path) -> Non
     honest, other = paid(frame), paid(lied)
     assert honest.campaign.terms["model"] == other.campaign.terms["model"]
     mine = {task for task, who in zip(frame["item"], frame["worker"], strict=True) if who == "w0"}
-    for one, two in zip(honest.shares.to_pylist(), other.shares.to_pylist(), strict=True):
-        assert one["share"] == two["share"] or one["task"] in mine
+    for share, other_share in zip(honest.shares.to_pylist(), other.shares.to_pylist(), strict=True):
+        assert share["share"] == other_share["share"] or share["task"] in mine
 
     past = crowd(seed=3, start="past")
     for name, data in (("past", past), ("both", {k: past[k] + frame[k] for k in frame}), ("labels", frame)):
@@ -390,7 +390,7 @@ def test_laws_from_past_tasks_are_pooled_and_gold_makes_classes_known() -> None:
     gold = np.where(np.arange(1500) % 2 == 0, truth, -1)
     with_gold = fit_workers(task, worker, np.eye(3)[label], names, gold)
     assert (with_gold.posterior[::2].argmax(axis=1) == truth[::2]).all()
-    errors = [np.abs(np.array(list(each.accuracy().values()))[:40] - accuracy).mean() for each in (learned, with_gold)]
+    errors = [np.abs(np.array(list(fit.accuracy().values()))[:40] - accuracy).mean() for fit in (learned, with_gold)]
     assert errors[1] < errors[0] < 0.06
 
 
@@ -453,9 +453,9 @@ def test_kinds_of_tasks_are_chosen_among_those_that_can_be_listed() -> None:
     many = crowd(tasks=3, workers=12, each=12)
     alone: dict[str, list[Any]]
     alone = {"item": [f"a{n}" for n in range(3000)], "worker": [f"w{n % 12}" for n in range(3000)], "label": [0] * 3000}
-    both = {name: [*many[name], *alone[name]] for name in many}
+    frame = {name: [*many[name], *alone[name]] for name in many}
     assert (
-        "no task has few enough answers" in certify_task_campaign(paid(both).campaign, both)["wrong labels cost"].text
+        "no task has few enough answers" in certify_task_campaign(paid(frame).campaign, frame)["wrong labels cost"].text
     )
 
 
@@ -485,10 +485,10 @@ def test_guesses_pay_the_same_from_a_file_and_from_the_terms(tmp_path: Path) -> 
     table = describe_public_tasks(named)
     assert table["tasks"]["i1"] == [0, 1]
     inside = troth.Campaign.from_dict({**plain, "public": table})
-    one, other = (pay_task_campaign(campaign, campaign.source) for campaign in (named, inside))
-    assert one.payments == other.payments
-    assert other.verify() is other
-    assert one.payments != pay_task_campaign(troth.Campaign.from_dict(plain), named.source).payments
+    first, second = (pay_task_campaign(campaign, campaign.source) for campaign in (named, inside))
+    assert first.payments == second.payments
+    assert second.verify() is second
+    assert first.payments != pay_task_campaign(troth.Campaign.from_dict(plain), named.source).payments
 
 
 def test_a_seed_that_was_committed_to_is_checked(tmp_path: Path) -> None:
@@ -537,8 +537,8 @@ def test_the_verdict_comes_before_the_money(tmp_path: Path) -> None:
     assert stopped.exit_code == 3, stopped.output
     assert "would have earned more" in stopped.output
     assert [path.name for path in folder.iterdir()] == ["campaign.toml"]
-    paid = runner.invoke(app, [*pay, "--anyway"])
-    assert paid.exit_code == 0, paid.output
+    result = runner.invoke(app, [*pay, "--anyway"])
+    assert result.exit_code == 0, result.output
     assert (folder / "ledger.jsonl").exists()
     assert "would have earned more" in (folder / "report.html").read_text()
 

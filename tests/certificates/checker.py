@@ -228,8 +228,8 @@ def violations(world: World, certificate: troth.Certificate) -> list[str]:
         return [] if list(claims) == ["payable"] else ["payable"]
     if "payable" in claims:  # a rule that cannot pay a model still pays the empty share where nobody has peers
         return ["payable"] * any(world.peers_of(provider) for provider in range(len(world.models)))
-    needed = [claim.least_rows for claim in claims.values() if claim.least_rows is not None]
-    fewest = world.least or [min(n, *needed) if needed else n for n in world.most]
+    row_counts = [claim.least_rows for claim in claims.values() if claim.least_rows is not None]
+    fewest = world.least or [min(n, *row_counts) if row_counts else n for n in world.most]
     views = [
         View(world, provider, rows)
         for provider in range(len(world.models))
@@ -388,9 +388,9 @@ def _dominance_of_two_days(view: View, rule: Any) -> Any:
     line = chances(np.concatenate([one, with_rest], axis=-1))  # report, real, single decoy, rest, place
     second = np.einsum("xblrj,l->xbrj", line, view.marginal)
     first = np.einsum("db,xblrj,r->dxlrj", view.forecast, line, view.marginal[rest].prod(axis=-1))
-    both = np.einsum("dxbrj,eb,ybrk->dexyjk", first, view.forecast, second, optimize=True)
+    joint = np.einsum("dxbrj,eb,ybrk->dexyjk", first, view.forecast, second, optimize=True)
     total = (phi[:, None] + phi).ravel()
-    above = both.reshape(*both.shape[:4], -1) @ (total[:, None] > np.unique(total.round(9)) + 1e-9)
+    above = joint.reshape(*joint.shape[:4], -1) @ (total[:, None] > np.unique(total.round(9)) + 1e-9)
     return np.einsum("dedes->des", above)[:, :, None, None] - above
 
 
@@ -419,19 +419,21 @@ def _wrong_payments(world: World, claims: Any, by_view: list[Any]) -> list[str]:
     rng, rule = generator(1), world.prepared
     days = (rule.days,) if rule.days > 1 else ()
     sizes = np.stack([rng.integers(0, most + 1, 24) for most in world.most], axis=-1)
-    t = np.stack([_drawn(rng, *each, days) for each in zip(world.models, world.most, sizes.T, strict=True)], axis=-2)
+    t = np.stack(
+        [_drawn(rng, *arguments, days) for arguments in zip(world.models, world.most, sizes.T, strict=True)], axis=-2
+    )
     rows = np.broadcast_to(sizes[:, None] if days else sizes, t.shape[:-1]).astype(np.float64)
 
     def shares(order: list[int]) -> Any:
         models = one_model([world.models[j] for j in order])
         groups = None if world.groups is None else [world.groups[j] for j in order]
         rng = np.random.default_rng(3)
-        given = troth.Round(models, t[..., order, :], groups, rows[..., order], rng, lenient=True)
-        return rule.evaluate(given).share
+        this_round = troth.Round(models, t[..., order, :], groups, rows[..., order], rng, lenient=True)
+        return rule.evaluate(this_round).share
 
     order = list(range(len(world.models)))
     paid = shares(order)
-    lowest = min(float(np.nanmin(paid)), *(float(np.nanmin(each)) for each in by_view))
+    lowest = min(float(np.nanmin(paid)), *(float(np.nanmin(shares)) for shares in by_view))
     given = troth.Round(world.model, t, world.groups, rows, np.random.default_rng(4), lenient=True)
     bounded = isinstance(rule, troth.Bonded) and rule.rule.individually_rational
     if bounded and np.nanmin(paid + rule.deposit_shares(given).astype(np.float64)) < -world.rounding:
@@ -471,14 +473,14 @@ def _replayed(world: World, claim: Any) -> Any:
     order = sorted(range(len(world.most)), key=lambda place: -world.most[place])
     other = next(place for place in order if place in world.peers_of(order[0]))
     t = np.array(claim.witness)
-    given = troth.Round(
+    this_round = troth.Round(
         [world.models[order[0]], world.models[other]],
         t,
         rows=np.array([world.most[order[0]], world.most[other]], dtype=float),
         rng=np.random.default_rng(3),
         lenient=True,
     )
-    return world.prepared.evaluate(given).share
+    return world.prepared.evaluate(this_round).share
 
 
 def payable(world: World) -> bool:
@@ -544,7 +546,7 @@ def random_rule(rng: Any, name: str) -> troth.Rule:
         elif key == "low":
             table[key] = -float(rng.uniform(0.1, 3))
         elif key == "last" and rng.random() < 0.5:
-            one_day = [other for other, each in RULES.items() if not (each.not_offered or each().days > 1)]
+            one_day = [name for name, rule in RULES.items() if not (rule.not_offered or rule().days > 1)]
             last = random_rule(rng, str(rng.choice(one_day)))
             while last.days > 1:
                 last = random_rule(rng, str(rng.choice(one_day)))

@@ -65,7 +65,7 @@ def draw_days(model: Any, days: int, features: Any) -> Any:
     for day in range(days):
         theta = model.draw_parameters(rng, ())
         rows = [features(day, provider) if pairs else ROWS for provider in range(PROVIDERS)]
-        t.append([model.statistics(model.draw_data(rng, theta, each)) for each in rows])
+        t.append([model.statistics(model.draw_data(rng, theta, size)) for size in rows])
     return np.array(t)
 
 
@@ -78,7 +78,7 @@ def wrongly_certified(model: Any, rule: troth.Rule) -> list[str]:
     certificate = troth.certify(model, [ROWS] * PROVIDERS, rule)
     refused = [claim.name for claim in certificate.claims] == ["payable"]
     z = generator(7).normal(size=(PROVIDERS, ROWS, FEATURES))
-    wrong = ["payable"] if refused == _paid(model, rule, draw_days(model, rule.days, lambda _, i: z[i])) else []
+    wrong = ["payable"] if refused == _is_paid(model, rule, draw_days(model, rule.days, lambda _, i: z[i])) else []
     pairs = getattr(model, "explains_target", False)
     if refused or rule.days == 1 or not pairs or certificate["truthful"].verdict != "proved":
         return wrong
@@ -92,7 +92,7 @@ def wrongly_certified(model: Any, rule: troth.Rule) -> list[str]:
     return wrong + ["truthful"] * (not np.isclose(paid.share[0, 0], empty[0, 0], atol=1e-9))
 
 
-def _paid(model: Any, rule: troth.Rule, t: Any) -> bool:
+def _is_paid(model: Any, rule: troth.Rule, t: Any) -> bool:
     try:
         _evaluated(model, rule, t)
     except (troth.MissingCapabilityError, troth.UnboundedRangeError, troth.UnequalSizesError):

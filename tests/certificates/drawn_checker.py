@@ -52,7 +52,7 @@ class Drawn:
         pairs = getattr(getattr(model, "model", model), "explains_target", False)
         rows = self.features[provider] if pairs else self.rows[provider]
         if not self.adds_rows:
-            return np.stack([model.statistics(model.draw_data(rng, each, rows)) for each in theta])
+            return np.stack([model.statistics(model.draw_data(rng, parameters, rows)) for parameters in theta])
         data = model.draw_data(rng, theta, rows)
         return model.summary((np.broadcast_to(data[0], (*data[1].shape, FEATURES)), data[1]) if pairs else data)
 
@@ -72,8 +72,8 @@ def gains(world: Drawn) -> dict[str, Any]:
         rows = np.broadcast_to(np.array(world.rows, dtype=np.float64), t.shape[:-1]).copy()
         rows[:, 0, 0] *= times
         t, rows = (t, rows) if rule.days > 1 else (t[:, 0], rows[:, 0])
-        given = troth.Round(model, t, world.groups, rows, np.random.default_rng(3), lenient=True)
-        share = rule.evaluate(given).share
+        this_round = troth.Round(model, t, world.groups, rows, np.random.default_rng(3), lenient=True)
+        share = rule.evaluate(this_round).share
         return share[:, 0, 0] if rule.days > 1 else share[:, 0]
 
     truth, made_up = earned(own, 1), earned(other, 1)

@@ -61,15 +61,15 @@ def test_probabilities_of_all_that_is_listed_add_up_to_one(family: Any) -> None:
 def test_the_campaigns_are_as_varied_as_they_should_be() -> None:
     """Verdicts of each kind are among those that are checked, so that no check is idle."""
     certificates = [random_world(seed, name).certify() for name in RULES for seed in range(WORLDS)]
-    seen = Counter((claim.name, claim.verdict) for each in certificates for claim in each.claims)
+    verdicts = Counter((claim.name, claim.verdict) for certificate in certificates for claim in certificate.claims)
     for name in ("truthful", "sensitive", "symmetric", "individually rational", "budget feasible", "price of lying"):
-        assert seen[name, "proved"] > 2, name
+        assert verdicts[name, "proved"] > 2, name
     for name in ("sensitive", "individually rational", "budget feasible", "payable"):
-        assert seen[name, "refuted"] > 2, name
+        assert verdicts[name, "refuted"] > 2, name
     for name in ("every attitude to risk", "uninformed reports earn exactly", "uninformed reports earn at most"):
-        assert sum(count for (claim, verdict), count in seen.items() if name in claim and verdict == "proved"), name
-    assert seen["k-rank condition", "proved"] > 2
-    assert seen["linear price of lying", "proved"] > 2
+        assert sum(count for (claim, verdict), count in verdicts.items() if name in claim and verdict == "proved"), name
+    assert verdicts["k-rank condition", "proved"] > 2
+    assert verdicts["linear price of lying", "proved"] > 2
 
 
 def world(rule: troth.Rule, model: Any = COIN, most: Any = (2, 2), **more: Any) -> World:
@@ -332,11 +332,11 @@ def test_claims_of_another_campaign_go_red() -> None:
     unpaid = world(troth.SyntheticPeers(), OPEN)
     assert [claim.name for claim in unpaid.certify().claims] == ["payable"]
     assert violations(unpaid, troth.certify(STATES, [2, 2], unpaid.rule)) == ["payable"]
-    paid = world(troth.SyntheticPeers())
-    assert violations(paid, unpaid.certify()) == ["payable"]
+    result = world(troth.SyntheticPeers())
+    assert violations(result, unpaid.certify()) == ["payable"]
     for name in ("individually rational", "budget feasible"):
-        claims = tuple(replace(c, verdict="refuted") if c.name == name else c for c in paid.certify().claims)
-        assert violations(paid, troth.Certificate(claims)) == [name]
+        claims = tuple(replace(c, verdict="refuted") if c.name == name else c for c in result.certify().claims)
+        assert violations(result, troth.Certificate(claims)) == [name]
 
 
 @pytest.mark.parametrize("name", list(RULES))
@@ -349,6 +349,8 @@ def test_an_empty_share_that_is_called_constant_is_so(name: str) -> None:
             continue
         shape = (5, rule.days, 3) if rule.days > 1 else (5, 3)
         counts = rng.multinomial(2, [0.5, 0.5], size=shape).astype(np.float64)
-        given = troth.Round(STATES, STATES.from_summary(counts), rows=np.full(shape, 2.0), rng=np.random.default_rng(1))
+        this_round = troth.Round(
+            STATES, STATES.from_summary(counts), rows=np.full(shape, 2.0), rng=np.random.default_rng(1)
+        )
         nobody = rule.evaluate_empty(empty_round(STATES, 3, rule.days, rng=np.random.default_rng(1)))
-        assert np.array_equal(rule.evaluate_empty(given), np.broadcast_to(nobody, shape)), rule
+        assert np.array_equal(rule.evaluate_empty(this_round), np.broadcast_to(nobody, shape)), rule

@@ -171,20 +171,20 @@ def test_the_h_condition_is_right_where_it_is_proved(name: str) -> None:
             )
             if np.allclose(a, b):
                 continue
-            told = np.abs(troth.log_pmi(model, a, peers) - troth.log_pmi(model, b, peers))
+            gaps = np.abs(troth.log_pmi(model, a, peers) - troth.log_pmi(model, b, peers))
             if verdict == "proved" and "finite" not in name:
-                assert np.nanmax(told) > 1e-13
+                assert np.nanmax(gaps) > 1e-13
 
 
 def test_e3_is_refuted_with_a_colliding_pair_and_only_where_it_can_happen() -> None:
     uniform = models.Bernoulli(1, 1)
     certificate = troth.certify(uniform, [2, 1], troth.SyntheticPeers())
     assert certificate["sensitive"].verdict == "refuted"
-    one, two = certificate["sensitive"].witness
+    first, second = certificate["sensitive"].witness
     outcomes = np.array([[1.0, 0.0], [0.0, 1.0]])
     assert np.allclose(
-        troth.log_pmi(uniform, np.array(one, dtype=float), outcomes),
-        troth.log_pmi(uniform, np.array(two, dtype=float), outcomes),
+        troth.log_pmi(uniform, np.array(first, dtype=float), outcomes),
+        troth.log_pmi(uniform, np.array(second, dtype=float), outcomes),
     )
     assert troth.certify(uniform, [2, 2], troth.SyntheticPeers())["sensitive"].verdict == "proved"
     assert troth.certify(models.Bernoulli(1, np.pi), [3, 1], troth.SyntheticPeers())["sensitive"].verdict == "proved"
@@ -318,12 +318,12 @@ def test_without_the_margin_of_e5_nothing_is_called_sensitive() -> None:
         if high - low < 1e-6:
             continue
         rule = troth.OneTime(troth.ScoreRange(low, high))
-        told = troth.certify(model, world.rows, rule)
+        certificate = troth.certify(model, world.rows, rule)
         if max(troth.best_response(model, rule, world.rows, provider=i).gain for i in range(len(world.rows))) > 1e-9:
             cases += 1
-            assert told["truthful"].verdict == "undecided"
-            assert told["sensitive"].verdict != "proved"
-            assert told["price of lying"].verdict != "proved"
+            assert certificate["truthful"].verdict == "undecided"
+            assert certificate["sensitive"].verdict != "proved"
+            assert certificate["price of lying"].verdict != "proved"
     assert cases > 0
 
 
@@ -336,9 +336,9 @@ def test_a_fit_is_as_wary_of_low_as_of_high_values() -> None:
 def test_a_price_is_proved_only_where_every_provider_has_one() -> None:
     known = models.Finite([0.5, 0.5], [[0.7, 0.1, 0.2], [0.1, 0.7, 0.2]])
     up_to_a_factor = models.Finite.from_posteriors([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9], [0.5, 0.5]])
-    for each in ([known] * 3, [up_to_a_factor] * 3, [known, known, up_to_a_factor]):
-        claim = troth.certify(each, [2, 2, 2], troth.LogPmiRule())["price of lying"]
-        assert claim.verdict == ("proved" if up_to_a_factor not in each else "undecided")
+    for combination in ([known] * 3, [up_to_a_factor] * 3, [known, known, up_to_a_factor]):
+        claim = troth.certify(combination, [2, 2, 2], troth.LogPmiRule())["price of lying"]
+        assert claim.verdict == ("proved" if up_to_a_factor not in combination else "undecided")
 
 
 def test_a_small_dataset_within_a_large_one_is_flagged() -> None:

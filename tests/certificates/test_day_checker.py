@@ -91,8 +91,8 @@ def test_equal_rows_are_all_that_days_of_values_need() -> None:
     model, rng, f = models.VaryingNormal(0, 2, 1), generator(6), divergences.logistic
     theta = [model.draw_parameters(rng, (4000,)) for _ in range(2)]
     peers = [
-        model.statistics(model.draw_data(rng, each, 6)) + model.statistics(model.draw_data(rng, each, 3))
-        for each in theta
+        model.statistics(model.draw_data(rng, parameters, 6)) + model.statistics(model.draw_data(rng, parameters, 3))
+        for parameters in theta
     ]
     own = model.draw_data(rng, theta[0], 4)
 
@@ -138,5 +138,5 @@ def test_features_that_are_all_but_orthogonal_are_the_same_in_another_order() ->
     z = np.array([[0.1, 0.3], [0.1, -0.3], [-0.1, 0.3], [-0.1, -0.3], [0.7, 0], [-0.7, 1e-9]])
     y = generator(11).normal(size=(2, 3, 6))
     orders = ([0, 1, 2, 3, 4, 5], [3, 1, 5, 0, 2, 4])
-    t = [[model.statistics((z[order], each)) for each in day] for order, day in zip(orders, y, strict=True)]
+    t = [[model.statistics((z[order], answers)) for answers in day] for order, day in zip(orders, y, strict=True)]
     assert not troth.MultiDay().explain(model, np.array(t)).note

@@ -55,7 +55,7 @@ def wrong_law(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def elsewhere(model: Any, answers: Any) -> Any:
         draw = part(model, answers)
-        return lambda *given: (drawn := draw(*given)) + np.array([0.0, 20.0])[-drawn.shape[-1] :]
+        return lambda *arguments: (drawn := draw(*arguments)) + np.array([0.0, 20.0])[-drawn.shape[-1] :]
 
     monkeypatch.setattr(decoys, "draw_part", elsewhere)
 

@@ -27,8 +27,8 @@ def worst_gains(rule: troth.Rule, model: Any, rows: list[int]) -> tuple[float, f
     """The most that any lie gains on a day that is compared with the next, and on the last day."""
     views = [View(World([model] * len(rows), rows, None, None, rule), i, rows) for i in range(len(rows))]
     shares = [(view, view.shares(rule), view.last_day(rule)) for view in views]
-    first = max(float(view.gains(each).max()) for view, each, _ in shares)
-    return first, max(float(view.gains(each).max()) for view, _, each in shares)
+    first = max(float(view.gains(before).max()) for view, before, _ in shares)
+    return first, max(float(view.gains(after).max()) for view, _, after in shares)
 
 
 def test_a_bond_does_not_divide_by_an_empty_share_that_depends_on_peers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,8 +112,8 @@ def test_what_clipping_costs_is_computed_whatever_the_origin_says() -> None:
     assert campaign.rule == rule
     assert campaign.rule.scale.epsilon > 0.5
     for source in ("exact", "paper", "declared"):
-        named = troth.certify(model, [2, 2], troth.OneTime(troth.ScoreRange(-0.2, high, 0.0, source)))
-        assert named["truthful"].verdict == "undecided"
+        certificate = troth.certify(model, [2, 2], troth.OneTime(troth.ScoreRange(-0.2, high, 0.0, source)))
+        assert certificate["truthful"].verdict == "undecided"
     with pytest.raises(troth.ParameterError, match="low must be below 0"):
         troth.ScoreRange(0.1, 2.0, source="clipped")
 
@@ -198,9 +198,9 @@ def reports(**rows: int) -> list[Report]:
 
 
 def test_a_campaign_is_certified_with_its_groups_and_its_reports() -> None:
-    def sensitive(plain: dict[str, Any], given: list[Report]) -> Any:
+    def sensitive(plain: dict[str, Any], reports: list[Report]) -> Any:
         campaign = troth.Campaign.from_dict({**CAMPAIGN, **plain})
-        return certify_campaign(campaign, setting_of(campaign, given))["sensitive"]
+        return certify_campaign(campaign, setting_of(campaign, reports))["sensitive"]
 
     assert sensitive({}, reports(Ash=5, Elm=1)).verdict == "refuted"
     assert sensitive({}, reports(Ash=5, Elm=2)).verdict == "proved"
@@ -219,12 +219,12 @@ def of_days(rule: dict[str, Any], *days: dict[str, int]) -> Any:
             "data": {"provider": "who", "day": "day"},
         }
     )
-    given = [
+    reports = [
         Report(name, number, rows, np.array([float(rows), 0.0]))
         for number, day in enumerate(days)
         for name, rows in day.items()
     ]
-    return certify_campaign(campaign, setting_of(campaign, given), given)["sensitive"]
+    return certify_campaign(campaign, setting_of(campaign, reports), reports)["sensitive"]
 
 
 def test_every_day_has_the_rows_that_are_needed() -> None:
@@ -260,15 +260,15 @@ def test_what_is_known_on_a_day_counts_on_that_day(tmp_path: Path) -> None:
         "data": {"provider": "who", "day": "day", "public": str(tmp_path / "known.csv")},
     }
     campaign = troth.Campaign.from_dict(plain)
-    given = [Report(name, day, 3, np.array([2.0, 1.0])) for day in (1, 2) for name in ("Ash", "Elm", "Fir")]
-    setting = setting_of(campaign, given)
+    reports = [Report(name, day, 3, np.array([2.0, 1.0])) for day in (1, 2) for name in ("Ash", "Elm", "Fir")]
+    setting = setting_of(campaign, reports)
     margins = [
         troth.clipped_range(model, [3] * 3, low=-0.5).epsilon_share for model in (COIN, models.Bernoulli(31, 31))
     ]
     assert margins[0] < margins[1] / 2
-    claim = certify_campaign(campaign, setting, given)["truthful"]
-    assert claim.margin == truthful_claim(campaign, setting, given).margin == pytest.approx(margins[1])
-    (narrow,) = {day: each for day, each in campaign.public.items() if day is not None}
+    claim = certify_campaign(campaign, setting, reports)["truthful"]
+    assert claim.margin == truthful_claim(campaign, setting, reports).margin == pytest.approx(margins[1])
+    (narrow,) = {day: report for day, report in campaign.public.items() if day is not None}
     assert certify_campaign(campaign.on(narrow), setting_of(campaign, [], 3, 3))["truthful"].margin == claim.margin
 
 
@@ -330,8 +330,10 @@ def test_a_sample_of_features_is_no_likelihood() -> None:
 
 def test_public_data_do_not_make_an_expansion_exact() -> None:
     model = models.VaryingLogisticRegression([0.0, 0.0], 1.0)
-    given = troth.posterior(model, model.statistics((np.ones((3, 2)), [0, 1, 1])))
-    claims = [troth.certify(each, [20, 20], troth.SyntheticPeers())["truthful"] for each in (model, given)]
+    posterior = troth.posterior(model, model.statistics((np.ones((3, 2)), [0, 1, 1])))
+    claims = [
+        troth.certify(candidate, [20, 20], troth.SyntheticPeers())["truthful"] for candidate in (model, posterior)
+    ]
     assert [(claim.verdict, claim.limit) for claim in claims] == [("undecided", model.evidence_limit)] * 2
     assert all("Labelled rows: how good the expansion is" in claim.text for claim in claims)
 

@@ -79,8 +79,8 @@ def test_wrong_labels_cost_what_they_cost_beside_a_public_guess() -> None:
     model, rule = models.Finite([0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]]), troth.LineUp(decoys=float("inf"))
     guess = np.log([[0.98, 0.02]] * 2)
     known = certify_tasks(two_workers(model, guess), rule)["wrong labels cost"].margin
-    told: Any = troth.posterior(model, guess[0])
-    expected = expected_shares(rule, told, [told])
+    posterior: Any = troth.posterior(model, guess[0])
+    expected = expected_shares(rule, posterior, [posterior])
     losses = (np.diag(expected)[:, None] - expected)[~np.eye(2, dtype=bool)]
     assert known == pytest.approx(losses.min(), abs=1e-12)
     unknown = certify_tasks(two_workers(model), rule)["wrong labels cost"].margin

@@ -357,8 +357,8 @@ def test_what_cannot_be_tried_is_said() -> None:
 
     with pytest.raises(troth.DataError, match="datasets is empty"):
         troth.check_model(Plain(), datasets=[])
-    one = troth.check_model(Plain(), datasets=[[1, 0]])
-    assert {"log PMI is symmetric", "statistics add over providers"} <= set(one.skipped)
+    checks = troth.check_model(Plain(), datasets=[[1, 0]])
+    assert {"log PMI is symmetric", "statistics add over providers"} <= set(checks.skipped)
     assert "statistics add over providers" in troth.check_model(Plain(), datasets=[[1], [0], [1, 1]]).skipped
     with pytest.raises(troth.ParameterError, match="numpy.random.Generator"):
         troth.check_model(models.Bernoulli(1, 1), rng=5)  # type: ignore[arg-type]

@@ -33,10 +33,10 @@ def test_every_engine_adds_it_up(incomes: pd.DataFrame, tmp_path: Path) -> None:
     ibis = pytest.importorskip("ibis")
     path = tmp_path / "incomes.csv"
     incomes.to_csv(path, index=False)
-    wanted = [Pareto(3, 2).summary(rows) for _, rows in incomes.groupby("bureau")["income"]]
+    summaries = [Pareto(3, 2).summary(rows) for _, rows in incomes.groupby("bureau")["income"]]
     for data in (incomes, path, ibis.memtable(incomes)):
-        paid = troth.pay(data, Pareto(3, 2), provider="bureau", budget="300.00", seed=1)
-        assert [report.summary for report in paid.reports] == [pytest.approx(sums, rel=1e-12) for sums in wanted]
+        result = troth.pay(data, Pareto(3, 2), provider="bureau", budget="300.00", seed=1)
+        assert [report.summary for report in result.reports] == [pytest.approx(sums, rel=1e-12) for sums in summaries]
 
 
 def test_it_is_paid_and_verified_from_a_campaign_file(incomes: pd.DataFrame, tmp_path: Path) -> None:
@@ -46,10 +46,10 @@ def test_it_is_paid_and_verified_from_a_campaign_file(incomes: pd.DataFrame, tmp
         '[model.prior]\nshape = 3\nrate = 2\n[data]\nsource = "incomes.csv"\nprovider = "bureau"\n'
     )
     ledger = tmp_path / "ledger.jsonl"
-    paid = troth.pay(tmp_path / "campaign.toml", ledger=ledger, anyway=True)
-    assert troth.verify(ledger).paid == paid.paid > 0
+    result = troth.pay(tmp_path / "campaign.toml", ledger=ledger, anyway=True)
+    assert troth.verify(ledger).paid == result.paid > 0
     incomes[incomes.bureau == "Ash"].to_csv(tmp_path / "ash.csv", index=False)
-    sent = make_statistics(paid.campaign, tmp_path / "ash.csv")
-    assert parse_statistics(paid.campaign, sent)[0].summary == pytest.approx(paid.reports[0].summary)
+    sent = make_statistics(result.campaign, tmp_path / "ash.csv")
+    assert parse_statistics(result.campaign, sent)[0].summary == pytest.approx(result.reports[0].summary)
     with pytest.raises(DataError, match="no rows have a sum of logarithms"):
-        parse_statistics(paid.campaign, sent | {"summary": [0.0, 1.0], "rows": 0})
+        parse_statistics(result.campaign, sent | {"summary": [0.0, 1.0], "rows": 0})

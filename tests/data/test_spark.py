@@ -115,10 +115,10 @@ def test_labels_are_read_from_spark_with_their_features(spark: Any, tmp_path: Pa
         here, _ = read_reports(frame, request)
         there, _ = read_reports(tmp_path / "rows.parquet", request, engine="spark")
         inside, _ = read_reports(spark.createDataFrame(frame).repartition(3), request)
-        for one, two, three in zip(here, there, inside, strict=True):
-            np.testing.assert_allclose(two.summary, one.summary, rtol=1e-12, atol=1e-12)
-            np.testing.assert_allclose(three.summary, one.summary, rtol=1e-9, atol=1e-9)
+        for first, second, third in zip(here, there, inside, strict=True):
+            np.testing.assert_allclose(second.summary, first.summary, rtol=1e-12, atol=1e-12)
+            np.testing.assert_allclose(third.summary, first.summary, rtol=1e-9, atol=1e-9)
             if keep:
-                features = [np.asarray(report.features) for report in (one, two, three)]
-                assert len(features[0]) == one.rows
+                features = [np.asarray(report.features) for report in (first, second, third)]
+                assert len(features[0]) == first.rows
                 assert all(np.array_equal(other, features[0]) for other in features)

@@ -97,10 +97,10 @@ def test_every_table_gives_equal_statistics_and_equal_cents(name: str, tmp_path:
         for mine, theirs in zip(reports_read, reference, strict=True):
             scale = np.abs(theirs.summary).max()
             np.testing.assert_allclose(mine.summary, theirs.summary, rtol=1e-12, atol=1e-12 * scale, err_msg=kind)
-        paid = troth.pay(
+        result = troth.pay(
             table, model, rule, provider="who", day="day", budget="1000.00", columns=columns, terms=terms, seed=SEED
         )
-        cents = [(p.provider, p.payment) for r in paid.rounds for p in r.payments]
+        cents = [(p.provider, p.payment) for r in result.rounds for p in r.payments]
         expected = expected or cents
         assert cents == expected, kind
 
@@ -145,8 +145,8 @@ def test_wide_tables_in_an_engine_are_fetched(tmp_path: Path) -> None:
     assert model.reduction.width > 100
     pushed, _ = read_reports(ibis.duckdb.connect().read_parquet(tmp_path / "a.parquet"), request)
     here, _ = read_reports(tmp_path / "a.parquet", request)
-    for one, two in zip(pushed, here, strict=True):
-        np.testing.assert_allclose(one.summary, two.summary, rtol=1e-12, atol=1e-10)
+    for first, second in zip(pushed, here, strict=True):
+        np.testing.assert_allclose(first.summary, second.summary, rtol=1e-12, atol=1e-10)
 
 
 def test_an_intercept_is_a_column_of_ones(tmp_path: Path) -> None:
@@ -196,8 +196,8 @@ def test_labels_stand_for_codes(tmp_path: Path) -> None:
         tmp_path / "a.parquet",
         ibis.memtable(frame),
     ):
-        told = troth.pay(table, model, provider="who", budget="900", terms=terms, seed=1)
-        assert told.totals == plain.totals
+        result = troth.pay(table, model, provider="who", budget="900", terms=terms, seed=1)
+        assert result.totals == plain.totals
 
 
 @pytest.mark.parametrize("kind", ["pandas", "csv", "parquet", "jsonl", "ibis"])

@@ -14,7 +14,7 @@ from troth.data.files import FORMATS, Fragment
 from troth.data.request import Request
 
 
-def saved(text: bytes, kind: pa.DataType) -> bytes:
+def arrow_file(text: bytes, kind: pa.DataType) -> bytes:
     """Return an Arrow file with one value, whatever its bytes are."""
     value = pa.Array.from_buffers(kind, 1, pa.array([text], pa.binary()).buffers())
     batch, sink = pa.record_batch([value], names=["a"]), pa.BufferOutputStream()
@@ -40,7 +40,7 @@ QUOTED = "correct the row: a value with a comma in it needs quotes around it"
         ("own.csv.gz", compress(b"a\n\xff\n", mtime=0), "own.csv.gz: holds text that is not in UTF-8"),
         ("own.jsonl", b'{"a": 1}\n{"a": "\xff"}\n', "own.jsonl: holds text that is not in UTF-8"),
         ("own.jsonl", b'{"a": 1}\n{"a":', "own.jsonl: cannot be read as jsonl: JSON parse error"),
-        ("own.arrow", saved(b"\xff", pa.string()), "own.arrow: holds text that is not in UTF-8"),
+        ("own.arrow", arrow_file(b"\xff", pa.string()), "own.arrow: holds text that is not in UTF-8"),
     ],
     ids=lambda value: value[:40] if isinstance(value, str) else f"{len(value)} bytes",
 )
@@ -79,10 +79,10 @@ def test_a_file_without_a_whole_line_of_column_names_is_empty(text: bytes, tmp_p
 def test_names_are_read_as_arrow_reads_them(tmp_path: Path) -> None:
     file = tmp_path / "own.csv"
     file.write_bytes(b'\xef\xbb\xbf\r\n\n"a\nb", "c","d""e",f"g"\r1,2,3,\xff\n')
-    named = Fragment(str(file), "csv")
-    assert named.column_names() == ["a\nb", ' "c"', 'd"e', 'f"g"']
-    assert [batch.num_rows for batch in named.batches(Request(Moments(), ("a\nb",)))] == [1]
+    fragment = Fragment(str(file), "csv")
+    assert fragment.column_names() == ["a\nb", ' "c"', 'd"e', 'f"g"']
+    assert [batch.num_rows for batch in fragment.batches(Request(Moments(), ("a\nb",)))] == [1]
     for content, problem in ((b"a,\xff\n1,2\n", "not in UTF-8"), (b'a,"' + b"b" * 200_000, "cannot be read as csv")):
         file.write_bytes(content)
         with pytest.raises(DataError, match=problem):
-            named.column_names()
+            fragment.column_names()

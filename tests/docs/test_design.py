@@ -98,11 +98,11 @@ def test_a_payment_calls_every_function_that_the_walk_numbers(tmp_path: Path, mo
     threading.settrace(note)
     sys.settrace(note)
     try:
-        paid = CliRunner().invoke(app, ["pay", "study/campaign.toml", "--anyway"])
+        result = CliRunner().invoke(app, ["pay", "study/campaign.toml", "--anyway"])
     finally:
         sys.settrace(before)
         threading.settrace(before)
-    assert paid.exit_code == 0, paid.output
+    assert result.exit_code == 0, result.output
     steps = SECTIONS[PAYING].partition("\nCampaigns of tasks")[0]
     assert [name for name in names_of(PAYING) if f"`{name}`" in steps and not is_called(name, called)] == []
     assert not is_called("results.pay.pay_task_campaign", called)
@@ -143,7 +143,7 @@ UNSEEN = {
 @pytest.mark.parametrize("folder", ["campaigns", "results", "service"])
 def test_every_module_has_its_place_on_the_page(folder: str) -> None:
     package = import_module(f"troth.{folder}")
-    modules = {each.name for each in pkgutil.iter_modules(package.__path__)}
+    modules = {module.name for module in pkgutil.iter_modules(package.__path__)}
     block = re.search(
         rf"^    {folder}/ (.*?)(?=^    \w+/|\n\n)", SECTIONS["Where things are"], re.DOTALL | re.MULTILINE
     )
@@ -179,8 +179,8 @@ def protocols_of(*homes: Any) -> set[str]:
     return {
         name
         for home in homes
-        for name, each in vars(home).items()
-        if getattr(each, "_is_protocol", False) and each.__module__ == home.__name__
+        for name, value in vars(home).items()
+        if getattr(value, "_is_protocol", False) and value.__module__ == home.__name__
     }
 
 
@@ -191,8 +191,8 @@ def test_every_capability_is_in_the_table() -> None:
 
 def test_every_declaration_is_in_the_table_with_its_default_and_families_have_the_same() -> None:
     rows = re.findall(r"^\| (`[^|]*) \|[^|]*\| `([^|]*)` \|", SECTIONS["Declarations"], re.MULTILINE)
-    shown = {name: default for names, default in rows for name in re.findall(r"`(\w+)`", names)}
-    assert shown == {name: repr(getattr(Family, name)) for name in declarations.DECLARED}
+    documented = {name: default for names, default in rows for name in re.findall(r"`(\w+)`", names)}
+    assert documented == {name: repr(getattr(Family, name)) for name in declarations.DECLARED}
 
 
 def test_every_protocol_of_a_reduction_is_in_the_table() -> None:

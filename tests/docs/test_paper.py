@@ -33,10 +33,10 @@ def test_every_statement_of_the_paper_is_listed_once() -> None:
         for section, most in sections.items()
         for number in range(1, most + 1)
     ]
-    assert Counter(each.number for each in STATEMENTS) == Counter([*expected, *UNNUMBERED])
+    assert Counter(statement.number for statement in STATEMENTS) == Counter([*expected, *UNNUMBERED])
 
 
-@pytest.mark.parametrize("statement", STATEMENTS, ids=lambda each: each.number)
+@pytest.mark.parametrize("statement", STATEMENTS, ids=lambda statement: statement.number)
 def test_what_it_names_is_there(statement: paper.Statement) -> None:
     assert statement.objects
     assert statement.tests
@@ -57,7 +57,7 @@ def test_what_is_gone_is_noticed() -> None:
 
 
 def test_every_erratum_is_met_and_demonstrated() -> None:
-    assert {number for each in STATEMENTS for number in each.errata} == set(ERRATA)
+    assert {number for statement in STATEMENTS for number in statement.errata} == set(ERRATA)
     page = (ROOT / "docs" / "errata.md").read_text("utf-8")
     sections = re.split(r"^## (E\d+)$", page, flags=re.MULTILINE)
     shown = dict(zip(sections[1::2], sections[2::2], strict=True))
@@ -69,6 +69,6 @@ def test_every_erratum_is_met_and_demonstrated() -> None:
 
 def test_files_that_the_errata_name_are_there() -> None:
     page = (ROOT / "docs" / "errata.md").read_text("utf-8")
-    named = set(re.findall(r"`(tests/[\w/]+\.py)`", page))
-    assert named
-    assert all((ROOT / path).is_file() for path in named)
+    files = set(re.findall(r"`(tests/[\w/]+\.py)`", page))
+    assert files
+    assert all((ROOT / path).is_file() for path in files)

@@ -73,7 +73,7 @@ def run_step(step: Step, folder: Path, preloaded: Preloaded | None = None) -> st
     """Run a command, and return what is wrong with it, if anything."""
     if preloaded is not None and PLAIN.fullmatch(step.command):
         return wrong_with(step, *preloaded.run(folder, *shlex.split(step.command)[1:], first=SAME_SECRETS))
-    told = os.environ | {
+    environment = os.environ | {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "LC_ALL": "C.UTF-8",
         "PYTHONUTF8": "1",
@@ -81,7 +81,7 @@ def run_step(step: Step, folder: Path, preloaded: Preloaded | None = None) -> st
     done = subprocess.run(
         [str(shutil.which("bash")), "-euo", "pipefail", "-c", step.command],
         cwd=folder,
-        env=told,
+        env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -153,8 +153,10 @@ def unknown(mention: str) -> str | None:
     command = COMMANDS[name]
     if getattr(command, "commands", None) and len(words) > 1 and not words[1].startswith("-"):
         return f"{name} has no command {words[1]}"
-    known = {spelling for each in command.params for spelling in (*each.opts, *each.secondary_opts)} | {"--help", "-h"}
-    wrong = [word for word in words[1:] if word.startswith("--") and word.split("=")[0] not in known]
+    options = {
+        spelling for parameter in command.params for spelling in (*parameter.opts, *parameter.secondary_opts)
+    } | {"--help", "-h"}
+    wrong = [word for word in words[1:] if word.startswith("--") and word.split("=")[0] not in options]
     return f"{name} has no option {wrong[0]}" if wrong else None
 
 
@@ -167,7 +169,7 @@ def test_every_command_that_is_named_exists(page: Path) -> None:
 def test_a_command_that_does_not_exist_is_noticed() -> None:
     text = "Say\n\n    troth pay x.toml --fnal  # now\n\nor `troth round opne`, or `troth pay`\n"
     text += "\n```console\n$ troth no\n```\n"
-    assert [unknown(each) for each in mentioned(text)] == [
+    assert [unknown(line) for line in mentioned(text)] == [
         "troth pay has no option --fnal",
         "troth round has no command opne",
         None,

@@ -54,14 +54,14 @@ class Links(HTMLParser):
         self.feed(path.read_text("utf-8"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
-        self.targets |= {given[name] for name in ("id", "name") if name in given}
-        if tag == "a" and "href" in given:
-            self.links.append(given["href"])
-        if "src" in given:
-            self.loaded.append(given["src"])
-        if tag == "link" and given.get("rel") in ("stylesheet", "icon", "preload", "preconnect"):
-            self.loaded.append(given["href"])
+        attributes = {name: value or "" for name, value in attrs}
+        self.targets |= {attributes[name] for name in ("id", "name") if name in attributes}
+        if tag == "a" and "href" in attributes:
+            self.links.append(attributes["href"])
+        if "src" in attributes:
+            self.loaded.append(attributes["src"])
+        if tag == "link" and attributes.get("rel") in ("stylesheet", "icon", "preload", "preconnect"):
+            self.loaded.append(attributes["href"])
 
 
 @pytest.fixture(scope="module")
@@ -118,10 +118,10 @@ def exported() -> Iterator[tuple[str, object]]:
 
 
 def test_every_public_name_is_described(site: Path) -> None:
-    known = {id(paper.look_up(name)) for name in described(site)}
+    objects = {id(paper.look_up(name)) for name in described(site)}
     names = dict(exported())
     assert len(names) > 120
-    missing = [name for name, value in names.items() if id(value) not in known]
+    missing = [name for name, value in names.items() if id(value) not in objects]
     assert not missing, f"not in docs/reference/api: {missing}"
     silent = [name for name, value in names.items() if not (value.__doc__ or "").strip()]
     assert not silent
@@ -157,7 +157,7 @@ def test_a_command_without_help_is_noticed() -> None:
     assert undocumented([command_line.Entry("troth", typer.main.get_command(app))]) == ["troth", "troth --option …"]
 
 
-def shown(site: Path) -> list[Path]:
+def sample_pages(site: Path) -> list[Path]:
     """Every page in `make soak`; otherwise of each folder the largest pages, where something wide is likeliest."""
     pages = [path for path in site.rglob("*.html") if not {"_static", "_modules"} & set(path.parts)]
     folders = {path.parent for path in pages}
@@ -172,20 +172,20 @@ def test_pages_fit_a_phone_and_ask_nothing_of_a_network(site: Path) -> None:
 
     program = shutil.which("chromium") or shutil.which("google-chrome")
     assert program is not None
-    asked: list[str] = []
+    requests: list[str] = []
     wide: list[str] = []
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 375, "height": 800})
-        page.on("request", lambda request: asked.append(request.url))
-        for path in shown(site):
+        page.on("request", lambda request: requests.append(request.url))
+        for path in sample_pages(site):
             page.goto(path.as_uri())
             if page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"):
                 wide.append(path.name)
         browser.close()
     assert wide == []
-    assert asked
-    assert all(url.startswith(("file:", "data:")) for url in asked)
+    assert requests
+    assert all(url.startswith(("file:", "data:")) for url in requests)
 
 
 def test_links_between_files_of_the_repository_lead_somewhere() -> None:

@@ -104,7 +104,7 @@ def test_models_never_see_the_days_they_pay() -> None:
     rolled = backtest(past, spy, RULES["multi-day"], lies.Nothing(), folds=3, first=12, gap=2)
     assert seen == [set(range(10)), set(range(16)), set(range(22))]
     assert np.isnan(rolled.gains[:12]).all()
-    assert [(each.first, each.last, each.fitted_days) for each in rolled.stretches] == [
+    assert [(stretch.first, stretch.last, stretch.fitted_days) for stretch in rolled.stretches] == [
         (12, 17, 10),
         (18, 23, 16),
         (24, 29, 22),

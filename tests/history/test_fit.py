@@ -100,13 +100,15 @@ def test_the_climb_ends_where_no_direction_rises(outcome: str) -> None:
 @pytest.mark.parametrize("outcome", OUTCOMES)
 def test_the_number_of_types_is_found(outcome: str) -> None:
     history, _ = day_types(outcome, 7, days=160 if SOAK else 100, types=3)
-    told: list[float] = []
+    objectives: list[float] = []
     most = 5 if SOAK else 4
-    fit = models.LatentClass.fit(history, outcome, max_types=most, progress=lambda share, words: told.append(share))
+    fit = models.LatentClass.fit(
+        history, outcome, max_types=most, progress=lambda share, words: objectives.append(share)
+    )
     assert fit.types == 3
     assert fit.held_out[3][0] > fit.held_out[2][0]
-    assert told == sorted(told)
-    assert told[-1] == 1.0
+    assert objectives == sorted(objectives)
+    assert objectives[-1] == 1.0
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
@@ -122,8 +124,8 @@ def test_the_work_of_a_step_is_linear(outcome: str, monkeypatch: pytest.MonkeyPa
         computed: list[int] = []
         whole = data.log_likelihood
 
-        def counting(*given: Any, whole: Any = whole, computed: Any = computed) -> Any:
-            answer = whole(*given)
+        def counting(*arguments: Any, whole: Any = whole, computed: Any = computed) -> Any:
+            answer = whole(*arguments)
             computed.append(answer.size)
             return answer
 
@@ -134,9 +136,9 @@ def test_the_work_of_a_step_is_linear(outcome: str, monkeypatch: pytest.MonkeyPa
 
 def test_the_same_seed_gives_the_same_fit() -> None:
     history, _ = day_types("binary", 8)
-    one, two = (models.LatentClass.fit(history, "binary", types=3, seed=4) for _ in range(2))
-    assert one.models == two.models
-    assert one.trace == two.trace
+    first, second = (models.LatentClass.fit(history, "binary", types=3, seed=4) for _ in range(2))
+    assert first.models == second.models
+    assert first.trace == second.trace
 
 
 def test_providers_are_pooled_as_far_as_they_are_alike() -> None:
@@ -256,8 +258,8 @@ def test_a_fit_is_a_campaign_file_and_pays() -> None:
     for i, truth in enumerate(truths):
         summaries = truth.reduction.of_rows(truth.draw_data(rng, theta, 50)[:, None])
         reports.append(Report(f"p{i}", None, 50, summaries))
-    paid = settle(campaign, reports)
-    assert 0 < sum(payment.payment for payment in paid) <= 10_000
+    result = settle(campaign, reports)
+    assert 0 < sum(payment.payment for payment in result) <= 10_000
 
 
 def test_offsets_and_dispersions_are_recovered_within_their_errors() -> None:

@@ -94,8 +94,8 @@ def test_searched_lies_find_what_gains_and_tell_the_truth_where_nothing_does() -
         models.ProviderNormal(m.mean, m.scale, m.noise, m.offset - 0.8 * (i == 0), m.dispersion)
         for i, m in enumerate(own)
     ]
-    tried = [lies.Searched(), lies.Searched(days=30), lies.Distort(shift=-0.25), lies.Nothing()]
-    replayed, right = (backtest(past, each, RULE, tried, folds=1) for each in (wrong, own))
+    lies_tried = [lies.Searched(), lies.Searched(days=30), lies.Distort(shift=-0.25), lies.Nothing()]
+    replayed, right = (backtest(past, model, RULE, lies_tried, folds=1) for model in (wrong, own))
     assert replayed.of("0", "searched on the past").gain > replayed.of("0", "shift by -0.25 sd").gain > 0.02
     assert not right.gaining()
     assert abs(right["searched on the past"].gain) < 0.02

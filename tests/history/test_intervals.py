@@ -29,7 +29,7 @@ def alike(resemblance: float, days: int, runs: int = RUNS) -> Any:
 def test_intervals_miss_as_rarely_as_they_say(resemblance: float, days: int) -> None:
     """Declared: 5% of misses, 8% allowed where days resemble each other; binomial slack of 1 in 10,000 on top."""
     intervals = [over_days(x, 0.05) for x in alike(resemblance, days)]
-    missed = sum(not (each.low <= 0 <= each.high) for each in intervals)
+    missed = sum(not (interval.low <= 0 <= interval.high) for interval in intervals)
     assert missed <= stats.binom.isf(1e-4, RUNS, 0.08 if resemblance else 0.05)
     assert missed >= stats.binom.ppf(1e-4, RUNS, 0.01)  # and are not needlessly wide
 
@@ -38,7 +38,7 @@ def test_days_that_resemble_the_day_before_yesterday() -> None:
     """Declared: 5% of misses, 12% allowed; with neighbouring days alone in the variance they are 24%."""
     noise, runs = generator(9).standard_normal((1000, 369)), 1000
     intervals = [over_days(x[4:] + x[2:-2] + x[:-4], 0.05) for x in noise]
-    missed = sum(not (each.low <= 0 <= each.high) for each in intervals)
+    missed = sum(not (interval.low <= 0 <= interval.high) for interval in intervals)
     assert missed <= stats.binom.isf(1e-4, runs, 0.12)
 
 
@@ -74,8 +74,8 @@ def test_a_detectable_gain_is_found_in_four_of_five_histories(resemblance: float
     level = 0.002
     noise = alike(resemblance, days)
     gain = float(np.median([over_days(x, 0.05, 0.01).detectable(level, 0.01) for x in noise]))
-    seen = sum(over_days(x + gain, 0.05, 0.01).above <= level for x in noise)
-    assert stats.binom.ppf(1e-4, RUNS, 0.7) <= seen <= stats.binom.isf(1e-4, RUNS, 0.9)
+    significant = sum(over_days(x + gain, 0.05, 0.01).above <= level for x in noise)
+    assert stats.binom.ppf(1e-4, RUNS, 0.7) <= significant <= stats.binom.isf(1e-4, RUNS, 0.9)
 
 
 def test_missing_days_and_constant_gains() -> None:
@@ -119,7 +119,7 @@ def test_false_alarms_of_all_comparisons_are_fewer_than_stated() -> None:
     for _ in range(runs):
         gains = 0.1 * rng.standard_normal((60, 4, 3))
         overall, single = findings_of("abc", "wxyz", truth, gains, np.zeros_like(gains), alarm, 0.0)
-        alarms += any(each.verdict in ("gains", "loses") for each in (*overall, *single))
+        alarms += any(interval.verdict in ("gains", "loses") for interval in (*overall, *single))
     assert alarms <= alarm * runs + 2 * np.sqrt(alarm * (1 - alarm) * runs)
 
 

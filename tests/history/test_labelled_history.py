@@ -180,14 +180,14 @@ def test_a_pilot_moves_the_point_and_is_recorded(folder: Path, troth_says: Any) 
     target = folder / "recentred.toml"
     code, text = troth_says("fit", folder / "campaign.toml", "--pilot", folder / "pilot.csv", "-o", target, "--json")
     assert code == 0, text
-    told, recentred = json.loads(text), Campaign.load(target)
+    plain, recentred = json.loads(text), Campaign.load(target)
     rows = pd.read_csv(folder / "pilot.csv")
     z = np.column_stack([np.ones(len(rows)), rows.a, rows.b])
     model: Any = recentred.model
     assert np.allclose(model.point, MODELS["labels"].expanded_at_mode((z, rows.y == "yes")).point)
     assert (model.mean, model.precision) == (MODELS["labels"].mean, MODELS["labels"].precision)
     digest = f"sha256:{sha256((folder / 'pilot.csv').read_bytes()).hexdigest()}"
-    assert told["pilot"] == digest == recentred.terms["model"]["pilot"]
+    assert plain["pilot"] == digest == recentred.terms["model"]["pilot"]
     assert recentred.digest != Campaign.load(folder / "campaign.toml").digest
 
 

@@ -58,11 +58,11 @@ def test_lies_are_sums_that_data_can_have(kind: str) -> None:
     reduction = KINDS[kind]
     for lie in lies_for_reduction(reduction):
         here = knowledge(reduction)
-        told = lie.change_summary(here)
-        assert told.shape == here.own.shape
-        for report in told:
+        reported = lie.change_summary(here)
+        assert reported.shape == here.own.shape
+        for report in reported:
             reduction.check(report)
-        assert np.array_equal(told, lie.change_summary(knowledge(reduction)))  # deterministic given the seed
+        assert np.array_equal(reported, lie.change_summary(knowledge(reduction)))  # deterministic given the seed
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -107,13 +107,13 @@ def test_withheld_rows_are_rows() -> None:
 def test_a_shift_moves_every_value_and_leaves_the_scatter() -> None:
     reduction: Any = KINDS["numbers"]
     here = knowledge(reduction)
-    told = lies.Shift(1.0).change_summary(here)
-    assert np.allclose(reduction.means(told) - reduction.means(here.own), here.spread)
+    reported = lies.Shift(1.0).change_summary(here)
+    assert np.allclose(reduction.means(reported) - reduction.means(here.own), here.spread)
 
     def scatter(summaries: Any) -> Any:
         return summaries[:, 2] - summaries[:, 1] ** 2 / summaries[:, 0]
 
-    assert np.allclose(scatter(told), scatter(here.own))
+    assert np.allclose(scatter(reported), scatter(here.own))
 
 
 def test_whole_counts_sum_to_the_rows() -> None:
@@ -146,13 +146,13 @@ def test_every_known_lie_is_told_in_rows_or_in_summaries() -> None:
     rng = generator(8)
     data = np.repeat([0.0, 1.0, 1.0, 2.0], 5)[rng.permutation(20)]
     own = np.tile(model.summary(data), (4000, 1))
-    known = Knowledge(model.reduction, own, rng, lambda _: own, own, own, liked)
+    knowledge = Knowledge(model.reduction, own, rng, lambda _: own, own, own, liked)
     for lie in lies.KNOWN_LIES:
         if isinstance(lie, lies.RowLie) and isinstance(lie, lies.SummaryLie) and lie.suits_model(model):
             by_rows = np.mean(
                 [model.summary(lie.change_rows(rng, model, rng.permuted(data))) for _ in range(4000)], axis=0
             )
-            assert np.allclose(by_rows, lie.change_summary(known).mean(axis=0), atol=0.15), lie.name
+            assert np.allclose(by_rows, lie.change_summary(knowledge).mean(axis=0), atol=0.15), lie.name
 
 
 def test_a_reduction_says_itself_which_lies_act_on_its_summaries() -> None:
@@ -176,9 +176,9 @@ def test_whoever_looks_at_few_days_looks_at_the_last() -> None:
     def rehearse(lie: lies.Distort) -> Any:
         return np.array([float(lie.times > 1)] * 5 + [float(lie.shift > 0)] * 3)
 
-    known: Any = SimpleNamespace(reduction=Moments((0.0,), squares=True), rehearse=rehearse)
-    assert lies.Searched(days=3).search(known) == lies.Distort(shift=1.0)
-    assert lies.Searched().search(known) == lies.Distort(shift=1.0, times=3)
+    knowledge: Any = SimpleNamespace(reduction=Moments((0.0,), squares=True), rehearse=rehearse)
+    assert lies.Searched(days=3).search(knowledge) == lies.Distort(shift=1.0)
+    assert lies.Searched().search(knowledge) == lies.Distort(shift=1.0, times=3)
 
 
 def test_providers_draw_their_lies_independently() -> None:

@@ -20,15 +20,15 @@ def test_statistics_of_converted_sums_are_those_of_the_rows(name: str) -> None:
     model: Any = EXAMPLES[name]
     rng = generator(3)
     data = model.draw_data(rng, model.draw_parameters(rng), 7)
-    given: Any
+    reduction: Any
     if hasattr(model, "precision"):
-        table, given = np.column_stack(data), Moments((0.5, -0.2, 0.1), squares=True)
+        table, reduction = np.column_stack(data), Moments((0.5, -0.2, 0.1), squares=True)
     elif isinstance(model.reduction, Counts):
-        table, given = np.asarray(data)[:, None], model.reduction
+        table, reduction = np.asarray(data)[:, None], model.reduction
     else:
         table = np.asarray(data).reshape(7, -1)
-        given = Moments((0.7,) * model.reduction.columns, squares=True)
-    t = statistics_of(model, given.of_rows(table), given)
+        reduction = Moments((0.7,) * model.reduction.columns, squares=True)
+    t = statistics_of(model, reduction.of_rows(table), reduction)
     assert np.allclose(t, model.from_summary(model.summary(data)), rtol=1e-9, atol=1e-9)
 
 

@@ -37,7 +37,7 @@ def given_of(model: Any) -> dict[str, Any]:
 
 def test_every_conjugate_family_is_fitted() -> None:
     fitted = {type(model).__name__ for model in FAMILIES.values()}
-    exact = {name for name, each in models.FAMILIES.items() if not (each.approximation or each.assumption)}
+    exact = {name for name, family in models.FAMILIES.items() if not (family.approximation or family.assumption)}
     assert fitted == {name for name in exact if models.FAMILIES[name].independent_rows}
 
 
@@ -210,7 +210,7 @@ def test_log_scores_are_inherited_and_unknown_ones_are_not_compared() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "two", "comparable"),
+    ("first", "second", "comparable"),
     [
         (models.Poisson(1, 1), models.LatentClass([1.0], "count", [2.0]), True),
         (models.Poisson(1, 1), models.Geometric(1, 1), False),
@@ -222,8 +222,8 @@ def test_log_scores_are_inherited_and_unknown_ones_are_not_compared() -> None:
         (models.Bernoulli(1, 1), models.LatentClass([1.0], "binary", [0.5]), True),
     ],
 )
-def test_log_scores_compare_where_the_same_is_left_out(one: Any, two: Any, comparable: bool) -> None:
-    assert (one.score_measure == two.score_measure) == comparable
+def test_log_scores_compare_where_the_same_is_left_out(first: Any, second: Any, comparable: bool) -> None:
+    assert (first.score_measure == second.score_measure) == comparable
     open_table = models.Finite([0.5, 0.5], [[0.9, 0.2], [0.2, 0.9]], normalised=False)
     assert open_table.score_measure is None
 

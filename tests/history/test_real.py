@@ -23,8 +23,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 
 def compared(name: str, **options: Any) -> troth.ModelComparison:
     past = import_module("backtest_real").HISTORIES[name]()
-    tried = lies_for_reduction(past.reduction)
-    some = tried if SOAK else tried[:6]
+    lies = lies_for_reduction(past.reduction)
+    some = lies if SOAK else lies[:6]
     return troth.compare_models(
         past, candidates_for(past.reduction, **options), troth.SyntheticPeers(draws=16), some, folds=4 if SOAK else 2
     )

@@ -34,13 +34,13 @@ def test_false_alarms_are_fewer_than_stated(days: int, alike: float) -> None:
 
 
 def test_a_planted_trend_is_found_and_no_other() -> None:
-    rng, named = generator(2), []
+    rng, names = generator(2), []
     for _ in range(20):
         x = gains(rng, 200)
         x[:, 3] += np.linspace(-0.02, 0.12, 200)
-        named += [trend.lie for trend in trends_of(LIES, x, 0.05)]
-    assert named.count("lie 3") >= 18
-    assert len(named) - named.count("lie 3") <= 3
+        names += [trend.lie for trend in trends_of(LIES, x, 0.05)]
+    assert names.count("lie 3") >= 18
+    assert len(names) - names.count("lie 3") <= 3
 
 
 def test_few_days_missing_days_and_constant_gains() -> None:

@@ -84,8 +84,8 @@ def finite_world(seed: int, zeros: bool, different: bool) -> World:
             table[np.arange(states), rng.integers(0, table.shape[1], states)] += 0.05
             table /= table.sum(axis=1, keepdims=True)
         tables.append(table)
-    chosen = tables if different else [tables[0]] * providers
-    return World([models.Finite(prior, table) for table in chosen], rows)
+    used = tables if different else [tables[0]] * providers
+    return World([models.Finite(prior, table) for table in used], rows)
 
 
 @cache
@@ -127,8 +127,8 @@ def worst_gain_over_two_days(world: World, pay: Pay) -> float:
             today = world.round_with(provider, own[:, None, None], peers[None, :, None])  # noqa: B023
             tomorrow = world.round_with(provider, truths[:1, None, None], peers[None, None])  # noqa: B023
             days = np.stack(np.broadcast_arrays(today, tomorrow), axis=-3)
-            paid = pay(world.models, days)[..., 0, provider]  # noqa: B023
-            return paid @ marginal  # noqa: B023
+            payments = pay(world.models, days)[..., 0, provider]  # noqa: B023
+            return payments @ marginal  # noqa: B023
 
         expected = conditional @ shares(reports).T
         truth = (conditional * shares(truths)).sum(axis=1)
@@ -136,10 +136,10 @@ def worst_gain_over_two_days(world: World, pay: Pay) -> float:
     return worst
 
 
-def one_model(given: list[Any]) -> Any:
+def one_model(provider_models: list[Any]) -> Any:
     """Give rules a single model where all providers share one."""
-    return given[0] if all(model == given[0] for model in given) else given
+    return provider_models[0] if all(model == provider_models[0] for model in provider_models) else provider_models
 
 
 def paid_by(rule: troth.Rule) -> Pay:
-    return lambda given, t: rule.explain(one_model(given), t).share
+    return lambda provider_models, t: rule.explain(one_model(provider_models), t).share

@@ -59,7 +59,7 @@ def test_the_forecast_is_that_of_every_dataset_of_the_peers(form: Any, groups: A
     theta = likelihoods[0].draw_parameters(rng)
     data = [likelihood.draw_data(rng, theta, n) for likelihood, n in zip(likelihoods, rows, strict=True)]
     t = np.stack([likelihood.statistics(x) for likelihood, x in zip(likelihoods, data, strict=True)])
-    told = troth.Brier(form).explain(likelihoods, t, rows=rows, groups=groups)
+    breakdown = troth.Brier(form).explain(likelihoods, t, rows=rows, groups=groups)
     unordered = form == "unordered"
     for i, own in enumerate(t):
         posterior = np.array(likelihoods[0].prior) * np.exp(own - likelihoods[0].log_evidence(own))
@@ -67,18 +67,18 @@ def test_the_forecast_is_that_of_every_dataset_of_the_peers(form: Any, groups: A
         for j in range(len(likelihoods)):
             if j == i or (groups is not None and groups[j] == groups[i]):
                 continue
-            every = datasets(likelihoods[j], rows[j], unordered)
-            everything = (everything[:, None] + every[None]).reshape(-1, len(posterior))
+            outcomes = datasets(likelihoods[j], rows[j], unordered)
+            everything = (everything[:, None] + outcomes[None]).reshape(-1, len(posterior))
             counts = likelihoods[j].summary(data[j])
             said = said + t[j] + (gammaln(rows[j] + 1) - gammaln(counts + 1).sum() if unordered else 0.0)
         chance = np.exp(everything) @ posterior
         assert chance.sum() == pytest.approx(1.0, rel=1e-11)
         happened = float(np.exp(said) @ posterior)
-        assert told.terms[PROBABILITY][i] == pytest.approx(happened, rel=1e-12)
-        assert told.terms[COLLISION][i] == pytest.approx((chance**2).sum(), rel=1e-12)
+        assert breakdown.terms[PROBABILITY][i] == pytest.approx(happened, rel=1e-12)
+        assert breakdown.terms[COLLISION][i] == pytest.approx((chance**2).sum(), rel=1e-12)
         gap = (chance**2).sum() - happened**2 + (happened - 1) ** 2
         expected = 1 - (gap / 2 if unordered else gap / len(chance))
-        assert told.share[i] == pytest.approx(expected, rel=1e-12)
+        assert breakdown.share[i] == pytest.approx(expected, rel=1e-12)
 
 
 def worlds() -> list[World]:
@@ -204,12 +204,12 @@ def exact_same(table: Any, dispersion: float, rows: int, unordered: bool) -> lis
             return mpmath.rf(a, k) * mpmath.rf(b, rows - k) / mpmath.rf(a + b, rows)
 
         power = 2 if unordered else 1
-        one, two = np.triu_indices(len(table))
+        first, second = np.triu_indices(len(table))
         orders = [mpmath.binomial(rows, k) ** power for k in range(rows + 1)]
         likelihoods = [[sequence(p, k) for k in range(rows + 1)] for p in table]
         return [
             sum(o * x * y for o, x, y in zip(orders, likelihoods[i], likelihoods[j], strict=True))
-            for i, j in zip(one, two, strict=True)
+            for i, j in zip(first, second, strict=True)
         ]
 
 
@@ -225,9 +225,9 @@ def test_a_thousand_rows_against_mpmath(dispersion: float, unordered: bool) -> N
     # a third label, so rare that it hardly changes anything, goes through the convolution; what counts is how large
     # a pair is beside the two states' own, since 2qq′K ≤ K/√(LM)·(q²L + q′²M)
     three = np.hstack([table * (1 - 1e-12), np.full((3, 1), 1e-12)])
-    one, two = np.triu_indices(3)
-    own = np.array([expected[k] for k in np.flatnonzero(one == two)])
-    lengths = (own[one] + own[two]) / 2
+    first, second = np.triu_indices(3)
+    own = np.array([expected[k] for k in np.flatnonzero(first == second)])
+    lengths = (own[first] + own[second]) / 2
     beside = log_same_dispersed(three, dispersion, 1000, unordered) - lengths
     np.testing.assert_allclose(np.exp(beside), np.exp(expected - lengths), rtol=0, atol=1e-8)
 
@@ -248,8 +248,8 @@ def test_fifty_providers_of_a_thousand_rows() -> None:
     likelihoods = [random_likelihood(rng, prior, 2, float(rng.uniform(0.001, 0.3))) for _ in range(50)]
     counts = np.stack([rng.multinomial(1000, [0.4, 0.6]) for _ in likelihoods]).astype(float)
     t = np.stack([likelihood.from_summary(c) for likelihood, c in zip(likelihoods, counts, strict=True)])
-    told = troth.Brier().explain(likelihoods, t, rows=np.full(50, 1000))
-    assert ((told.share >= 0) & (told.share <= 1)).all()
+    breakdown = troth.Brier().explain(likelihoods, t, rows=np.full(50, 1000))
+    assert ((breakdown.share >= 0) & (breakdown.share <= 1)).all()
     with mpmath.workdps(50):
         posterior = [mpmath.mpf(p) * mpmath.exp(mpmath.mpf(x)) for p, x in zip(prior, t[0], strict=True)]
         posterior = [x / sum(posterior) for x in posterior]
@@ -265,10 +265,10 @@ def test_fifty_providers_of_a_thousand_rows() -> None:
             table = np.stack([1 - np.array(likelihood.means), np.array(likelihood.means)], axis=-1)
             same = exact_same(table, likelihood.dispersion, 1000, True)
             pairs = [x * y for x, y in zip(pairs, same, strict=True)]
-        assert told.terms[PROBABILITY][0] == pytest.approx(float(sum(chances)), rel=1e-9)
+        assert breakdown.terms[PROBABILITY][0] == pytest.approx(float(sum(chances)), rel=1e-9)
         three = troth.Brier().explain(likelihoods[:3], t[:3], rows=np.full(3, 1000))
         assert three.terms[COLLISION][0] == pytest.approx(float(sum(pairs)), rel=1e-10)
-    assert 0 < told.terms[COLLISION][0] < 1e-40
+    assert 0 < breakdown.terms[COLLISION][0] < 1e-40
 
 
 @pytest.mark.parametrize(("codes", "rows"), [(2, 5000), (3, 300), (4, 100), (6, 20)])
@@ -316,5 +316,7 @@ def test_without_dispersion_two_providers_are_a_finite_model() -> None:
     data = generator(3).integers(0, 3, (2, 9))
     for form in ("unordered", "paper"):
         rule = troth.Brier(form)
-        ours = rule.pay(types, types.statistics(data), budget=1.0, rows=[9, 9])
-        np.testing.assert_allclose(ours, rule.pay(finite, finite.statistics(data), budget=1.0, rows=[9, 9]), rtol=1e-13)
+        payments = rule.pay(types, types.statistics(data), budget=1.0, rows=[9, 9])
+        np.testing.assert_allclose(
+            payments, rule.pay(finite, finite.statistics(data), budget=1.0, rows=[9, 9]), rtol=1e-13
+        )

@@ -58,20 +58,20 @@ def test_one_report_moves_a_share_by_its_panel_alone(providers: int, count: int,
 @pytest.mark.parametrize("groups", [None, ["a", "b", "b", "c", "d"]])
 def test_a_share_is_the_mean_over_panels_each_paid_alone(groups: Any, strict: float) -> None:
     """Every panel of every split is paid as a round of its own, contradicting or not, whatever is reported."""
-    one, many = (troth.LineUp(decoys=inf, strict=strict, panels=count) for count in (1, 2))
+    single, split = (troth.LineUp(decoys=inf, strict=strict, panels=count) for count in (1, 2))
     contradicted = 0
     for seed in range(8):
         model, rng = random_model(seed), generator(seed, 5)
         possible = [model.statistics([symbol]) for symbol in range(3) if any(row[symbol] for row in model.likelihood)]
         t = np.stack([possible[i] for i in rng.integers(0, len(possible), 5)])
-        share = many.explain(model, t, rows=np.ones(5), groups=groups, rng=generator(1)).share
+        share = split.explain(model, t, rows=np.ones(5), groups=groups, rng=generator(1)).share
         for provider in range(5):
             peers = [j for j in range(5) if (groups or range(5))[j] != (groups or range(5))[provider]]
             splits = [len(peers) // 2] if len(peers) % 2 == 0 else [len(peers) // 2, len(peers) // 2 + 1]
             paid = []
             for size in splits:
                 rounds = np.stack([t[[provider, *panel]] for panel in combinations(peers, size)])
-                alone = one.explain(model, rounds, rows=np.ones(rounds.shape[:-1]))
+                alone = single.explain(model, rounds, rows=np.ones(rounds.shape[:-1]))
                 contradicted += int(np.sum(alone.noted))
                 paid.append(alone.share[:, 0].mean())
             assert share[provider] == pytest.approx(np.mean(paid), abs=1e-12)
@@ -103,10 +103,12 @@ def test_panels_are_exactly_truthful_under_models_with_zeros(
         assert len(seeds) == 6
     rule = troth.LineUp(rivals=2, decoys=inf, panels=2, strict=strict)
 
-    def pay(given: Any, t: Any) -> Any:
+    def pay(provider_models: Any, t: Any) -> Any:
         rows = np.ones(t.shape[:-1])
-        rounds = [Round(given[0], t, rows=rows, rng=np.random.default_rng(seed)) for seed in seeds.values() or [0]]
-        return np.mean([rule.evaluate(each).share for each in rounds], axis=0)
+        rounds = [
+            Round(provider_models[0], t, rows=rows, rng=np.random.default_rng(seed)) for seed in seeds.values() or [0]
+        ]
+        return np.mean([rule.evaluate(this_round).share for this_round in rounds], axis=0)
 
     gains = [worst_gain(World([random_model(seed)] * 4, [1] * 4), pay) for seed in range(2 if dealt else 6)]
     assert max(gains) <= 1e-12

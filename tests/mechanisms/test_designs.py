@@ -71,8 +71,8 @@ def test_kinds_that_differ_in_the_last_digit_are_two_kinds() -> None:
 def test_ranks_are_those_of_sorted_rows() -> None:
     rng = generator(5)
     designs = rng.integers(0, 3, size=(20, 12, 3)) * np.array([1e-9, 1.0, 1e9])
-    for each, ranks in zip(designs, design_ranks(designs), strict=True):
-        assert np.array_equal(np.unique(each, axis=0, return_inverse=True)[1].ravel(), ranks)
+    for design, ranks in zip(designs, design_ranks(designs), strict=True):
+        assert np.array_equal(np.unique(design, axis=0, return_inverse=True)[1].ravel(), ranks)
     order = rng.permutation(12)
     assert np.array_equal(design_ranks(designs[:, order]), design_ranks(designs)[:, order])
     assert np.array_equal(design_ranks(np.array([[0.0, 1.0], [-0.0, 1.0]])), [0, 0])

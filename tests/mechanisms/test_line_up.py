@@ -275,7 +275,7 @@ def test_panels_of_groups_are_even_and_leave_out_the_group() -> None:
 
     groups = ["a"] * 5 + ["b"] * 2 + ["c"] * 2 + list(range(21))
     panels = split(Round(FAMILIES["normal"], reports("normal", 30, 2), groups), 4, generator(1))
-    related = np.array([[one == other for other in groups] for one in groups])
+    related = np.array([[first == second for second in groups] for first in groups])
     by_provider = panels.sum(np.eye(30)[None])[0].reshape(30, 4, 30)
     assert (by_provider.sum(axis=1) == ~related).all()
     assert np.ptp(by_provider.sum(axis=-1), axis=1).max() <= 1
@@ -345,8 +345,8 @@ def test_later_days_are_decoys() -> None:
     ones = rng.binomial(20, rng.beta(1, 1, (7, 1)), (7, 4)).astype(float)
     t = np.stack([ones, 20 - ones], axis=-1)
     rule = troth.LineUp(rivals=2, decoys=3, source="days")
-    paid = rule.explain(model, t, rng=generator(1))
-    assert paid.share.shape == (7, 4)
+    payments = rule.explain(model, t, rng=generator(1))
+    assert payments.share.shape == (7, 4)
     assert rule.days == 4
     for day in range(5):
         for provider in range(4):
@@ -355,7 +355,7 @@ def test_later_days_are_decoys() -> None:
             above = sum(x > v[0] + 1e-9 for x in v[1:])
             tied = sum(abs(x - v[0]) <= 1e-9 for x in v[1:])
             expected = rank_share(np.array([above]), np.array([tied]), len(v) - 1, 2)[0]
-            assert paid.share[day, provider] == pytest.approx(expected)
+            assert payments.share[day, provider] == pytest.approx(expected)
     t[3, 0] = 9.0, 12.0
     without = rule.explain(model, np.where(np.arange(4)[:, None] == 0, 0.0, t), rng=generator(1)).share
     # day 3 is compared with the days after it, and days 0 to 2 with it: there the first is nobody's peer

@@ -130,9 +130,9 @@ def test_decoys_that_a_provider_knows_make_lies_pay() -> None:
     for scene in every_scene()[:100]:
         v, outcomes = scene.log_pmi, range(len(scene.marginal))
         beats = (v[:, :, None] > v[:, None, :]) + 0.5 * (v[:, :, None] == v[:, None, :])  # report, real, decoy
-        given = np.einsum("tb,rbk->trk", scene.conditional, beats)
-        known = np.array([given[..., k].max(axis=1) for k in outcomes]).T @ scene.marginal
-        honest = given[np.arange(len(scene.truth)), scene.truth] @ scene.marginal
+        conditional = np.einsum("tb,rbk->trk", scene.conditional, beats)
+        known = np.array([conditional[..., k].max(axis=1) for k in outcomes]).T @ scene.marginal
+        honest = conditional[np.arange(len(scene.truth)), scene.truth] @ scene.marginal
         worst = max(worst, float((known - honest).max()))
     assert worst > 0.05
 

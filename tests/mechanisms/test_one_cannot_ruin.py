@@ -58,11 +58,11 @@ def test_a_statistic_of_any_size_is_paid_or_named(name: str) -> None:
         for entry in {0, int(rng.integers(reports.shape[1])), reports.shape[1] - 1}:
             t = reports.copy()
             t[guilty, entry] = size
-            for given in (None, rows):
+            for limits in (None, rows):
                 blamed = guilty
                 try:
-                    paid = troth.LineUp(rivals=1, decoys=2).pay(model, t, budget=1.0, rows=given, rng=generator(1))
-                    assert np.isfinite(paid).all()
+                    payments = troth.LineUp(rivals=1, decoys=2).pay(model, t, budget=1.0, rows=limits, rng=generator(1))
+                    assert np.isfinite(payments).all()
                 except troth.MissingCapabilityError:
                     continue  # log-likelihoods do not say numbers of rows, nor features
                 except ReportError as refused:
@@ -153,10 +153,10 @@ def test_an_error_that_no_report_causes_stays_as_it_is() -> None:
 
 def test_shares_do_not_depend_on_the_search() -> None:
     """The generator of a round is not touched where nothing goes wrong."""
-    one, two = generator(5), generator(5)
-    paid = DRAWN.pay(BERNOULLI, HONEST, budget=1.0, rng=one)
-    assert np.array_equal(paid, DRAWN.pay(BERNOULLI, HONEST, budget=1.0, rng=two))
-    assert one.random() == two.random()
+    first, second = generator(5), generator(5)
+    payments = DRAWN.pay(BERNOULLI, HONEST, budget=1.0, rng=first)
+    assert np.array_equal(payments, DRAWN.pay(BERNOULLI, HONEST, budget=1.0, rng=second))
+    assert first.random() == second.random()
     assert RULES
 
 
@@ -171,30 +171,32 @@ def three_days() -> Any:
 def test_one_provider_with_other_rows_blocks_nobody(change: str) -> None:
     t = three_days()
     t[1, 2] = [30.0, 11.0] if change == "an extra row" else [0.0, 0.0]
-    told = troth.MultiDay().explain(BERNOULLI, t)
+    breakdown = troth.MultiDay().explain(BERNOULLI, t)
     without = t.copy()
     without[:, 2] = 0.0
     expected = troth.MultiDay().explain(BERNOULLI, without)
     others = [0, 1, 3]
-    assert np.array_equal(told.share[:, others], expected.share[:, others])
-    assert told.noted[:2, 2].all()
-    assert not told.noted[:, others].any()
-    assert np.isfinite(told.share).all()
+    assert np.array_equal(breakdown.share[:, others], expected.share[:, others])
+    assert breakdown.noted[:2, 2].all()
+    assert not breakdown.noted[:, others].any()
+    assert np.isfinite(breakdown.share).all()
 
 
 def test_days_are_left_out_only_where_a_design_changes() -> None:
     t = np.concatenate([three_days(), three_days()])
     t[5, 2] = [40.0, 11.0]
-    told, full = (troth.MultiDay().explain(BERNOULLI, each) for each in (t, np.concatenate([three_days()] * 2)))
-    assert np.array_equal(told.share[:4], full.share[:4])
-    assert told.noted.sum() == 1
+    breakdown, full = (
+        troth.MultiDay().explain(BERNOULLI, statistics) for statistics in (t, np.concatenate([three_days()] * 2))
+    )
+    assert np.array_equal(breakdown.share[:4], full.share[:4])
+    assert breakdown.noted.sum() == 1
 
 
 def test_rows_that_move_between_peers_of_one_model_leave_nobody_out() -> None:
     t = three_days()
     t[1, 0], t[1, 1] = [30.0, 12.0], [23.0, 15.0]
-    told: Any = troth.MultiDay().explain(BERNOULLI, t)
-    assert np.array_equal(told.log_pmi[:, 2:], troth.peer_log_pmi(BERNOULLI, t)[:, 2:])
+    breakdown: Any = troth.MultiDay().explain(BERNOULLI, t)
+    assert np.array_equal(breakdown.log_pmi[:, 2:], troth.peer_log_pmi(BERNOULLI, t)[:, 2:])
 
 
 def test_nobody_with_the_same_design_is_an_error() -> None:
@@ -254,10 +256,10 @@ def test_leaving_somebody_out_is_truthful(divergence: Any, rows: int) -> None:
     t[:, 1, 0] = rows / 2
     reports = [(a, n - a) for n in range(5) for a in range(n + 1)]
     for truth in [(1, 0), (0, 1), (1, 1), (2, 0), (0, 2)]:
-        given = np.array([chance(truth[0] + sum(now), sum(truth) + 2) for now, _ in worlds]) / chance(
+        conditional = np.array([chance(truth[0] + sum(now), sum(truth) + 2) for now, _ in worlds]) / chance(
             truth[0], sum(truth)
         )
-        weights = given * later
+        weights = conditional * later
         assert weights.sum() == pytest.approx(1.0)
         expected = {}
         for report in reports:
@@ -306,6 +308,6 @@ def test_no_bonded_last_day_loses_more_than_its_deposit() -> None:
     rule = troth.Bonded(troth.MultiDay(last=troth.LineUp(ties="lot", decoys=9)))
     deposit = rule.deposit(model, t, budget=4.0)
     assert deposit[1] == pytest.approx([0.25] * 4)
-    paid = np.array([rule.pay(model, t, budget=4.0, rng=rng)[1] for _ in range(100)])
-    assert paid.min() >= -0.25 - 1e-12
-    assert paid.mean() > 0.2
+    payments = np.array([rule.pay(model, t, budget=4.0, rng=rng)[1] for _ in range(100)])
+    assert payments.min() >= -0.25 - 1e-12
+    assert payments.mean() > 0.2

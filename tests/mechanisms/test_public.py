@@ -108,18 +108,18 @@ def test_without_conditioning_a_copy_would_be_paid() -> None:
     orders = gammaln(21) - gammaln(counts + 1).sum(axis=1)
     believed = np.exp(orders + model.log_evidence(counts[:, None] + counts) - model.log_evidence(counts)[:, None])
     bare = troth.log_pmi(model, counts[:, None], counts)
-    given = np.array([troth.log_pmi(troth.posterior(model, z), z, counts) for z in counts])
+    updated = np.array([troth.log_pmi(troth.posterior(model, z), z, counts) for z in counts])
     assert (believed * bare).sum(axis=1).mean() == pytest.approx(0.831372, abs=1e-6)
-    assert ((believed * given).sum(axis=1) < 0).all()
+    assert ((believed * updated).sum(axis=1) < 0).all()
 
 
 @pytest.mark.parametrize("name", ["audit", "certify"])
 def test_audits_and_certificates_take_the_posterior(name: str) -> None:
     model = troth.models.Bernoulli(1, 1)
-    given = troth.posterior(model, model.statistics([1] * 9 + [0]))
+    updated = troth.posterior(model, model.statistics([1] * 9 + [0]))
     rule = troth.SyntheticPeers(draws=4)
     if name == "audit":
-        findings = troth.audit(given, rule, rows=[10, 10, 10], simulations=400)
+        findings = troth.audit(updated, rule, rows=[10, 10, 10], simulations=400)
         assert not findings.gaining()
     else:
-        assert "proved" in str(troth.certify(given, [10, 10, 10], rule))
+        assert "proved" in str(troth.certify(updated, [10, 10, 10], rule))

@@ -18,10 +18,10 @@ from troth.models.numerics.extremes import dirichlet_extremes, unordered_dataset
 TRIALS = 300 if SOAK else 40
 
 
-def brute_force(given: list[Any], rows: list[int], values: Any) -> tuple[float, float, bool]:
+def brute_force(provider_models: list[Any], rows: list[int], values: Any) -> tuple[float, float, bool]:
     """Least and greatest finite log PMI over all reports with rows among ``values``, and whether PMI = 0 occurs."""
     everyone = []
-    for model, limit in zip(given, rows, strict=True):
+    for model, limit in zip(provider_models, rows, strict=True):
         datasets = [list(d) for n in range(limit + 1) for d in combinations_with_replacement(values, n)]
         statistics = []
         for data in datasets:
@@ -34,8 +34,8 @@ def brute_force(given: list[Any], rows: list[int], values: Any) -> tuple[float, 
     for i, own in enumerate(everyone):
         peers = np.array([np.sum(c, axis=0) for c in product(*(t for j, t in enumerate(everyone) if j != i))])
         peers = np.unique(peers, axis=0)
-        peers = peers[np.isfinite(given[0].log_evidence(peers))]
-        scores_by_report.append(troth.log_pmi(given, own[:, None], peers[None]).ravel())
+        peers = peers[np.isfinite(provider_models[0].log_evidence(peers))]
+        scores_by_report.append(troth.log_pmi(provider_models, own[:, None], peers[None]).ravel())
     scores = np.concatenate(scores_by_report)
     finite = scores[np.isfinite(scores)]
     return float(finite.min()), float(finite.max()), bool(finite.size < scores.size)
@@ -85,8 +85,8 @@ def test_exact_range_of_continuous_families_encloses_and_is_attained(family: str
         tables = []
         for own, peers in ((2, 3), (1, 4)):
             sides = (np.array([[n, n * x] for n in range(limit + 1) for x in means]) for limit in (own, peers))
-            one, two = sides
-            tables.append(troth.log_pmi(model, one[:, None], two[None]))
+            first, second = sides
+            tables.append(troth.log_pmi(model, first[:, None], second[None]))
         low, high = min(t.min() for t in tables), max(t.max() for t in tables)
         assert score_range.low == pytest.approx(low, abs=1e-9)  # attained at the ends of the values
         assert (
@@ -118,15 +118,15 @@ def test_exact_range_of_finite_models(zeros: bool, different: bool) -> None:
             tables[..., 0] += 0.05
             tables /= tables.sum(axis=-1, keepdims=True)
         prior = rng.dirichlet(np.ones(states))
-        given = [models.Finite(prior, tables[i if different else 0]) for i in range(3)]
+        provider_models = [models.Finite(prior, tables[i if different else 0]) for i in range(3)]
         rows = [2, 1, 2]
-        low, high, impossible = brute_force(given, rows, range(3))
+        low, high, impossible = brute_force(provider_models, rows, range(3))
         if low - impossible == high:
             continue  # no symbol tells anything about the state
-        score_range = troth.exact_range(given if different else given[0], rows)
+        score_range = troth.exact_range(provider_models if different else provider_models[0], rows)
         assert score_range.low == pytest.approx(low - impossible, abs=1e-9)
         assert score_range.high == pytest.approx(high, abs=1e-9)
-        paper = troth.paper_range(given if different else given[0], rows)
+        paper = troth.paper_range(provider_models if different else provider_models[0], rows)
         assert paper.low <= low - impossible
         assert paper.high >= high - 1e-12
 
@@ -166,9 +166,9 @@ def test_ranges_of_large_rounds_hold_for_random_reports() -> None:
 
 
 def test_providers_with_different_noise_share_one_range() -> None:
-    given = troth.combine([models.Normal(0, 1, 1), models.Normal(0, 1, 2), models.Normal(0, 1, 3)])
-    scale = troth.exact_range(given, [3, 2, 2], values=(-2, 2))
-    low, high, _ = brute_force(given, [3, 2, 2], [-2, -1, 0, 1, 2])
+    combined = troth.combine([models.Normal(0, 1, 1), models.Normal(0, 1, 2), models.Normal(0, 1, 3)])
+    scale = troth.exact_range(combined, [3, 2, 2], values=(-2, 2))
+    low, high, _ = brute_force(combined, [3, 2, 2], [-2, -1, 0, 1, 2])
     assert scale.low == pytest.approx(low, abs=1e-9)
     assert high <= scale.high + 1e-12
 
@@ -288,9 +288,9 @@ def test_the_climb_finds_what_enumeration_finds(monkeypatch: pytest.MonkeyPatch)
             tables[..., 0] += 0.05
             tables /= tables.sum(axis=-1, keepdims=True)
         prior = rng.dirichlet(np.ones(states))
-        one, other = (models.Finite(prior, table) for table in tables)
-        peers: Any = [(one, int(rng.integers(1, 6))), *([(other, 2)] if seed % 2 else [])]
-        cases.append((one, int(rng.integers(1, 6)), peers))
+        first, second = (models.Finite(prior, table) for table in tables)
+        peers: Any = [(first, int(rng.integers(1, 6))), *([(second, 2)] if seed % 2 else [])]
+        cases.append((first, int(rng.integers(1, 6)), peers))
     enumerated = [model.log_pmi_extremes(rows, peers) for model, rows, peers in cases]
     monkeypatch.setattr(finite_extremes, "_ALL_PAIRS", 0)
     for (model, rows, peers), expected in zip(cases, enumerated, strict=True):
@@ -314,22 +314,22 @@ def test_reports_of_day_types_stay_within_the_range(outcome: str, dispersion: fl
     for seed in range(20 if SOAK else 2):
         rng = generator(seed, 17)
         prior, values = rng.dirichlet(np.ones(3)), (0, 9) if outcome == "count" else (-4, 4)
-        given: list[Any] = [
+        provider_models: list[Any] = [
             models.LatentClass(prior, outcome, means, dispersion, 1.0 if outcome == "real" else None)
             for means in (
                 rng.dirichlet(np.ones(3), (3, 3)) if outcome == "categorical" else rng.uniform(0.05, 0.95, (3, 3))
             )
         ]
-        scale = troth.exact_range(given, [4, 3, 5], values=values)
+        scale = troth.exact_range(provider_models, [4, 3, 5], values=values)
         for _ in range(100):
             rows = [int(rng.integers(0, limit + 1)) for limit in (4, 3, 5)]
             high: Any = {"binary": 1, "categorical": 2}.get(outcome, values[1])
             low = values[0] if outcome == "real" else 0
             t = [
                 m.statistics(rng.choice([low, high, rng.integers(low, high + 1)], n))
-                for m, n in zip(given, rows, strict=True)
+                for m, n in zip(provider_models, rows, strict=True)
             ]
-            scores = troth.peer_log_pmi(given, np.stack(t))
+            scores = troth.peer_log_pmi(provider_models, np.stack(t))
             assert scale.low - 1e-9 <= scores.min()
             assert scores.max() <= scale.high + 1e-9
 

@@ -35,4 +35,4 @@ def test_the_same_reports_and_seed_earn_the_same_cents(recorded: dict[str, Any])
     rng = np.random.default_rng(int(recorded["seed"], 16))
     share = troth.SyntheticPeers(draws=recorded["draws"]).explain(model, statistics, rng=rng).share
     cap = Fraction(to_minor(recorded["budget"], 2), len(statistics))
-    assert [to_text(portion(float(one), cap), 2) for one in share] == recorded["payments"]
+    assert [to_text(portion(float(value), cap), 2) for value in share] == recorded["payments"]

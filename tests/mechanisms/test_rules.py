@@ -226,23 +226,23 @@ def test_every_rule_says_what_nothing_earns() -> None:
     model = models.Bernoulli(1, 1)
     t = np.array([[3.0, 1.0], [2.0, 2.0], [4.0, 0.0]])
     for rule in rules("bernoulli"):
-        told = rule.empty_share(model, t, rng=generator(1))
+        empty_shares = rule.empty_share(model, t, rng=generator(1))
         for i in range(3):
             without = t.copy()
             without[i] = 0
             actual = rule.explain(model, without, rng=generator(1)).share[i]
-            assert told[i] == pytest.approx(actual, abs=1e-12)
+            assert empty_shares[i] == pytest.approx(actual, abs=1e-12)
     days = np.stack([t, t[::-1]])
-    told = troth.MultiDay(last=troth.OneTime(troth.ScoreRange(-9, 3))).empty_share(model, days)
-    assert told[0] == pytest.approx((np.log1p(np.e) - 0.5) / (0.5 + np.log(2)))
-    assert told[1] == pytest.approx(0.75)
+    empty_shares = troth.MultiDay(last=troth.OneTime(troth.ScoreRange(-9, 3))).empty_share(model, days)
+    assert empty_shares[0] == pytest.approx((np.log1p(np.e) - 0.5) / (0.5 + np.log(2)))
+    assert empty_shares[1] == pytest.approx(0.75)
 
 
 def test_breakdowns_explain_a_payment_with_its_numbers() -> None:
     model = models.Bernoulli(1, 1)
     t = np.array([[3.0, 1.0], [2.0, 2.0], [4.0, 0.0]])
-    told = troth.SyntheticPeers(draws=9).explain(model, t, rng=generator(2))
-    text = told.explain(1)
+    breakdown = troth.SyntheticPeers(draws=9).explain(model, t, rng=generator(2))
+    text = breakdown.explain(1)
     for words in (
         "log PMI with peers",
         "term of the drawn peers",
@@ -250,8 +250,8 @@ def test_breakdowns_explain_a_payment_with_its_numbers() -> None:
         "on a scale from 0.5000 to 1.6931",
     ):
         assert words in text
-    assert told.score is not None
-    assert told.score[1] == pytest.approx(sum(term[1] for term in told.terms.values()))
+    assert breakdown.score is not None
+    assert breakdown.score[1] == pytest.approx(sum(term[1] for term in breakdown.terms.values()))
     days = troth.MultiDay().explain(model, np.stack([t, t]))
     assert "next day's peers" in days.explain(0, 2)
     assert "share of the cap: 100.00%" in days.explain(1, 2)
@@ -264,16 +264,16 @@ def test_synthetic_peers_serve_every_family_from_statistics_alone(name: str) -> 
     theta = model.draw_parameters(rng)
     sizes = (3, 5, 2, 4)
     t = np.stack([model.statistics(model.draw_data(rng, theta, rows)) for rows in sizes])
-    told: Any = None
+    sizes_passed: Any = None
     if name.startswith("day types"):
         with pytest.raises(troth.MissingCapabilityError, match="rows="):
             troth.SyntheticPeers().pay(model, t, budget=1.0, rng=generator(1))
-        told = sizes
+        sizes_passed = sizes
     rule = troth.SyntheticPeers(draws=7)
-    one, two = (rule.pay(model, t, budget=4.0, rng=generator(9), rows=told) for _ in range(2))
-    assert one.tobytes() == two.tobytes()
-    assert one.tobytes() != rule.pay(model, t, budget=4.0, rng=generator(10), rows=told).tobytes()
-    rows = None if told is None else np.stack([sizes, sizes[::-1]])
+    first, second = (rule.pay(model, t, budget=4.0, rng=generator(9), rows=sizes_passed) for _ in range(2))
+    assert first.tobytes() == second.tobytes()
+    assert first.tobytes() != rule.pay(model, t, budget=4.0, rng=generator(10), rows=sizes_passed).tobytes()
+    rows = None if sizes_passed is None else np.stack([sizes, sizes[::-1]])
     many = rule.pay(model, np.stack([t, t[::-1]]), budget=4.0, rng=generator(9), rows=rows)
     assert many.shape == (2, 4)
 
@@ -425,23 +425,23 @@ def test_leading_axes_are_simulations() -> None:
     model = models.Bernoulli(1, 1)
     t = generator(6).integers(0, 5, size=(4, 3, 2)).astype(float)
     rule = troth.OneTime(troth.ScoreRange(-20, 5))
-    whole = rule.pay(model, t, budget=1.0)
-    assert np.allclose(whole, [rule.pay(model, part, budget=1.0) for part in t])
+    payments = rule.pay(model, t, budget=1.0)
+    assert np.allclose(payments, [rule.pay(model, part, budget=1.0) for part in t])
 
 
 def test_providers_with_different_likelihoods_are_paid_by_every_rule() -> None:
-    given = troth.combine([models.Normal(0, 1, 1), models.Normal(0, 1, 2), models.Normal(0, 1, 1)])
-    t = np.stack([m.statistics(x) for m, x in zip(given, ([0.5, 1.0], [1.2, 0.1, 0.4], [0.9]), strict=True)])
-    scale = troth.exact_range(given, [3, 3, 3], values=(-5, 5))
+    combined = troth.combine([models.Normal(0, 1, 1), models.Normal(0, 1, 2), models.Normal(0, 1, 1)])
+    t = np.stack([m.statistics(x) for m, x in zip(combined, ([0.5, 1.0], [1.2, 0.1, 0.4], [0.9]), strict=True)])
+    scale = troth.exact_range(combined, [3, 3, 3], values=(-5, 5))
     for rule in (troth.OneTime(scale), troth.SyntheticPeers(draws=4), troth.LogPmiRule()):
-        pay = rule.pay(given, t, budget=3.0, rng=generator(7))
+        pay = rule.pay(combined, t, budget=3.0, rng=generator(7))
         order = [2, 0, 1]
-        again = rule.pay([given[i] for i in order], t[order], budget=3.0, rng=generator(7))
+        again = rule.pay([combined[i] for i in order], t[order], budget=3.0, rng=generator(7))
         assert np.array_equal(again, pay[order])
     days = np.stack([t, t])
-    assert troth.MultiDay().pay(given, days, budget=3.0).shape == (2, 3)
-    told = troth.MultiDay().explain(given, np.stack([t, t * np.array([[1.0], [2.0], [1.0]])]))
-    assert told.noted.tolist() == [[False, True, False], [False] * 3]
+    assert troth.MultiDay().pay(combined, days, budget=3.0).shape == (2, 3)
+    breakdown = troth.MultiDay().explain(combined, np.stack([t, t * np.array([[1.0], [2.0], [1.0]])]))
+    assert breakdown.noted.tolist() == [[False, True, False], [False] * 3]
 
 
 def test_brier_at_scale() -> None:

@@ -88,9 +88,9 @@ def test_payments_are_permuted_with_providers(name: str, groups: Any) -> None:
     rule = troth.SyntheticPeers(draws=6)
 
     def pay(places: Any) -> Any:
-        given: Any = [likelihoods[i] for i in places] if name == "different likelihoods" else likelihoods[0]
+        provider_models: Any = [likelihoods[i] for i in places] if name == "different likelihoods" else likelihoods[0]
         labels = None if groups is None else [groups[i] for i in places]
-        return rule.pay(given, t[:, places], budget=5.0, rng=generator(5), rows=ROWS[places], groups=labels)
+        return rule.pay(provider_models, t[:, places], budget=5.0, rng=generator(5), rows=ROWS[places], groups=labels)
 
     straight, permuted = pay(np.arange(5)), pay(order)
     assert np.array_equal(straight[:, order], permuted)
@@ -103,10 +103,10 @@ def test_sizes_may_differ_from_round_to_round() -> None:
     rng = generator(6)
     t = model.statistics(model.draw_data(rng, model.draw_parameters(rng, (2, 4)), 5))
     rows = np.array([[5.0, 3.0, 5.0, 2.0], [1.0, 1.0, 1.0, 5.0]])
-    paid = troth.SyntheticPeers(draws=400).pay(model, t, budget=4.0, rng=generator(7), rows=rows)
+    payments = troth.SyntheticPeers(draws=400).pay(model, t, budget=4.0, rng=generator(7), rows=rows)
     for day in range(2):
         alone = troth.SyntheticPeers(draws=400).pay(model, t[day], budget=4.0, rng=generator(8), rows=rows[day])
-        np.testing.assert_allclose(alone, paid[day], atol=0.08)
+        np.testing.assert_allclose(alone, payments[day], atol=0.08)
 
 
 def test_models_with_and_without_an_effect_are_drawn_together() -> None:
@@ -132,7 +132,7 @@ def test_draws_are_exactly_truthful_in_expectation() -> None:
     model: Any = models.LatentClass(PRIOR, "binary", [0.15, 0.45, 0.8], 0.3)
     own = model.statistics([1, 1, 0])
     t = np.stack([own, model.statistics([1, 0]), model.statistics([1, 1])])
-    told = troth.SyntheticPeers(draws=40_000).explain(model, t, rows=[3, 2, 2], rng=generator(3))
+    breakdown = troth.SyntheticPeers(draws=40_000).explain(model, t, rows=[3, 2, 2], rng=generator(3))
     counts = [(0, 2), (1, 1), (2, 0)]
     orders = [1, 2, 1]
     expected = 0.0
@@ -141,4 +141,4 @@ def test_draws_are_exactly_truthful_in_expectation() -> None:
             peers = model.from_summary(np.array(a, dtype=float)) + model.from_summary(np.array(b, dtype=float))
             chance = x * y * np.exp(model.log_evidence(peers))
             expected += chance * float(troth.divergences.logistic.mismatched(troth.log_pmi(model, own, peers)))
-    assert told.terms["drawn_peers"][0] == pytest.approx(expected, abs=0.004)
+    assert breakdown.terms["drawn_peers"][0] == pytest.approx(expected, abs=0.004)

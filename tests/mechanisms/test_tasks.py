@@ -46,11 +46,11 @@ def test_no_answers_to_any_number_of_tasks_pay_more_than_the_true_ones(
     prior, tables = rng.dirichlet(np.full(classes, 3.0)), confusion_matrices(rng, workers, classes, labels)
     own = np.array(list(product(range(labels), repeat=count)))
     peers = np.array(list(product(range(labels), repeat=count * (workers - 1)))).reshape(-1, count, workers - 1)
-    every = np.concatenate(
+    combinations = np.concatenate(
         [np.repeat(own, len(peers), axis=0)[:, :, None], np.tile(peers, (len(own), 1, 1))], axis=2
     ).reshape(-1, workers)
     rule = replace(RULE, strict=strict)
-    shares = rule.evaluate_tasks(tasks_of(prior, tables, every)).share.reshape(-1, workers)[:, 0]
+    shares = rule.evaluate_tasks(tasks_of(prior, tables, combinations)).share.reshape(-1, workers)[:, 0]
     paid = shares.reshape(len(own), len(peers), count).sum(axis=2)
 
     alone = tables[0].T * prior  # p(label, class)
@@ -73,14 +73,14 @@ def test_whoever_shapes_its_own_confusion_matrix_gains_nothing_by_it(strict: flo
     rng, rule = np.random.default_rng(5), replace(RULE, strict=strict)
     for classes in (2, 3, 3, 3):
         prior, tables = rng.dirichlet(np.full(classes, 3.0)), confusion_matrices(rng, 3, classes, classes)
-        every = np.array(list(product(range(classes), repeat=3)))
+        combinations = np.array(list(product(range(classes), repeat=3)))
         given = tables[0].T * prior
         given /= given.sum(axis=1, keepdims=True)
-        peers = every[: classes**2, 1:]
+        peers = combinations[: classes**2, 1:]
         chance = given @ (tables[1][:, peers[:, 0]] * tables[2][:, peers[:, 1]])  # p(peers | true label)
 
         def expected(own: Array) -> Array:
-            paid_by = tasks_of(prior, np.stack([own, *tables[1:]]), every)  # noqa: B023
+            paid_by = tasks_of(prior, np.stack([own, *tables[1:]]), combinations)  # noqa: B023
             shares = rule.evaluate_tasks(paid_by).share.reshape(classes, -1, 3)[:, :, 0]  # noqa: B023
             return np.asarray(chance @ shares.T)  # noqa: B023
 
@@ -95,8 +95,8 @@ def test_it_is_the_line_up_of_each_task(strict: float) -> None:
     rng = np.random.default_rng(3)
     tables = confusion_matrices(rng, 6, 3, 4)
     labels = np.where(rng.random((15, 6)) < 0.5, rng.integers(4, size=(15, 6)), -1)
-    known = np.log(tables[0].T)[rng.integers(4, size=15)]
-    tasks = tasks_of([0.5, 0.3, 0.2], tables, labels, known=known, group=np.array([0, 0, 1, 2, 3, 4]))
+    log_likelihoods = np.log(tables[0].T)[rng.integers(4, size=15)]
+    tasks = tasks_of([0.5, 0.3, 0.2], tables, labels, known=log_likelihoods, group=np.array([0, 0, 1, 2, 3, 4]))
     rule = LineUp(decoys=inf, strict=strict)
     together, one_by_one = rule.evaluate_tasks(tasks), share_by_stacks(rule, tasks, None)
     assert together.share == pytest.approx(one_by_one.share, abs=1e-9)
@@ -180,12 +180,12 @@ def test_truth_stays_best_where_not_all_peers_are_faced(monkeypatch: pytest.Monk
     monkeypatch.setattr(task_lines, "MOST_PANELS", 1)
     rng = np.random.default_rng(3)
     tables, prior = confusion_matrices(rng, 5, 2, 2), np.array([0.6, 0.4])
-    every = np.array(list(product(range(2), repeat=5)))
-    shares = RULE.evaluate_tasks(tasks_of(prior, tables, every)).share.reshape(-1, 5)
-    chance = np.prod([tables[j][:, every[:, j]] for j in range(5)], axis=0).T @ prior
+    combinations = np.array(list(product(range(2), repeat=5)))
+    shares = RULE.evaluate_tasks(tasks_of(prior, tables, combinations)).share.reshape(-1, 5)
+    chance = np.prod([tables[j][:, combinations[:, j]] for j in range(5)], axis=0).T @ prior
     for worker in range(5):
         for truth in range(2):
-            real = every[:, worker] == truth
+            real = combinations[:, worker] == truth
             lie = np.flatnonzero(real) + (1 - 2 * truth) * (1 << (4 - worker))  # the same peers, the other label
             assert chance[real] @ shares[real, worker] > chance[real] @ shares[lie, worker] + 1e-6
 

@@ -90,8 +90,8 @@ def test_multi_day(part: int, divergence: Any) -> None:
         assert worst_gain_over_two_days(world, lambda given, t: share(rule, given, t, rows)) <= TOLERANCE  # noqa: B023
 
 
-def share(rule: troth.Rule, given: list[Any], t: Any, rows: Any) -> Any:
-    return rule.explain(one_model(given), t, rows=rows).share
+def share(rule: troth.Rule, provider_models: list[Any], t: Any, rows: Any) -> Any:
+    return rule.explain(one_model(provider_models), t, rows=rows).share
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,10 @@ def test_bonds_keep_rules_truthful(inner: str) -> None:
 
 def test_log_pmi_rule() -> None:
     for world in worlds(0, kinds=((False, False), (False, True))):
-        assert worst_gain(world, lambda given, t: troth.LogPmiRule().pay(one_model(given), t)) <= TOLERANCE * 50
+        assert (
+            worst_gain(world, lambda provider_models, t: troth.LogPmiRule().pay(one_model(provider_models), t))
+            <= TOLERANCE * 50
+        )
 
 
 # --- the broken variants, caught by the same tests ---
@@ -169,8 +172,8 @@ def test_e5_exact_range_without_the_margin_is_caught() -> None:
 
 
 def test_e6_paying_nothing_for_pmi_zero_over_days_is_caught() -> None:
-    def pay(given: list[Any], t: Any) -> Any:
-        result = troth.MultiDay(exchangeable=True).explain(one_model(given), t)
+    def pay(provider_models: list[Any], t: Any) -> Any:
+        result = troth.MultiDay(exchangeable=True).explain(one_model(provider_models), t)
         assert result.log_pmi is not None
         hopeless = np.isneginf(result.log_pmi) | np.isneginf(result.terms["next_day_log_pmi"])
         return np.where(hopeless, 0.0, result.share)
@@ -195,8 +198,8 @@ def test_e7_pmi_instead_of_its_inverse_is_caught() -> None:
 
 
 def test_e9_the_realised_range_is_caught() -> None:
-    def pay(given: list[Any], t: Any) -> Any:
-        s = np.maximum(troth.peer_log_pmi(one_model(given), t), -50)
+    def pay(provider_models: list[Any], t: Any) -> Any:
+        s = np.maximum(troth.peer_log_pmi(one_model(provider_models), t), -50)
         low, high = s.min(axis=-1, keepdims=True), s.max(axis=-1, keepdims=True)
         return (s - low) / np.where(high > low, high - low, 1.0)
 

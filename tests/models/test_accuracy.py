@@ -63,9 +63,9 @@ def normal_unknown(m: models.NormalUnknownVariance, t: list[Any]) -> Any:
 
 def exact(evidence: Callable[[Any, list[Any]], Any], model: Any, own: Any, peers: Any) -> float:
     a, b = ([mpmath.mpf(float(x)) for x in t] for t in (own, peers))
-    both = [x + y for x, y in zip(a, b, strict=True)]
+    total = [x + y for x, y in zip(a, b, strict=True)]
     nothing = [mpmath.mpf(0)] * len(a)
-    return float(evidence(model, both) + evidence(model, nothing) - evidence(model, a) - evidence(model, b))
+    return float(evidence(model, total) + evidence(model, nothing) - evidence(model, a) - evidence(model, b))
 
 
 CASES: list[tuple[Any, Callable[[Any, list[Any]], Any]]] = [

@@ -49,8 +49,8 @@ def log_likelihoods(model: Any, sums: Any) -> list[Any]:
                 types.append(sum(n * mpmath.log(q) for n, q in zip(s, p, strict=True)))
         elif model.outcome == "count":
             n, total, rate = *s, mpmath.mpf(mean)
-            seen = (total + 1 / delta) * mpmath.log1p(n * rate * delta) if delta else n * rate
-            types.append(total * mpmath.log(rate) - seen)
+            term = (total + 1 / delta) * mpmath.log1p(n * rate * delta) if delta else n * rate
+            types.append(total * mpmath.log(rate) - term)
         else:
             n, total = s
             variance = delta**2 + mpmath.mpf(model.spread) ** 2 / n
@@ -63,8 +63,8 @@ def log_pmi_of_states(prior: Any, own: list[Any], peers: list[Any]) -> Any:
         peak = max(t)
         return peak + mpmath.log(sum(mpmath.mpf(p) * mpmath.exp(x - peak) for p, x in zip(prior, t, strict=True)))
 
-    both = [x + y for x, y in zip(own, peers, strict=True)]
-    return evidence(both) + evidence([mpmath.mpf(0)] * len(own)) - evidence(own) - evidence(peers)
+    total = [x + y for x, y in zip(own, peers, strict=True)]
+    return evidence(total) + evidence([mpmath.mpf(0)] * len(own)) - evidence(own) - evidence(peers)
 
 
 def error(measured: Any, expected: Any) -> float:
@@ -211,7 +211,7 @@ def test_vectors_and_regressions(model: Any, evidence: Any, rows: float) -> None
         sides.append(model.draw_statistics(rng, theta, design))
     with mpmath.workdps(DIGITS):
         own, peers = ([mpmath.mpf(float(x)) for x in t] for t in sides)
-        both = [x + y for x, y in zip(own, peers, strict=True)]
+        total = [x + y for x, y in zip(own, peers, strict=True)]
         nothing = [mpmath.mpf(0)] * len(own)
-        expected = evidence(model, both) + evidence(model, nothing) - evidence(model, own) - evidence(model, peers)
+        expected = evidence(model, total) + evidence(model, nothing) - evidence(model, own) - evidence(model, peers)
         assert error(troth.log_pmi(model, *sides), expected) < TOLERANCE

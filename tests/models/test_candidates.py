@@ -39,7 +39,9 @@ class Enumerated:
     def __init__(self, model: Any, own: Any, peers: Any) -> None:
         answers = [list(map(float, y)) for y in product((0, 1), repeat=len(peers))]
         mine = [list(map(float, y)) for y in product((0, 1), repeat=len(own))]
-        a, b = (np.stack([model.statistics((z, y)) for y in every]) for z, every in ((own, mine), (peers, answers)))
+        a, b = (
+            np.stack([model.statistics((z, y)) for y in outcomes]) for z, outcomes in ((own, mine), (peers, answers))
+        )
         size = len(model.prior)
         self.joint = np.einsum("s,as,bs->ab", model.prior, np.exp(a[:, :size]), np.exp(b[:, :size]))
         self.given = self.joint / self.joint.sum(axis=1, keepdims=True)
@@ -96,10 +98,10 @@ def gain(pay: Any) -> float:
 def test_it_is_exactly_truthful_by_enumeration(size: int) -> None:
     """Every truth, every report, every answer of the peers and every line of decoys: no report beats the truth."""
     for seed in range(20 if SOAK else 4):
-        every, _ = enumerated(size, seed)
-        for rule, pay in every.pays(every.peers).items():
+        reports, _ = enumerated(size, seed)
+        for rule, pay in reports.pays(reports.peers).items():
             assert gain(pay) <= 1e-12, (rule, seed)
-        clipped = every.given @ np.maximum(every.score, -0.5).T
+        clipped = reports.given @ np.maximum(reports.score, -0.5).T
         assert gain(clipped) <= np.log1p(np.exp(-0.5))
 
 
@@ -107,8 +109,8 @@ def test_decoys_that_do_not_have_the_features_of_the_peers_make_a_lie_pay() -> N
     """The planted mistake: decoys with other features, so other distributions of answers. The enumeration sees it."""
     worst = dict.fromkeys(("LineUp, one decoy", "LineUp, two rivals", "SyntheticPeers and MultiDay, logistic"), 0.0)
     for seed in range(4):
-        every, others = enumerated(3, seed)
-        pays = every.pays(others.peers)
+        reports, others = enumerated(3, seed)
+        pays = reports.pays(others.peers)
         worst = {rule: max(most, gain(pays[rule])) for rule, most in worst.items()}
     assert all(most > 1e-3 for most in worst.values()), worst
 
@@ -172,8 +174,8 @@ def test_trained_linear_estimators_become_plain_coefficients() -> None:
     for family, target, train in cases:
         trained = [train(slice(k, None, 3)) for k in range(3)]
         plain, called = family.from_estimators(trained), models.Candidates.from_estimators(trained)
-        ours = plain.statistics((with_constant, target[:50]))[:3]
-        assert np.allclose(ours, called.statistics((z[:50], target[:50])))
+        statistics = plain.statistics((with_constant, target[:50]))[:3]
+        assert np.allclose(statistics, called.statistics((z[:50], target[:50])))
     counted = [PoissonRegressor(alpha=alpha).fit(z, counts) for alpha in (1, 2)]
     poisson = models.PoissonCandidates.from_estimators(counted)
     assert poisson.coefficients[0][1:] == pytest.approx(counted[0].coef_)
@@ -200,25 +202,27 @@ def test_a_saved_posterior_of_pymc_is_paid_end_to_end(tmp_path: Path) -> None:
     result = example.run(tmp_path, draws)
     shares = {payment.provider: payment.share for payment in result.rounds[0].payments}
     assert shares.pop("hospital 4") < 0.6 < min(shares.values())
-    left = result.effective_candidates
-    assert (left.of, len(left.by_report)) == (150, 10)
-    assert left.near_one
-    assert not left.coarse
-    whole = draws.posterior["slopes"].values.reshape(-1, 2)
+    effective = result.effective_candidates
+    assert (effective.of, len(effective.by_report)) == (150, 10)
+    assert effective.near_one
+    assert not effective.coarse
+    draws_of_slopes = draws.posterior["slopes"].values.reshape(-1, 2)
     called = models.Candidates.from_draws(
-        draws, lambda p, x: float(p["intercept"]) + float(p["slopes"] @ np.ones(2)), most=len(whole)
+        draws, lambda p, x: float(p["intercept"]) + float(p["slopes"] @ np.ones(2)), most=len(draws_of_slopes)
     )
     assert called.statistics([0])[-1] == pytest.approx(
-        float(draws.posterior["intercept"].values[-1, -1]) + whole[-1].sum()
+        float(draws.posterior["intercept"].values[-1, -1]) + draws_of_slopes[-1].sum()
     )
     tree = xarray.DataTree.from_dict({"posterior": draws.posterior})  # an InferenceData of ArviZ 1
-    assert models.LogisticCandidates.from_draws(tree, ["slopes"], most=9).coefficients[8] == tuple(whole[-1])
+    assert models.LogisticCandidates.from_draws(tree, ["slopes"], most=9).coefficients[8] == tuple(draws_of_slopes[-1])
     rows = np.random.default_rng(1).normal(size=(2, 250, 7))
     with_rows = xarray.DataTree.from_dict({"log_likelihood": xarray.Dataset({"y": (("chain", "draw", "row"), rows)})})
     reported = models.Candidates.from_draws(draws).statistics(with_rows)
     assert np.allclose(reported, rows.sum(axis=2).ravel())
-    dataset = models.Candidates.from_draws(draws.posterior, lambda p, x: float(p["intercept"]), most=len(whole))
-    assert len(dataset.prior) == len(whole)
+    dataset = models.Candidates.from_draws(
+        draws.posterior, lambda p, x: float(p["intercept"]), most=len(draws_of_slopes)
+    )
+    assert len(dataset.prior) == len(draws_of_slopes)
 
 
 def test_it_prices_as_a_finite_model_does() -> None:
@@ -229,8 +233,10 @@ def test_it_prices_as_a_finite_model_does() -> None:
         float(troth.log_pmi(finite, finite.statistics(own), finite.statistics(peers)))
     )
     t = np.stack([model.statistics(own), model.statistics(peers)])
-    paid = troth.LineUp(decoys=9).pay([model.with_features(3), model.with_features(4)], t, budget=2.0, rng=generator(1))
-    assert ((paid >= 0) & (paid <= 1)).all()
+    payments = troth.LineUp(decoys=9).pay(
+        [model.with_features(3), model.with_features(4)], t, budget=2.0, rng=generator(1)
+    )
+    assert ((payments >= 0) & (payments <= 1)).all()
 
 
 def test_effective_candidates_are_counted_and_near_one_is_said() -> None:
@@ -256,13 +262,13 @@ def test_trained_estimators_are_candidates() -> None:
     trained = [LogisticRegression(C=c).fit(z[:100] * flip, y[:100]) for c in (0.01, 1.0) for flip in (1, -1)]
     model = models.Candidates.from_estimators(trained)
     data = [(z[a : a + 50], y[a : a + 50]) for a in (100, 150, 200)]
-    t = np.stack([model.statistics(each) for each in data])
+    t = np.stack([model.statistics(rows) for rows in data])
     assert model.posterior_probabilities(t.sum(axis=0)).argmax() == 2
     rule = troth.LineUp(decoys=49)
-    paid = rule.pay([model.with_features(part) for part, _ in data], t, budget=3.0, rng=rng)
+    payments = rule.pay([model.with_features(part) for part, _ in data], t, budget=3.0, rng=rng)
     t[0] = 0.0
     nothing = rule.pay([model.with_features(part) for part, _ in data], t, budget=3.0, rng=rng)
-    assert paid[0] > nothing[0] == pytest.approx(0.2)
+    assert payments[0] > nothing[0] == pytest.approx(0.2)
     with pytest.raises(DataError, match="do not know the label 'dead'"):
         model.statistics((z[:1], ["dead"]))
     with pytest.raises(ParameterError, match="same classes"):
@@ -298,8 +304,8 @@ def test_each_draw_answers_for_itself() -> None:
     )
     for k in range(3):
         assert model.draw_data(generator(1), np.array([k]), 2).tolist() == [k + 1.0] * 2
-    left: Any = troth.posterior(model, np.array([-np.inf, 0.0, 0.0]))
-    assert left.draw_data(generator(1), np.array([1]), 2).tolist() == [3.0] * 2
+    posterior: Any = troth.posterior(model, np.array([-np.inf, 0.0, 0.0]))
+    assert posterior.draw_data(generator(1), np.array([1]), 2).tolist() == [3.0] * 2
 
 
 def test_a_prior_may_be_given_with_what_was_trained_or_simulated() -> None:
@@ -349,9 +355,9 @@ def test_candidates_that_leave_nothing_are_named() -> None:
     model = troth.models.Candidates([0.5, 0.5], lambda x: np.array(x, dtype=float))
     with pytest.raises(troth.DataError, match="all 2 candidates give these data probability 0"):
         model.statistics([-np.inf, -np.inf])
-    left = model.effective_candidates(np.array([[0.0, -np.inf], [-np.inf, 0.0]]))
-    assert (left.by_report.tolist(), left.together) == ([1.0, 1.0], 0.0)
-    assert "all together leave none" in str(left)
+    effective = model.effective_candidates(np.array([[0.0, -np.inf], [-np.inf, 0.0]]))
+    assert (effective.by_report.tolist(), effective.together) == ([1.0, 1.0], 0.0)
+    assert "all together leave none" in str(effective)
 
 
 def test_a_rule_that_draws_says_how_candidates_are_given_rows() -> None:
@@ -378,10 +384,10 @@ def test_log_likelihoods_of_other_draws_are_refused() -> None:
 def test_what_is_no_candidate_is_refused_with_the_remedy() -> None:
     rng = generator(6)
     z, y = rng.normal(size=(60, 2)), rng.integers(0, 2, 60)
-    one, two = (LogisticRegression(C=c).fit(z, y) for c in (0.01, 1.0))
+    strong, weak = (LogisticRegression(C=c).fit(z, y) for c in (0.01, 1.0))
     refused: dict[str, Any] = {
-        "has no classes_: train it first": lambda: models.Candidates.from_estimators([one, LogisticRegression()]),
-        "different estimators, not 1": lambda: models.Candidates.from_estimators([one, one]),
+        "has no classes_: train it first": lambda: models.Candidates.from_estimators([strong, LogisticRegression()]),
+        "different estimators, not 1": lambda: models.Candidates.from_estimators([strong, strong]),
         "has no predict_log_proba: calibrate": lambda: models.Candidates.from_estimators(
             [SGDClassifier(random_state=k).fit(z, y) for k in range(2)]
         ),
@@ -397,7 +403,7 @@ def test_what_is_no_candidate_is_refused_with_the_remedy() -> None:
     for words, make in refused.items():
         with pytest.raises(ParameterError, match=words):
             make()
-    model = models.Candidates.from_estimators([one, two])
+    model = models.Candidates.from_estimators([strong, weak])
     for features in (z[:, :1], z * np.nan):
         with pytest.raises(DataError, match=r"estimator 0 \(LogisticRegression\) cannot read these features"):
             model.statistics((features, y))
@@ -411,4 +417,6 @@ def test_estimators_of_two_classes_are_softmax_candidates_too() -> None:
     estimators = [LogisticRegression(C=c).fit(z, y) for c in (0.01, 1.0)]
     model = models.SoftmaxCandidates.from_estimators(estimators)
     t = model.statistics((np.column_stack([np.ones(80), z]), y))
-    np.testing.assert_allclose(t[:2], [each.predict_log_proba(z)[np.arange(80), y].sum() for each in estimators])
+    np.testing.assert_allclose(
+        t[:2], [estimator.predict_log_proba(z)[np.arange(80), y].sum() for estimator in estimators]
+    )

@@ -33,8 +33,10 @@ EYE = [[1.0, 0.0], [0.0, 1.0]]
 def test_help_says_what_every_hyperparameter_means(family: type[models.Family]) -> None:
     about, _, section = (family.__doc__ or "").partition("\nParameters\n----------\n")
     assert about
-    for each in family.parameters():
-        assert f"{each.name}\n    {each.meaning[0].upper()}{each.meaning[1:]}." in section
+    for hyper_parameter in family.parameters():
+        assert (
+            f"{hyper_parameter.name}\n    {hyper_parameter.meaning[0].upper()}{hyper_parameter.meaning[1:]}." in section
+        )
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -178,13 +180,13 @@ def test_posteriors_price_like_the_likelihoods_they_come_from() -> None:
     for symbols in (2, 3, 5):
         prior, table = rng.dirichlet([1, 1, 1]), rng.dirichlet(np.ones(symbols), size=3)
         joint = prior[:, None] * table
-        known = models.Finite(tuple(prior), table.tolist())
+        model = models.Finite(tuple(prior), table.tolist())
         paper = models.Finite.from_posteriors(prior, (joint / joint.sum(axis=0)).T)
         assert paper.normalised == (symbols <= 3)
         a, b = rng.integers(0, symbols, 6), rng.integers(0, symbols, 9)
         log_pmi = troth.log_pmi(paper, paper.statistics(a), paper.statistics(b))
         assert float(log_pmi) == pytest.approx(
-            float(troth.log_pmi(known, known.statistics(a), known.statistics(b))), abs=1e-12
+            float(troth.log_pmi(model, model.statistics(a), model.statistics(b))), abs=1e-12
         )
         if not paper.normalised:
             with pytest.raises(troth.MissingCapabilityError, match="do not determine p\\(d\\|θ\\)"):
@@ -217,17 +219,17 @@ def test_finite_rows_are_recovered_or_asked_for() -> None:
 def test_providers_with_different_likelihoods_combine(pair: tuple[Any, Any]) -> None:
     """PMI across different likelihoods is a density ratio: mean 1 over independent pairs, both ways round."""
     rng = generator(3)
-    one, two = troth.combine(pair)
-    assert isinstance(one, SamplesData)
-    assert isinstance(two, SamplesData)
-    theta = one.draw_parameters(rng, (100_000,))
-    a, b = one.statistics(one.draw_data(rng, theta, 3)), two.statistics(two.draw_data(rng, theta, 4))
-    matched = troth.log_pmi([one, two], a, b)
-    independent = troth.log_pmi([two, one], a, np.roll(b, 1, axis=0))
+    first, second = troth.combine(pair)
+    assert isinstance(first, SamplesData)
+    assert isinstance(second, SamplesData)
+    theta = first.draw_parameters(rng, (100_000,))
+    a, b = first.statistics(first.draw_data(rng, theta, 3)), second.statistics(second.draw_data(rng, theta, 4))
+    matched = troth.log_pmi([first, second], a, b)
+    independent = troth.log_pmi([second, first], a, np.roll(b, 1, axis=0))
     left, right = 1 / (1 + np.exp(-independent)), 1 / (1 + np.exp(matched))
     assert abs(left.mean() - right.mean()) < 5.5 * np.sqrt((left.var() * 2 + right.var()) / len(left))
     assert matched.mean() > 0
-    for model, t, rows in ((one, a, 3), (two, b, 4)):
+    for model, t, rows in ((first, a, 3), (second, b, 4)):
         assert isinstance(model, CountsRows)
         assert np.allclose(model.rows(t[:5]), rows)
 

@@ -175,8 +175,12 @@ def test_log_pmi_of_day_types_is_a_sum_over_types(name: str, seed: int) -> None:
     parameters = model.draw_parameters(rng)
     for own, peers in ((1, 1), (3, 5), (40, 10), (int(rng.integers(1, 190)), 10)):
         a, b = (model.draw_data(rng, parameters, rows) for rows in (own, peers))
-        one, two = (np.array(DAY_TYPES[name](model, data)) for data in (a, b))
-        expected = logsumexp(one + two, b=model.prior) - logsumexp(one, b=model.prior) - logsumexp(two, b=model.prior)
+        first, second = (np.array(DAY_TYPES[name](model, data)) for data in (a, b))
+        expected = (
+            logsumexp(first + second, b=model.prior)
+            - logsumexp(first, b=model.prior)
+            - logsumexp(second, b=model.prior)
+        )
         log_pmi = troth.log_pmi(model, model.statistics(a), model.statistics(b))
         assert float(log_pmi) == pytest.approx(float(expected), abs=1e-9)
 
@@ -184,10 +188,10 @@ def test_log_pmi_of_day_types_is_a_sum_over_types(name: str, seed: int) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_log_pmi_of_providers_with_offsets_is_that_of_one_normal(seed: int) -> None:
     """All rows of both providers are one multivariate normal: θ is in all, an effect in each provider's."""
-    one, two = models.ProviderNormal(3, 2, 1.5, 0.4, 0.7), models.ProviderNormal(3, 2, 0.8, -1.3, 0.2)
+    first, second = models.ProviderNormal(3, 2, 1.5, 0.4, 0.7), models.ProviderNormal(3, 2, 0.8, -1.3, 0.2)
     rng = generator(seed, 13)
-    theta = one.draw_parameters(rng)
-    a, b = one.draw_data(rng, theta, 5), two.draw_data(rng, theta, 8)
+    theta = first.draw_parameters(rng)
+    a, b = first.draw_data(rng, theta, 5), second.draw_data(rng, theta, 8)
 
     def density(*parts: tuple[models.ProviderNormal, Any]) -> float:
         blocks = [m.dispersion**2 + m.noise**2 * np.eye(len(x)) for m, x in parts]
@@ -195,8 +199,10 @@ def test_log_pmi_of_providers_with_offsets_is_that_of_one_normal(seed: int) -> N
         data = np.concatenate([x for _, x in parts])
         return float(stats.multivariate_normal.logpdf(data, means, linalg.block_diag(*blocks) + 4.0))
 
-    expected = density((one, a), (two, b)) - density((one, a)) - density((two, b))
-    assert float(troth.log_pmi([one, two], one.statistics(a), two.statistics(b))) == pytest.approx(expected, abs=1e-11)
+    expected = density((first, a), (second, b)) - density((first, a)) - density((second, b))
+    assert float(troth.log_pmi([first, second], first.statistics(a), second.statistics(b))) == pytest.approx(
+        expected, abs=1e-11
+    )
 
 
 def rows_of(data: Any, part: slice) -> Any:

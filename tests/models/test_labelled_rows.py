@@ -162,7 +162,7 @@ def test_log_pmi_is_near_that_of_exact_evidence() -> None:
     rng = generator(5)
     model = models.LogisticRegression([0.0], 4.0)
     own, peers = (model.draw_data(rng, np.array([0.4]), n) for n in (200, 600))
-    both = tuple(np.concatenate(parts) for parts in zip(own, peers, strict=True))
+    total = tuple(np.concatenate(parts) for parts in zip(own, peers, strict=True))
 
     def by_quadrature(data: Any) -> float:
         mode: Any = model.expanded_at_mode(data).point
@@ -174,8 +174,8 @@ def test_log_pmi_is_near_that_of_exact_evidence() -> None:
 
         return top + float(np.log(quad(density, peak - 2, peak + 2, points=[peak])[0]))
 
-    exact = [by_quadrature(data) for data in (both, own, peers)]
-    sampled = [exact_log_evidence(model, data, rng) for data in (both, own, peers)]
+    exact = [by_quadrature(data) for data in (total, own, peers)]
+    sampled = [exact_log_evidence(model, data, rng) for data in (total, own, peers)]
     assert np.allclose(sampled, exact, atol=0.02)
     log_pmi = float(troth.log_pmi(model, model.statistics(own), model.statistics(peers)))
     assert log_pmi == pytest.approx(exact[0] - exact[1] - exact[2], abs=0.15)
@@ -205,7 +205,7 @@ def test_with_features_at_hand_a_made_up_report_earns_the_empty_share() -> None:
         theta = model.draw_parameters(rng)
         made_up = model.draw_data(rng, model.draw_parameters(rng), 30)
         data = [made_up, model.draw_data(rng, theta, 30)]
-        t = np.stack([model.statistics(each) for each in data])
+        t = np.stack([model.statistics(rows) for rows in data])
         shares.append(rule.pay([model.with_features(z) for z, _ in data], t, budget=2.0, rng=rng)[0])
     assert abs(np.mean(shares) - 0.2) < 4 * np.std(shares) / np.sqrt(len(shares))
 
@@ -250,8 +250,8 @@ def test_the_prior_is_learnt_from_past_days(name: str, precision: float) -> None
     assert log_ratio(fit.model.precision, model.precision) < 1.0
 
 
-def log_ratio(one: Any, other: Any) -> float:
-    return float(np.abs(np.log(np.asarray(one) / np.asarray(other))).max())
+def log_ratio(first: Any, second: Any) -> float:
+    return float(np.abs(np.log(np.asarray(first) / np.asarray(second))).max())
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -289,7 +289,7 @@ def test_decoys_that_are_drawn_without_their_design_are_the_same(name: str, feat
     model = VARYING[name.removeprefix("varying ")] if name.startswith("varying") else FAMILIES[name]
     rng = generator(4)
     data = [model.draw_data(rng, model.draw_parameters(rng), rows) for rows in (30, 20)]
-    own, peers = (model.statistics(each) for each in data)
+    own, peers = (model.statistics(rows) for rows in data)
     if features:
         model = model.with_features(data[1][0])
     theta, design = model.draw_parameters(rng, (8,)), model.design(peers)
@@ -325,7 +325,7 @@ def test_a_poor_expansion_is_warned_of_and_a_good_one_is_not(
         for _ in range(5):
             z = np.concatenate([np.ones((6, 50, 1)), rng.normal(size=(6, 50, 3))], axis=-1)
             theta = model.draw_parameters(rng)
-            t = np.stack([model.statistics(model.draw_data(rng, theta, each)) for each in z])
+            t = np.stack([model.statistics(model.draw_data(rng, theta, features)) for features in z])
             assert bool(model.warning_about(t)) == warned, (reach, model.warning_about(t))
     wrong = family(mean.ravel(), 25.0, **more)
     assert wrong.warning_about(np.zeros((2, wrong.width))) == ""

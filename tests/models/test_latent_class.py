@@ -139,9 +139,9 @@ def test_drawn_rows_and_drawn_sums_have_the_same_moments(name: str) -> None:
     assert abs(z.mean()) < 5.5 * z.std() / np.sqrt(draws)
     assert abs((z**2).mean() - 1) < 5.5 * (z**2).std() / np.sqrt(draws)
     fresh = model.draw_statistics(rng, theta, model.plan(float(rows)))
-    for one, two in zip(fresh.T, model.statistics(model.draw_data(rng, theta, rows)).T, strict=True):
-        if np.ptp(one) > 0:
-            assert stats.ks_2samp(one, two).pvalue > 1e-7
+    for drawn, from_rows in zip(fresh.T, model.statistics(model.draw_data(rng, theta, rows)).T, strict=True):
+        if np.ptp(drawn) > 0:
+            assert stats.ks_2samp(drawn, from_rows).pvalue > 1e-7
 
 
 def brute_force(likelihoods: list[Any], rows: list[int], values: Any) -> tuple[float, float]:
@@ -295,8 +295,8 @@ def test_rows_are_asked_for() -> None:
     with pytest.raises(troth.MissingCapabilityError, match="rows="):
         troth.MultiDay().pay(model, np.stack([t, t]), budget=1.0)
     uneven = np.array([[3, 3, 3], [4, 3, 2]])
-    told = troth.MultiDay().explain(model, np.stack([t, t]), rows=uneven)
-    assert told.noted[0].tolist() == [True, False, True]
+    breakdown = troth.MultiDay().explain(model, np.stack([t, t]), rows=uneven)
+    assert breakdown.noted[0].tolist() == [True, False, True]
     with pytest.raises(troth.UnequalSizesError, match="provider 0: 3 rows, but 4"):
         troth.MultiDay().pay(model, np.stack([t, t]), budget=1.0, rows=np.array([[3, 3, 3], [4, 4, 2]]))
 

@@ -14,7 +14,7 @@ from registry import EXAMPLES, MISSING, generator
 from troth.core.posterior import conditioned_on
 
 
-def drawn(model: Any, seed: int, *rows: int) -> list[Any]:
+def draw_statistics(model: Any, seed: int, *rows: int) -> list[Any]:
     """Datasets of one θ, so that none contradicts another."""
     rng = generator(seed)
     theta = model.draw_parameters(rng)
@@ -26,7 +26,7 @@ def drawn(model: Any, seed: int, *rows: int) -> list[Any]:
 def test_log_pmi_given_known_data(name: str, seed: int) -> None:
     """Λ(a+b+z) + Λ(z) − Λ(a+z) − Λ(b+z), and the predictive chain: what b adds for a beyond what z says."""
     model: Any = EXAMPLES[name]
-    datasets = drawn(model, seed, 4, 7, 9)
+    datasets = draw_statistics(model, seed, 4, 7, 9)
     a, b, z = (model.statistics(data) for data in datasets)
     evidence = model.log_evidence
     differences = evidence(a + b + z) + evidence(z) - evidence(a + z) - evidence(b + z)
@@ -46,7 +46,7 @@ def test_log_pmi_given_known_data(name: str, seed: int) -> None:
 def test_nothing_known_changes_nothing(name: str) -> None:
     model: Any = EXAMPLES[name]
     same: Any = troth.posterior(model, np.zeros(model.width))
-    a, b = (model.statistics(data) for data in drawn(model, 4, 5, 6))
+    a, b = (model.statistics(data) for data in draw_statistics(model, 4, 5, 6))
     assert troth.log_pmi(same, a, b) == pytest.approx(troth.log_pmi(model, a, b), abs=1e-12)
 
 
@@ -54,15 +54,16 @@ def test_nothing_known_changes_nothing(name: str) -> None:
 def test_in_two_steps(name: str) -> None:
     """Knowing z and then y is knowing both."""
     model: Any = EXAMPLES[name]
-    datasets = drawn(model, 5, 4, 7, 3, 6)
+    datasets = draw_statistics(model, 5, 4, 7, 3, 6)
     z, y = (model.statistics(data) for data in datasets[2:])
     at_once: Any = troth.posterior(model, z + y)
     first: Any = troth.posterior(model, z)
     then: Any = troth.posterior(first, first.statistics(datasets[3]))
-    one, two = (
-        troth.log_pmi(each, each.statistics(datasets[0]), each.statistics(datasets[1])) for each in (at_once, then)
+    one, second = (
+        troth.log_pmi(updated, updated.statistics(datasets[0]), updated.statistics(datasets[1]))
+        for updated in (at_once, then)
     )
-    assert one == pytest.approx(two, abs=1e-11)
+    assert one == pytest.approx(second, abs=1e-11)
 
 
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if "zeros" not in name])  # which renumber their states
@@ -71,7 +72,7 @@ def test_draws_are_those_of_the_posterior(name: str) -> None:
     from scipy.stats import ks_2samp
 
     model: Any = EXAMPLES[name]
-    z = model.statistics(drawn(model, 6, 8)[0])
+    z = model.statistics(draw_statistics(model, 6, 8)[0])
     posterior: Any = troth.posterior(model, z)
     rng = generator(7)
     prior_draws = posterior.draw_parameters(rng, (4000,))
@@ -84,19 +85,19 @@ def test_draws_are_those_of_the_posterior(name: str) -> None:
 def test_draws_beside_known_data_are_draws_given_these(name: str) -> None:
     """As families without a posterior of their own have it: θ given z, and given a report and z."""
     model: Any = EXAMPLES[name]
-    a, z = (model.statistics(data) for data in drawn(model, 6, 3, 8))
+    a, z = (model.statistics(data) for data in draw_statistics(model, 6, 3, 8))
     wrapped: Any = conditioned_on(model, z)
     given_z, given_both = (np.broadcast_to(t, (5, len(t))) for t in (z, a + z))
     assert np.array_equal(wrapped.draw_parameters(generator(7), (5,)), model.draw_posterior(generator(7), given_z))
-    both = wrapped.draw_posterior(generator(7), np.broadcast_to(a, (5, len(a))))
-    assert np.array_equal(both, model.draw_posterior(generator(7), given_both))
+    draws = wrapped.draw_posterior(generator(7), np.broadcast_to(a, (5, len(a))))
+    assert np.array_equal(draws, model.draw_posterior(generator(7), given_both))
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_summaries_convert(name: str) -> None:
     """A report that was added up for the declared prior is one for the posterior, without its rows."""
     model: Any = EXAMPLES[name]
-    data, public = drawn(model, 8, 6, 9)
+    data, public = draw_statistics(model, 8, 6, 9)
     posterior: Any = troth.posterior(model, model.statistics(public))
     summary = model.reduction.convert(model.summary(data), posterior.reduction)
     np.testing.assert_allclose(posterior.from_summary(summary), posterior.statistics(data), rtol=1e-11, atol=1e-11)
@@ -120,11 +121,11 @@ def test_providers_that_differ() -> None:
     """Each provider's model is conditioned on the same data, in the space that all share."""
     good, poor = troth.combine([troth.models.Normal(0, 1, noise=1), troth.models.Normal(0, 1, noise=2)])
     z = good.statistics([0.4, 1.1])
-    given = troth.posterior([good, poor], z)
-    one, two = (model.statistics(rows) for model, rows in zip(given, ([1.0, 0.2], [0.7, 1.9]), strict=True))
+    updated = troth.posterior([good, poor], z)
+    first, second = (model.statistics(rows) for model, rows in zip(updated, ([1.0, 0.2], [0.7, 1.9]), strict=True))
     a, b = good.statistics([1.0, 0.2]), poor.statistics([0.7, 1.9])
     expected = troth.log_pmi(good, a, b + z) - troth.log_pmi(good, a, z)
-    assert troth.log_pmi(given, one, two) == pytest.approx(expected, abs=1e-13)
+    assert troth.log_pmi(updated, first, second) == pytest.approx(expected, abs=1e-13)
 
 
 def test_a_custom_model() -> None:
@@ -132,12 +133,12 @@ def test_a_custom_model() -> None:
     model = Rayleigh(3.0, 2.0)
     rng = generator(9)
     a, b, z = (model.statistics(rng.rayleigh(1.0, size=n)) for n in (3, 5, 8))
-    given: Any = troth.posterior(model, z)
+    updated: Any = troth.posterior(model, z)
     expected = troth.log_pmi(model, a, b + z) - troth.log_pmi(model, a, z)
-    assert troth.log_pmi(given, a, b) == pytest.approx(expected, abs=1e-12)
-    assert pickle.loads(pickle.dumps(given)) == given  # noqa: S301
-    assert len({given, troth.posterior(model, z), troth.posterior(model, a)}) == 2
-    assert type(given).__name__ == "Rayleigh"
+    assert troth.log_pmi(updated, a, b) == pytest.approx(expected, abs=1e-12)
+    assert pickle.loads(pickle.dumps(updated)) == updated  # noqa: S301
+    assert len({updated, troth.posterior(model, z), troth.posterior(model, a)}) == 2
+    assert type(updated).__name__ == "Rayleigh"
 
 
 def test_statistics_of_one_dataset() -> None:
@@ -147,6 +148,6 @@ def test_statistics_of_one_dataset() -> None:
 
 def test_limits_and_costs_stay() -> None:
     model = troth.models.VaryingPoisson(mean=3, scale=2)
-    given: Any = troth.posterior(model, model.statistics([2, 4]))
-    assert given.most_rows == model.most_rows < troth.models.Poisson(1, 1).most_rows
-    assert given.evidence_cost == model.evidence_cost > 1
+    updated: Any = troth.posterior(model, model.statistics([2, 4]))
+    assert updated.most_rows == model.most_rows < troth.models.Poisson(1, 1).most_rows
+    assert updated.evidence_cost == model.evidence_cost > 1

@@ -83,38 +83,40 @@ def reference_bernoulli(alpha: float, beta: float, near: float, ones: Any, rows:
     counts, times = np.unique(np.stack([ones, rows - ones]), axis=1, return_counts=True)
     k, z = counts[:, None]
 
-    def given(spread: float) -> float:
+    def log_evidence_given(spread: float) -> float:
         s = spread**-2.0
 
         def f(x: Any) -> Any:
             a, b = expit(x)[:, None] * s, expit(-x)[:, None] * s
-            each = betaln(a + k, b + z) - betaln(a, b)
-            return (each * times).sum(axis=-1) + alpha * log_expit(x) + beta * log_expit(-x) - betaln(alpha, beta)
+            log_evidence = betaln(a + k, b + z) - betaln(a, b)
+            return (
+                (log_evidence * times).sum(axis=-1) + alpha * log_expit(x) + beta * log_expit(-x) - betaln(alpha, beta)
+            )
 
         return over_location(f, -60, 60)
 
     alike = betaln(alpha + ones.sum(), beta + (rows - ones).sum()) - betaln(alpha, beta)
-    return float(np.logaddexp(np.log(ALIKE) + alike, over_spread(given, 0.03, 3, len(ones), near)))
+    return float(np.logaddexp(np.log(ALIKE) + alike, over_spread(log_evidence_given, 0.03, 3, len(ones), near)))
 
 
 def reference_poisson(mean: float, scale: float, near: float, total: Any, rows: Any) -> float:
     shape, rate = (mean / scale) ** 2, mean / scale**2
     prior = shape * np.log(rate) - gammaln(shape)
 
-    def given(spread: float) -> float:
+    def log_evidence_given(spread: float) -> float:
         d = spread**2
         constant = sum_log1p(total, d)
 
         def f(x: Any) -> Any:
             m = np.exp(x)[:, None]
-            each = total * np.log(m) - (total + 1 / d) * np.log1p(rows * m * d)
-            return each.sum(axis=-1) + shape * x - rate * np.exp(x) + prior + constant
+            log_evidence = total * np.log(m) - (total + 1 / d) * np.log1p(rows * m * d)
+            return log_evidence.sum(axis=-1) + shape * x - rate * np.exp(x) + prior + constant
 
         return over_location(f, -30, 12)
 
     A = shape + total.sum()
     alike = gammaln(A) - A * np.log(rate + rows.sum()) + prior
-    return float(np.logaddexp(np.log(ALIKE) + alike, over_spread(given, 0.02, 2, len(total), near)))
+    return float(np.logaddexp(np.log(ALIKE) + alike, over_spread(log_evidence_given, 0.02, 2, len(total), near)))
 
 
 def sum_log1p(total: Any, d: float) -> float:
@@ -128,14 +130,16 @@ def reference_normal(model: models.VaryingNormal, average: Any, rows: Any, squar
     variance = (3 * model.noise**2 + squares) / (3 + rows - 1) / rows
     y = average - model.mean
 
-    def given(spread: float) -> float:
+    def log_evidence_given(spread: float) -> float:
         v = variance + (spread * model.noise) ** 2
         precision, product = (1 / v).sum(), (y / v).sum()
         total = 1 / model.scale**2 + precision
         at_mean = 0.5 * (y**2 / variance - y**2 / v + np.log(variance / v)).sum()
         return float(at_mean + product**2 / total / 2 - 0.5 * np.log(total * model.scale**2))
 
-    return float(np.logaddexp(np.log(ALIKE) + given(0.0), over_spread(given, 0.1, 30, 0, nodes=1500)))
+    return float(
+        np.logaddexp(np.log(ALIKE) + log_evidence_given(0.0), over_spread(log_evidence_given, 0.1, 30, 0, nodes=1500))
+    )
 
 
 def pmi_of(reference: Callable[..., float], *columns: Any) -> float:
@@ -168,11 +172,11 @@ def test_yes_or_no_is_the_continuous_integral(providers: int, rows: int, spread:
 def test_labels_are_the_continuous_integral(providers: int, rows: int, spread: float) -> None:
     """One label after the other: a beta-binomial each, of those that have none of the labels before."""
     rng, model = generator(9, providers), models.VaryingCategorical([1, 2, 0.5])
-    left, counts = np.full(providers, rows), []
+    remaining, counts = np.full(providers, rows), []
     for rate in (0.3, 0.6):
-        counts.append(rng.binomial(left, rng.beta(rate / spread**2, (1 - rate) / spread**2, providers)))
-        left = left - counts[-1]
-    first, second, third = (np.array(c, dtype=float) for c in (*counts, left))
+        counts.append(rng.binomial(remaining, rng.beta(rate / spread**2, (1 - rate) / spread**2, providers)))
+        remaining = remaining - counts[-1]
+    first, second, third = (np.array(c, dtype=float) for c in (*counts, remaining))
     t = model.from_summary(np.stack([first, second, third], axis=-1))
     log_pmi = float(troth.log_pmi(model, t[0], t[1:].sum(axis=0)))
     expected = pmi_of(lambda *c: reference_bernoulli(1, 2.5, spread, *c), first, first + second + third)
@@ -220,14 +224,16 @@ def test_regressions_are_the_continuous_integral() -> None:
         noise = np.concatenate([np.full(len(y), s) for (_, y), s in zip(part, blocks, strict=True)])
         same = np.concatenate([np.full(len(y), i) for i, (_, y) in enumerate(part)])
 
-        def given(spread: float) -> float:
+        def log_evidence_given(spread: float) -> float:
             shared = features @ prior @ features.T
             covariance = shared + spread**2 * shared * (same[:, None] == same) + np.diag(noise)
             return float(multivariate_normal(features @ [1, -2], covariance).logpdf(answers))
 
-        return float(np.logaddexp(np.log(ALIKE) + given(0.0), over_spread(given, 0.01, 3, len(part))))
+        return float(
+            np.logaddexp(np.log(ALIKE) + log_evidence_given(0.0), over_spread(log_evidence_given, 0.01, 3, len(part)))
+        )
 
-    t = np.stack([model.statistics(each) for each in data])
+    t = np.stack([model.statistics(rows) for rows in data])
     log_pmi = float(troth.log_pmi(model, t[0], t[1:].sum(axis=0)))
     assert log_pmi == pytest.approx(reference(data) - reference(data[:1]) - reference(data[1:]), abs=1e-6)
 
@@ -256,7 +262,7 @@ def test_regressions_of_any_size_are_the_continuous_integral(
     def reference(part: slice) -> float:
         precision, y = (squares / variance[:, None])[part], best[part]
 
-        def given(tau: Any) -> Any:
+        def log_evidence_given(tau: Any) -> Any:
             v = 1 / precision + tau[:, None, None] ** 2
             total, product = 1 + (1 / v).sum(axis=1), (y / v).sum(axis=1)
             at_mean = (y**2 * (precision - 1 / v) - np.log(precision * v)).sum(axis=1)
@@ -265,7 +271,11 @@ def test_regressions_of_any_size_are_the_continuous_integral(
         low, high, centre = 2 * np.log(0.01), 2 * np.log(3), 2 * np.log(spread or 1.0)
         u, w = gauss(centre - 0.5, centre + 0.5, 60) if len(y) > 50 else gauss(low, high, 500)
         w = (1 - ALIKE) * w / (high - low)
-        return float(np.logaddexp(np.log(ALIKE) + given(np.zeros(1))[0], logsumexp(given(np.exp(u / 2)), b=w)))
+        return float(
+            np.logaddexp(
+                np.log(ALIKE) + log_evidence_given(np.zeros(1))[0], logsumexp(log_evidence_given(np.exp(u / 2)), b=w)
+            )
+        )
 
     log_pmi = float(troth.log_pmi(model, t[0], t[1:].sum(axis=0)))
     expected = reference(slice(None)) - reference(slice(1)) - reference(slice(1, None))
@@ -283,9 +293,9 @@ def test_coefficients_differ_between_providers_as_far_as_is_declared() -> None:
     H, g = z.T @ z, rng.normal(size=2)
     alone = np.linalg.inv(model._prior_root)  # mean + alone.T @ gamma
     integral = integrate_effects(alone @ H @ alone.T, alone @ g, np.array([spread]), model._scale_of_effects)
-    left = np.linalg.inv(np.linalg.inv(H) + apart)  # the precision of common coefficients
-    assert np.allclose(integral.precision[0], alone @ left @ alone.T)
-    assert np.allclose(integral.product[0], alone @ left @ np.linalg.solve(H, g))
+    precision = np.linalg.inv(np.linalg.inv(H) + apart)  # the precision of common coefficients
+    assert np.allclose(integral.precision[0], alone @ precision @ alone.T)
+    assert np.allclose(integral.product[0], alone @ precision @ np.linalg.solve(H, g))
     with pytest.raises(ParameterError, match="relative_spread must have 2 entries"):
         models.VaryingLogisticRegression(**prior, relative_spread=[1.0])
     alike = models.VaryingLogisticRegression(**prior)
@@ -318,8 +328,8 @@ def test_without_spread_it_is_the_textbook() -> None:
         alike = AlmostAlike(varying)
         own, peers = (alike.model.from_summary(part).sum(axis=0) for part in (counts[:1], counts[1:]))
         plain: Any = textbook
-        one, two = (plain.from_summary(part).sum(axis=0) for part in (counts[:1], counts[1:]))
-        expected = float(troth.log_pmi(plain, one, two))
+        first, second = (plain.from_summary(part).sum(axis=0) for part in (counts[:1], counts[1:]))
+        expected = float(troth.log_pmi(plain, first, second))
         assert float(troth.log_pmi(alike.model, own, peers)) == pytest.approx(expected, abs=1e-4)
         t = varying.from_summary(counts)
         assert abs(float(troth.log_pmi(varying, t[0], t[1:].sum(axis=0))) - expected) > 0.01
@@ -339,9 +349,9 @@ def test_every_report_is_within_the_range(model: Any) -> None:
     scale = troth.exact_range(model, [6, 6, 6], values=(0, 9))
     theta = model.draw_parameters(rng, (40,))
     data = np.clip(np.stack([model.draw_data(rng, theta, 6) for _ in range(3)], axis=1), 0, 9)
-    told = troth.peer_log_pmi(model, model.statistics(data))
-    assert scale.low <= told.min()
-    assert told.max() <= scale.high
+    log_pmi = troth.peer_log_pmi(model, model.statistics(data))
+    assert scale.low <= log_pmi.min()
+    assert log_pmi.max() <= scale.high
     share = troth.OneTime(troth.clipped_range(model, [6, 6, 6], values=(0, 9))).pay(
         model, model.statistics(data[0]), budget=1.0
     )
@@ -363,12 +373,12 @@ def test_rules_pay_them(model: Any) -> None:
     rng = generator(6)
     t = model.statistics(model.draw_data(rng, model.draw_parameters(rng, (2, 1)).repeat(4, axis=1), 5))
     t[:, 3] = 0
-    paid = troth.SyntheticPeers(draws=8).pay(model, t, budget=4.0, rng=generator(7))
+    payments = troth.SyntheticPeers(draws=8).pay(model, t, budget=4.0, rng=generator(7))
     order = np.array([2, 0, 3, 1])
     assert np.array_equal(
-        troth.SyntheticPeers(draws=8).pay(model, t[:, order], budget=4.0, rng=generator(7)), paid[:, order]
+        troth.SyntheticPeers(draws=8).pay(model, t[:, order], budget=4.0, rng=generator(7)), payments[:, order]
     )
-    assert np.allclose(paid[:, 3], troth.divergences.logistic.empty_share, atol=1e-12)
+    assert np.allclose(payments[:, 3], troth.divergences.logistic.empty_share, atol=1e-12)
 
 
 @pytest.mark.parametrize("model", [models.VaryingNormal(10, 3, 2), models.VaryingPoisson(3, 2)], ids=repr)
@@ -393,8 +403,8 @@ def test_a_prior_that_says_nothing_still_prices(model: Any) -> None:
     t = model.statistics([[0, 1, 1], [1, 0, 1]])
     assert np.isfinite(troth.peer_log_pmi(model, t)).all()
     if isinstance(model, models.VaryingBernoulli):
-        one = float(model.log_evidence(model.statistics([1])))  # does not depend on the spread
-        assert one == pytest.approx(np.log(model.alpha / (model.alpha + model.beta)), abs=1e-6)
+        single_row = float(model.log_evidence(model.statistics([1])))  # does not depend on the spread
+        assert single_row == pytest.approx(np.log(model.alpha / (model.alpha + model.beta)), abs=1e-6)
 
 
 def test_posterior_draws_of_the_spread_are_continuous() -> None:

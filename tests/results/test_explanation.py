@@ -21,7 +21,7 @@ RULE = troth.LineUp(decoys=19)
 BERNOULLI = models.Bernoulli(1, 1)
 
 
-def paid(model: Any, table: dict[str, Any], **terms: Any) -> troth.Result:
+def pay(model: Any, table: dict[str, Any], **terms: Any) -> troth.Result:
     return troth.pay(
         {"clinic": CLINICS, **table}, model, RULE, provider="clinic", budget="300.00", seed=1, terms={"model": terms}
     )
@@ -46,33 +46,33 @@ def test_every_family_says_what_data_are_on_average(name: str) -> None:
 def test_shares_of_labels_and_means_of_columns() -> None:
     kinds = ["red", "green", "blue", "red"] * 6
     terms = {"columns": ["kind"], "categories": ["blue", "green", "red"]}
-    text = data_in_words(paid(models.Categorical([1, 1, 1]), {"kind": kinds}, **terms), None, "a")
+    text = data_in_words(pay(models.Categorical([1, 1, 1]), {"kind": kinds}, **terms), None, "a")
     red, others = "blue (25%), green (25%), red (50%)", "your peers' are"
     assert text == f"Your label shares are {red}; {others} {red}."
-    yes = paid(BERNOULLI, {"well": ["no", "yes"] * 12}, columns=["well"], categories=["no", "yes"])
+    yes = pay(BERNOULLI, {"well": ["no", "yes"] * 12}, columns=["well"], categories=["no", "yes"])
     assert data_in_words(yes, None, "a") == "Your rate of yes is 50%; your peers' is 50%."
     model = models.MultivariateNormal([0, 0], [[1, 0], [0, 1]], [[1, 0], [0, 1]])
-    result = paid(model, {"x": [1.0] * 24, "y": [2.0] * 24}, columns=["x", "y"])
+    result = pay(model, {"x": [1.0] * 24, "y": [2.0] * 24}, columns=["x", "y"])
     assert data_in_words(result, None, "b") == "Your means of x, y are 1, 2; your peers' are 1, 2."
 
 
 def test_members_of_a_group_are_not_among_the_peers_whose_data_are_compared() -> None:
-    def said(names: str) -> str:
+    def averages(names: str) -> str:
         x = [1, 1, 1, 1, 0, 0, 0, 0, 1, 0, 1, 0, 1, 1, 1, 0]
         table = {"clinic": np.repeat([*names], 4).tolist(), "x": x[: 4 * len(names)]}
         groups = {"groups": {"one owner": ["a", "b"]}}
         result = troth.pay(table, BERNOULLI, RULE, provider="clinic", budget="300.00", seed=1, terms=groups)
         return data_in_words(result, None, "a")
 
-    assert said("abcd") == "Your rate is 100%; your peers' is 62%."
-    assert said("abc") == "", "the only peer's data would be given away"
+    assert averages("abcd") == "Your rate is 100%; your peers' is 62%."
+    assert averages("abc") == "", "the only peer's data would be given away"
 
 
 def test_a_regression_is_an_equation_in_the_units_of_the_columns() -> None:
     area = generator(1).uniform(20, 90, 24).round(1)
     wards = (["surgery", "other", "surgery", "other"] * 6, np.tile([0.0, 5.0], 12))
     table = {"area": area.tolist(), "ward": wards[0], "price": (2 + 3 * area - wards[1]).tolist()}
-    result = paid(
+    result = pay(
         models.LinearRegression([0, 0, 0], np.eye(3).tolist(), 0.1),
         table,
         columns=["area", "ward"],
@@ -102,7 +102,7 @@ def test_log_odds_of_a_label() -> None:
     sick = np.where(rng.random(24) < 1 / (1 + np.exp(-(age - 50) / 10)), "yes", "no").tolist()
     terms = {"columns": ["age"], "target": "sick", "intercept": True, "categories": ["no", "yes"]}
     model = models.LogisticRegression([-5, 0.1], [1, 100])
-    text = data_in_words(paid(model, {"age": age.tolist(), "sick": sick}, **terms), None, "a")
+    text = data_in_words(pay(model, {"age": age.tolist(), "sick": sick}, **terms), None, "a")
     assert text.startswith("From your rows, log-odds of sick = yes ≈ −")
     assert " × age; from your peers' rows, log-odds of sick = yes ≈ −" in text
 
@@ -117,7 +117,7 @@ def test_days_are_summed_up_by_their_means() -> None:
 
 
 def test_the_line_is_drawn_above_the_place_and_the_share() -> None:
-    text = paid(models.Bernoulli(1, 1), {"improved": [1, 0] * 12}, columns=["improved"]).explain("a").splitlines()
+    text = pay(models.Bernoulli(1, 1), {"improved": [1, 0] * 12}, columns=["improved"]).explain("a").splitlines()
     assert [line.split("  ")[1] for line in text[1:5]] == [
         "data",
         "the line",

@@ -132,12 +132,12 @@ def test_lies_that_gain_are_told_from_those_that_lose() -> None:
 
 def test_a_picture_is_a_file_of_its_own(tmp_path: Path) -> None:
     frame = {"who": ["a"] * 9 + ["<b>"] * 9 + ["c"] * 9, "x": [1, 1, 0] * 6 + [0, 0, 1] * 3}
-    paid = troth.pay(frame, troth.models.Bernoulli(1, 1), provider="who", budget="900.00", seed=1)
-    picture = paid.plot(tmp_path / "p.svg")
+    result = troth.pay(frame, troth.models.Bernoulli(1, 1), provider="who", budget="900.00", seed=1)
+    picture = result.plot(tmp_path / "p.svg")
     root = fromstring((tmp_path / "p.svg").read_bytes())
     assert root.findtext(f"{SVG}style", "").startswith(".picture {")
     assert {"a", "<b>", "c"} <= {text.text for text in root.iter(f"{SVG}text")}
-    assert picture._repr_svg_() in paid._repr_html_()
+    assert picture._repr_svg_() in result._repr_html_()
     with pytest.raises(troth.ParameterError, match=r"p.png: .* ends in .svg"):
         picture.save(tmp_path / "p.png")
 
@@ -150,9 +150,9 @@ def test_many_providers_are_a_curve_and_days_a_heat_map(providers: int, days: in
     who, day, x = zip(*rows, strict=True)
     frame = {"who": who, "x": x} | ({"day": day} if days > 1 else {})
     model, rule = troth.models.Bernoulli(1, 1), troth.SyntheticPeers(draws=4)
-    paid = troth.pay(frame, model, rule, provider="who", day="day" if days > 1 else None, budget="900", seed=1)
-    root = fromstring(paid.plot().__html__())
-    assert [each.get("class") for each in root.iter(SVG + shape)].count(kind) == 1
+    result = troth.pay(frame, model, rule, provider="who", day="day" if days > 1 else None, budget="900", seed=1)
+    root = fromstring(result.plot().__html__())
+    assert [element.get("class") for element in root.iter(SVG + shape)].count(kind) == 1
     if days > 1:
         titles = [title.text or "" for title in root.iter(f"{SVG}title")]
         assert sum(title.startswith("2: ") for title in titles) == 3

@@ -34,14 +34,14 @@ def rounds(rows: int, days: int = 1, seed: int = 3) -> dict[str, Any]:
     return {"who": who, "day": np.repeat(np.arange(days), len(NAMES) * rows), "x": (rng.random(len(who)) < rates) * 1}
 
 
-def paid(rows: int, model: Any, days: int = 1) -> Any:
+def pay(rows: int, model: Any, days: int = 1) -> Any:
     table = rounds(rows, days)
     day = "day" if days > 1 else None
     return troth.pay(table, model, provider="who", day=day, columns="x", budget="50", seed=1, final=True)
 
 
 def test_over_days_a_provider_is_below_an_empty_report_by_its_mean() -> None:
-    result = paid(5, troth.models.Bernoulli(2, 2), days=30)
+    result = pay(5, troth.models.Bernoulli(2, 2), days=30)
     below_once = {p.provider for r in result.rounds for p in r.payments if p.share < p.empty_share}
     assert below_once == set(NAMES)
     gaps = {
@@ -82,14 +82,14 @@ class SendAll(SendPart):
 
 def test_truth_and_lie_are_scored_with_the_same_draws() -> None:
     """What is reported anyway gains nothing, however few peers are drawn."""
-    result = paid(7, troth.models.VaryingBernoulli())
+    result = pay(7, troth.models.VaryingBernoulli())
     (replay,) = replay_lies(result, [SendAll()], draws=30)
     assert replay.gains == dict.fromkeys(NAMES, 0.0)
     assert replay.truth == pytest.approx(np.mean([p.share for p in result.rounds[0].payments]))
 
 
 def test_less_is_tried_with_reports_that_can_be_sent() -> None:
-    result = paid(7, troth.models.Bernoulli(1, 1))
+    result = pay(7, troth.models.Bernoulli(1, 1))
     assert [replay.lie for replay in replay_lies(result, LESS)] == ["send half"]  # 7 rows have no tenth
     campaign, stage, _, today = _last_scene(result)
     halves, places = _reports_with_lie(SendPart(2), campaign, stage, today)
@@ -106,13 +106,13 @@ def test_less_is_tried_with_reports_that_can_be_sent() -> None:
 def test_whoever_is_better_off_with_less_is_named_with_its_largest_gain(monkeypatch: pytest.MonkeyPatch) -> None:
     gains = [{"Ash": 0.3, "Elm": 0.01}, {"Ash": 0.1, "Fir": 0.2, "Elm": 0.02}]
     replays = [Replay(lie, 0.5, 0.6, gain) for lie, gain in zip(("send a tenth", "send half"), gains, strict=True)]
-    result = paid(20, EVEN)
+    result = pay(20, EVEN)
     monkeypatch.setattr("troth.results.verdict.replay_lies", lambda *_: replays)
     assert judge(result).better_with_less == {"Ash": 0.3, "Fir": 0.2}
 
 
 def test_one_row_has_no_less() -> None:
-    verdict = paid(1, troth.models.Bernoulli(1, 1)).verdict
+    verdict = pay(1, troth.models.Bernoulli(1, 1)).verdict
     assert verdict.gain_of_less == {}
     assert "better off with less       not tried: half of the rows" in str(verdict)
 
@@ -139,24 +139,24 @@ def test_fewer_rows_have_the_same_averages(reduction: Any, summary: list[float])
     rng, whole = np.random.default_rng(1), np.array(summary)
     drawn = np.array([reduction.fewer(whole, 4, rng) for _ in range(4000)])
     assert set(reduction.rows(drawn)) == {4.0}
-    for each in drawn[:50]:
-        reduction.check(each)
+    for report in drawn[:50]:
+        reduction.check(report)
     error = drawn.std(axis=0) / np.sqrt(len(drawn))
     assert (np.abs(drawn.mean(axis=0) - whole * 4 / 11) <= 4.5 * error + 1e-12).all()
 
 
 def test_a_gain_in_one_round_is_said_to_be_chance() -> None:
-    verdict = paid(20, troth.models.VaryingBernoulli()).verdict
+    verdict = pay(20, troth.models.VaryingBernoulli()).verdict
     assert "often due to chance" in str(replace(verdict, better_with_less={"Ash": 0.1}))
     silent = replace(verdict, better_with_less={}, gain_of_less={"send half": -0.1})
     assert "often due to chance" not in str(silent)
-    one = str(replace(silent, better_with_less={"Ash": 0.1})).splitlines()
-    assert ["often due to chance" in line for line in one[-3:]] == [False, True, False]  # under Ash, not under a loss
+    lines = str(replace(silent, better_with_less={"Ash": 0.1})).splitlines()
+    assert ["often due to chance" in line for line in lines[-3:]] == [False, True, False]  # under Ash, not under a loss
 
 
 @pytest.mark.parametrize(("gain", "contradicted"), [(0.067, True), (0.019, False), (-0.1, False)])
 def test_a_verdict_does_not_contradict_what_less_would_have_paid(gain: float, contradicted: bool) -> None:
-    result = paid(20, EVEN)
+    result = pay(20, EVEN)
     verdict = replace(result.verdict, gain_of_less={"send a tenth": -0.3, "send half": gain})
     object.__setattr__(result, "verdict", verdict)
     assert verdict.word == "fits"
@@ -193,7 +193,7 @@ def test_a_remedy_is_not_what_the_model_does_already(model: Any, values: bool, a
 
 @pytest.mark.parametrize(("p", "shown"), [(4 / 401, "0.00998"), (20 / 401, "0.0499"), (21 / 401, "0.052")])
 def test_p_is_on_its_own_side_of_a_limit(p: float, shown: str) -> None:
-    result = paid(20, EVEN)
+    result = pay(20, EVEN)
     fit = result.verdict.fit
     assert fit is not None
     verdict = replace(result.verdict, fit=replace(fit, p_value=p))
@@ -209,12 +209,12 @@ def test_p_is_on_its_own_side_of_a_limit(p: float, shown: str) -> None:
 
 @pytest.mark.parametrize(("gain", "named", "said"), [(-0.1, {}, False), (0.01, {}, True), (-0.1, {"Ash": 0.1}, True)])
 def test_the_service_says_chance_where_something_gained(gain: float, named: dict[str, float], said: bool) -> None:
-    verdict = replace(paid(20, EVEN).verdict, gain_of_less={"send half": gain}, better_with_less=named)
+    verdict = replace(pay(20, EVEN).verdict, gain_of_less={"send half": gain}, better_with_less=named)
     template = make_environment(PackageLoader("troth.service")).from_string(
         '{% import "parts.html" as parts %}{{ parts.verdict(verdict) }}'
     )
-    shown = template.render(verdict={**verdict.to_dict(), "meaning": verdict.meaning, "notes": []})
-    assert ("often due to chance" in shown) is said is ("often due to chance" in str(verdict))
+    page = template.render(verdict={**verdict.to_dict(), "meaning": verdict.meaning, "notes": []})
+    assert ("often due to chance" in page) is said is ("often due to chance" in str(verdict))
 
 
 @pytest.mark.parametrize(
@@ -238,8 +238,8 @@ def test_that_the_truth_pays_best_is_said_where_it_is_proved(rule: Any, most: fl
 
 
 def test_a_payment_is_that_of_its_day() -> None:
-    result = paid(5, models.Bernoulli(2, 2), days=3)
-    assert len({each.payments[0].share for each in result.rounds}) == 3
+    result = pay(5, models.Bernoulli(2, 2), days=3)
+    assert len({paid_round.payments[0].share for paid_round in result.rounds}) == 3
     for each in result.rounds:
         for payment in each.payments:
             assert result.payment(payment.provider, each.day) == payment
@@ -276,11 +276,11 @@ class Coin:
 @pytest.mark.parametrize("public", [False, True])
 def test_lies_are_replayed_where_model_and_public_data_allow_them(public: bool) -> None:
     rule = troth.OneTime(troth.ScoreRange(-30, 30))
-    known = {"x": [1, 0, 1]} if public else None
+    public_table = {"x": [1, 0, 1]} if public else None
     copied = ["copy the public data"] * public
 
     def lies(model: Any) -> list[str]:
-        result = troth.pay(rounds(12), model, rule, provider="who", columns="x", budget="50", public=known)
+        result = troth.pay(rounds(12), model, rule, provider="who", columns="x", budget="50", public=public_table)
         return [replay.lie for replay in replay_lies(result)]
 
     less, more = ["send a tenth", "send half", "report nothing"], ["replicate 2 times"]

@@ -146,9 +146,9 @@ def main() -> None:
             os._exit(0)
         os.close(writing)
         with os.fdopen(reading, "rb") as pipe:
-            said = pipe.read()
+            output = pipe.read()
         _, status = os.waitpid(child, 0)
-        answer = json.loads(said) if said else {}
+        answer = json.loads(output) if output else {}
         died = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
         sys.stdout.buffer.write(json.dumps({"died": died, **answer}).encode() + b"\n")
         sys.stdout.buffer.flush()

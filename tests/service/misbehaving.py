@@ -113,11 +113,11 @@ def _fails(attempt: Callable[[], Any]) -> str:
     return ""
 
 
-def attack(given: str, database: str, server: int, port: int) -> dict[str, str]:
+def attack(path: str, database: str, server: int, port: int) -> dict[str, str]:
     """Try everything that a payload might want, and return how each attempt went."""
-    beside, handle = f"{database}.new", os.open(given, os.O_RDONLY)
+    beside, handle = f"{database}.new", os.open(path, os.O_RDONLY)
     attempts: dict[str, Callable[[], Any]] = {
-        "read the file": Path(given).read_bytes,
+        "read the file": Path(path).read_bytes,
         "read a database": Path(database).read_bytes,
         "read accounts": Path("/etc/passwd").read_bytes,
         "list a folder": lambda: os.listdir(Path(database).parent),
@@ -134,7 +134,7 @@ def attack(given: str, database: str, server: int, port: int) -> dict[str, str]:
         "become another user": lambda: os.setuid(1),
         "truncate": lambda: os.truncate(database, 0),
         "truncate on opening": lambda: os.open(database, os.O_RDONLY | os.O_TRUNC),
-        "truncate the file on opening": lambda: os.open(given, os.O_RDONLY | os.O_TRUNC),
+        "truncate the file on opening": lambda: os.open(path, os.O_RDONLY | os.O_TRUNC),
         "truncate a handle": lambda: os.ftruncate(handle, 0),
         "open to append": lambda: os.open(database, os.O_WRONLY | os.O_APPEND),
         "create": lambda: os.open(beside, os.O_CREAT | os.O_RDONLY),
@@ -148,7 +148,7 @@ def attack(given: str, database: str, server: int, port: int) -> dict[str, str]:
         "setxattr": lambda: os.setxattr(database, "user.x", b"1"),
         "setxattr, a newer call": lambda: _call("setxattrat", -100, database.encode(), 0, b"user.x", b"", 0),
         "rename": lambda: os.rename(database, beside),
-        "exchange": lambda: _call("renameat2", -100, database.encode(), -100, given.encode(), 2),
+        "exchange": lambda: _call("renameat2", -100, database.encode(), -100, path.encode(), 2),
         "unlink": lambda: os.unlink(database),
         "rmdir": lambda: os.rmdir(os.path.dirname(database)),
         "mkdir": lambda: os.mkdir(beside),

@@ -135,9 +135,9 @@ def everybody(databases: Databases) -> tuple[str, Cast]:
                 cast_members.sessions[who] = accounts.start_session(tx, account)
             for who in ("owner", "provider"):
                 for lack in SCOPES:
-                    left = [scope for scope in SCOPES if scope != lack]
+                    remaining = [scope for scope in SCOPES if scope != lack]
                     cast_members.secrets[f"{who} without {lack}"] = accounts.create_token(
-                        tx, mine[who], "less", left, 30
+                        tx, mine[who], "less", remaining, 30
                     )[0]
             ended = {"expired": {"expires": after(seconds=-1)}, "revoked": {"revoked": now()}}
             for who, values in ended.items():
@@ -345,8 +345,8 @@ def test_other_peoples_objects_cannot_be_told_from_none(database: str) -> None:
     """The answer about somebody else's campaign, provider, submission or token is that about one that never was."""
     with opened(database) as store:
         world = make_world(store)
-        other = make_world(store, ["Fir", "Oak"], analyst="Bob")
-        theirs = other.submit("Fir", 1, 2)
+        other_world = make_world(store, ["Fir", "Oak"], analyst="Bob")
+        submission = other_world.submit("Fir", 1, 2)
         nothing = "0" * 16
         client = world.client()
         for name, path in (
@@ -359,7 +359,7 @@ def test_other_peoples_objects_cannot_be_told_from_none(database: str) -> None:
             ("Ash", "/api/v1/campaigns/{campaign}/rounds/1/submissions/{submission}"),
             ("Ana", f"{world.base}/rounds/1/payments/{{member}}"),
         ):
-            ids = {"campaign": other.campaign, "submission": theirs, "member": other.members["Fir"]}
+            ids = {"campaign": other_world.campaign, "submission": submission, "member": other_world.members["Fir"]}
             there = client.get(path.format(**ids), headers=world.headers(name))
             none = client.get(path.format(**dict.fromkeys(ids, nothing)), headers=world.headers(name))
             assert there.status_code == none.status_code != 200
@@ -369,17 +369,17 @@ def test_other_peoples_objects_cannot_be_told_from_none(database: str) -> None:
 def test_nobody_acts_on_anothers_provider_or_submission(database: str) -> None:
     with opened(database) as store:
         world = make_world(store, opened=False)
-        other = make_world(store, ["Fir", "Oak"], analyst="Bob", opened=False)
-        client, theirs = world.client(), other.members["Fir"]
+        other_world = make_world(store, ["Fir", "Oak"], analyst="Bob", opened=False)
+        client, member = world.client(), other_world.members["Fir"]
         for method, path, body in (
             ("PUT", "group", {"group": "x"}),
             ("POST", "invitation", None),
         ):
-            asked = client.request(
-                method, f"{world.base}/providers/{theirs}/{path}", headers=world.headers("Ana"), json=body
+            answer = client.request(
+                method, f"{world.base}/providers/{member}/{path}", headers=world.headers("Ana"), json=body
             )
-            assert asked.status_code == 404
-        gone = client.delete(f"{world.base}/providers/{theirs}", headers=world.headers("Ana"))
+            assert answer.status_code == 404
+        gone = client.delete(f"{world.base}/providers/{member}", headers=world.headers("Ana"))
         assert gone.status_code == 404
         world.open()
         submission = world.submit("Ash", 1, 2)
@@ -414,9 +414,9 @@ def test_who_is_invited_later_sees_nothing_before_joining(database: str) -> None
 
 def test_what_a_token_that_only_reads_may_send() -> None:
     by_scope: dict[Any, set[str]] = {}
-    for each in OPERATIONS:
-        if each.method != "GET":
-            by_scope.setdefault(each.access.scope, set()).add(each.name)
+    for operation in OPERATIONS:
+        if operation.method != "GET":
+            by_scope.setdefault(operation.access.scope, set()).add(operation.name)
     assert by_scope["read"] == {"verify_ledger"}
     assert by_scope["submit"] == {"submit_file", "submit_statistics", "confirm_submission"}
     assert by_scope[None] == {"create_token", "accept_invitation", "choose_password"}
@@ -424,12 +424,14 @@ def test_what_a_token_that_only_reads_may_send() -> None:
 
 def test_a_token_accepts_an_invitation_only_with_the_scope_to_manage(database: str) -> None:
     with opened(database) as store:
-        world, other = make_world(store), make_world(store, (), analyst="Bob", opened=False)
+        world, other_world = make_world(store), make_world(store, (), analyst="Bob", opened=False)
         with store.write() as tx:
-            member = campaigns.add_member(tx, other.analyst, other.campaign, "Fir", "seen")
-            sent = {"invitation": campaigns.invite(tx, other.analyst, other.campaign, member)}
+            member = campaigns.add_member(tx, other_world.analyst, other_world.campaign, "Fir", "seen")
+            sent = {"invitation": campaigns.invite(tx, other_world.analyst, other_world.campaign, member)}
             ash = world.providers["Ash"].account
-            some, all_of_them = (accounts.create_token(tx, ash, "test", each, 1)[0] for each in (SCOPES[:2], SCOPES))
+            some, all_of_them = (
+                accounts.create_token(tx, ash, "test", scopes, 1)[0] for scopes in (SCOPES[:2], SCOPES)
+            )
         statuses = [
             world.client()
             .post("/api/v1/invitations", json=sent, headers={"Authorization": f"Bearer {token}"})

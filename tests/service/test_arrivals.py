@@ -45,10 +45,10 @@ Table = dict[str, Any]
 @lru_cache
 def example(family: str) -> tuple[dict[str, Any], dict[str, Table]]:
     """Return the terms of a family's own example, with few decoys, and everybody's rows as columns."""
-    shown = FAMILIES[family]
+    family_class = FAMILIES[family]
     text = example_text(family, DEFAULT_RULE, Terms(options={"decoys": 9}))
     terms = tomllib.loads(text)
-    rows = _draw(shown, list(NAMES), 0)
+    rows = _draw(family_class, list(NAMES), 0)
     return terms, {name: {key: [row[key] for row in rows[name]] for key in rows[name][0]} for name in NAMES}
 
 
@@ -65,7 +65,7 @@ def sent(campaign: Campaign, folder: Path, name: str, table: Table, ending: str,
 def arrive(terms: dict[str, Any], tables: dict[str, Table], folder: Path) -> list[Upload]:
     """Send everybody's file, a CSV and a Parquet file, pay them all, and return what was read of each."""
     campaign = Campaign.from_dict({**terms, "data": {**terms.get("data", {}), "providers": list(tables)}})
-    read = []
+    names_read = []
     for (name, table), ending in zip(tables.items(), ("csv", "parquet"), strict=True):
         upload = sent(campaign, folder, name, table, ending)
         if campaign.task is None:
@@ -73,14 +73,14 @@ def arrive(terms: dict[str, Any], tables: dict[str, Table], folder: Path) -> lis
             (report,), _ = read_reports(pa.table({**table, "who": [name] * len(table[here.named[-1]])}), here)
             assert np.allclose(upload.report.summary, report.summary, rtol=1e-12)
         assert [column.name for column in upload.columns] == [name for name in campaign.columns if name is not None]
-        read.append(upload)
-    ledger, reports = Ledger(), [upload.report for upload in read]
+        names_read.append(upload)
+    ledger, reports = Ledger(), [upload.report for upload in names_read]
     if campaign.task is not None:
         pay_task_reports(campaign, reports, ledger)  # type: ignore[arg-type]
     else:
         assert pay_rounds(campaign, reports, ledger, final=True) == [reports[0].day]
     assert len(ledger.of("payment")) == len(tables)
-    return read
+    return names_read
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -298,11 +298,11 @@ def test_a_file_with_labels_and_levels_arrives_through_the_api_and_is_shown(data
             sent_by = world.headers(name)
             answer = client.post(f"{where}/file?name=rows.csv", content=content.encode(), headers=sent_by)
             assert answer.status_code == 201, answer.text
-            shown = answer.json()
-            labels = {column["name"]: dict(column["labels"]) for column in shown["columns"]}
+            plain = answer.json()
+            labels = {column["name"]: dict(column["labels"]) for column in plain["columns"]}
             assert sum(labels["stay"].values()) == sum(labels["readmitted"].values()) == ROWS
-            assert [column["mean"] is None for column in shown["columns"]] == [False, True, True]
-            confirm = client.post(f"{where}/{shown['id']}/confirm", json={"nonce": name}, headers=sent_by)
+            assert [column["mean"] is None for column in plain["columns"]] == [False, True, True]
+            confirm = client.post(f"{where}/{plain['id']}/confirm", json={"nonce": name}, headers=sent_by)
             assert confirm.status_code == 200, confirm.text
         with store.write() as tx:
             client.cookies.set(COOKIE, start_session(tx, world.providers["Ash"].account))

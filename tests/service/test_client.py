@@ -60,12 +60,12 @@ class Person(NamedTuple):
 
     def done(self, *words: str | Path, say: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
         """Run a command here, as a process would run it, which takes a second less."""
-        said = [str(word) for word in words]
+        arguments = [str(word) for word in words]
         out, err = io.StringIO(), io.StringIO()
         with pytest.MonkeyPatch.context() as patch:
             for key, value in self._environment(environment).items():
                 patch.setenv(key, value)
-            patch.setattr(sys, "argv", ["troth", *said])
+            patch.setattr(sys, "argv", ["troth", *arguments])
             patch.setattr(sys, "stdin", io.StringIO(say))
             patch.setattr(sys, "stdout", out)
             patch.setattr(sys, "stderr", err)
@@ -74,7 +74,7 @@ class Person(NamedTuple):
                 code: Any = 0
             except SystemExit as end:
                 code = end.code
-        return subprocess.CompletedProcess(said, int(code or 0), out.getvalue(), err.getvalue())
+        return subprocess.CompletedProcess(arguments, int(code or 0), out.getvalue(), err.getvalue())
 
     def apart(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
         """Run a command in a process of its own."""
@@ -175,8 +175,8 @@ def _rows(path: Path, ones: int, zeros: int) -> Path:
 
 
 def test_public_data_are_sent_as_sums(analyst: Person, tmp_path: Path) -> None:
-    known = CAMPAIGN.replace("clinics", "known") + '[data]\npublic = "register.csv"\n'
-    (tmp_path / "campaign.toml").write_text(known)
+    text = CAMPAIGN.replace("clinics", "known") + '[data]\npublic = "register.csv"\n'
+    (tmp_path / "campaign.toml").write_text(text)
     _rows(tmp_path / "register.csv", 30, 10)
     answer = analyst.json("create", tmp_path / "campaign.toml")
     assert answer["terms"]["public"]["summary"] == [10, 30]
@@ -198,7 +198,7 @@ def test_the_whole_story(service: Running, analyst: Person, tmp_path: Path) -> N
             )
         people[name] = Person(tmp_path / name)
         assert people[name].json("join", link, "--password-stdin", say=PASSWORD)["name"] == name
-    assert [one["joined"] is not None for one in analyst.json("providers", campaign)] == [True] * 3
+    assert [provider["joined"] is not None for provider in analyst.json("providers", campaign)] == [True] * 3
     assert "no round is open" in people["Ash"].run("submit", campaign, _rows(tmp_path / "a.csv", 6, 3), "--yes", code=1)
     assert "round 1: open" in analyst.run("round", "open", campaign)
 
@@ -230,7 +230,7 @@ def test_the_whole_story(service: Running, analyst: Person, tmp_path: Path) -> N
     refused = elm.run("submit", campaign, _rows(tmp_path / "c.csv", 9, 5), "--yes", code=1)
     assert "pass --replace" in refused
     assert "receipt" in elm.run("submit", campaign, tmp_path / "c.csv", "--yes", "--replace")
-    assert [one["rows"] for one in _reports(service, analyst, campaign)] == [9, 31, 14]
+    assert [report["rows"] for report in _reports(service, analyst, campaign)] == [9, 31, 14]
 
     closed = analyst.json("round", "close", campaign)
     assert (closed["state"], closed["reports"]) == ("paid", 3)
@@ -238,11 +238,11 @@ def test_the_whole_story(service: Running, analyst: Person, tmp_path: Path) -> N
     assert "published" in analyst.run("round", "publish", campaign)
     everybody = analyst.json("payments", campaign)["payments"]
     mine = people["Ash"].json("payments", campaign)["payments"]
-    assert [one["provider"] for one in everybody] == ["Ash", "Birch", "Elm"]
-    assert [(one["id"], one["payment"]) for one in mine] == [(everybody[0]["id"], everybody[0]["payment"])]
-    shown = tmp_path / "ash.payments.json"
-    shown.write_text(people["Ash"].run("payments", campaign, "--json"))
-    assert "one of the 3" in people["Ash"].run("verify-receipt", signed, "--payments", shown)
+    assert [payment["provider"] for payment in everybody] == ["Ash", "Birch", "Elm"]
+    assert [(payment["id"], payment["payment"]) for payment in mine] == [(everybody[0]["id"], everybody[0]["payment"])]
+    file = tmp_path / "ash.payments.json"
+    file.write_text(people["Ash"].run("payments", campaign, "--json"))
+    assert "one of the 3" in people["Ash"].run("verify-receipt", signed, "--payments", file)
     first = analyst.json("payouts", campaign, tmp_path / "payouts")["written"]
     assert [Path(path).suffix for path in first] == [".json", ".csv"]
     assert analyst.json("payouts", campaign, tmp_path / "payouts")["written"] == []
@@ -254,11 +254,11 @@ def test_the_whole_story(service: Running, analyst: Person, tmp_path: Path) -> N
     for person, words in shown_heads:
         noted = person.home / "troth" / "heads.json"
         assert "warning" not in person.done(*words).stderr
-        seen = noted.read_text()
-        tampered = {place: {**head, "root": "00" * 32} for place, head in json.loads(seen).items()}
+        heads = noted.read_text()
+        tampered = {place: {**head, "root": "00" * 32} for place, head in json.loads(heads).items()}
         noted.write_text(json.dumps(tampered))
         assert "changed or cut off" in person.done(*words).stderr, words
-        noted.write_text(seen)
+        noted.write_text(heads)
     why = people["Ash"].run("why", campaign)
     assert f"paid {mine[0]['payment']} EUR" in why
     assert "share × cap, rounded down" in why
@@ -266,15 +266,15 @@ def test_the_whole_story(service: Running, analyst: Person, tmp_path: Path) -> N
     assert "Ash" not in analyst.run("why", campaign, "--provider", "Birch")
 
     folder = tmp_path / "out"
-    written = analyst.json("export", campaign, folder)
-    assert sorted(written) == ["campaign.toml", "ledger.jsonl", "payments.csv", "report.html"]
+    files = analyst.json("export", campaign, folder)
+    assert sorted(files) == ["campaign.toml", "ledger.jsonl", "payments.csv", "report.html"]
     assert ": valid. " in analyst.run("verify", folder / "ledger.jsonl", "--head", closed["head"])
     own = analyst.json("statistics", folder / "campaign.toml", tmp_path / "b.csv", "--provider", "Birch")
     assert own["summary"] == [11.0, 20.0]
     assert "Elm" in (folder / "payments.csv").read_text()
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}  # everybody's statistics are in it
-    told = elm.done("export", campaign, tmp_path / "elm")
-    assert "does not share" in told.stderr
+    output = elm.done("export", campaign, tmp_path / "elm")
+    assert "does not share" in output.stderr
     assert [path.name for path in (tmp_path / "elm").iterdir()] == ["campaign.toml"]
     assert "Ash" not in (tmp_path / "elm" / "campaign.toml").read_text()
 
@@ -327,11 +327,11 @@ def test_a_name_that_is_the_role_is_said_once(service: Running, tmp_path: Path) 
 
 
 def test_a_campaign_of_init_is_created_and_stopped_as_pay_would(analyst: Person, tmp_path: Path) -> None:
-    written = Path(analyst.json("init", tmp_path / "odd", "--family", "Bernoulli")["campaign"])
-    written.write_text(
-        written.read_text().replace("Example: did the patient improve?", "odd one").replace('"1000', '"100000')
+    path = Path(analyst.json("init", tmp_path / "odd", "--family", "Bernoulli")["campaign"])
+    path.write_text(
+        path.read_text().replace("Example: did the patient improve?", "odd one").replace('"1000', '"100000')
     )
-    created = analyst.done("create", written)
+    created = analyst.done("create", path)
     assert "commitment is left out: the service makes its own secret" in created.stderr
     campaign = created.stdout.strip()
     people = {name: Person(tmp_path / name) for name in ("Alder", "Beech", "Cedar", "Larch", "Maple")}
@@ -371,7 +371,7 @@ class Batches:
         return {"payouts": [{"batch": number} for number in range(1, 1 + len(self.batches))]}
 
     def show_payouts(self, _campaign: str, batch: int) -> Any:
-        return {"batch": batch, "payments": [{"id": each} for each in self.batches[batch - 1]]}
+        return {"batch": batch, "payments": [{"id": identifier} for identifier in self.batches[batch - 1]]}
 
     def payouts_file(self, _campaign: str, batch: int) -> bytes:
         return "\n".join(["id", *self.batches[batch - 1]]).encode()
@@ -404,9 +404,9 @@ def test_tokens_that_others_can_read_are_reported(service: Running, analyst: Per
     path = analyst.home / "troth" / "credentials.json"
     assert path.stat().st_mode & 0o777 == 0o600
     path.chmod(0o644)
-    told = analyst.done("campaigns")
+    output = analyst.done("campaigns")
     path.chmod(0o600)
-    assert f"other users can read {path}" in told.stderr
+    assert f"other users can read {path}" in output.stderr
     assert "users can read" not in analyst.done("campaigns").stderr
 
 
@@ -460,10 +460,10 @@ def test_days_close_one_after_the_other(analyst: Person, service: Running, tmp_p
             path.write_text("day,improved\n2026-05-04,1\n2026-05-04,0\n2026-05-05,1\n2026-05-05,1\n")
             sent = people[name].json("submit", campaign, path, "--yes", "--statistics")
             assert (sent["day"], sent["rows"]) == (day, 2)
-        shown = analyst.run("round", "close", campaign)
-    assert "paid once the next day is closed" in shown
+        answer = analyst.run("round", "close", campaign)
+    assert "paid once the next day is closed" in answer
     assert "ended" in analyst.run("round", "finish", campaign)
-    assert [one["state"] for one in analyst.json("round", "show", campaign)] == ["published", "published"]
+    assert [view["state"] for view in analyst.json("round", "show", campaign)] == ["published", "published"]
     assert len(people["Oak"].json("payments", campaign, "1")["payments"]) == 1
 
 
@@ -488,8 +488,8 @@ def test_mistakes_are_told_kindly(service: Running, analyst: Person, tmp_path: P
     assert wrong == "error: the name or the password is wrong\n"
     assert "--password-stdin" in nobody.run("login", service.url, "--name", "analyst", code=1)
     assert not (tmp_path / "troth").exists()
-    asked = analyst.run("submit", "clinics", _rows(tmp_path / "a.csv", 1, 1), code=1)
-    assert "pass --yes" in asked
+    answer = analyst.run("submit", "clinics", _rows(tmp_path / "a.csv", 1, 1), code=1)
+    assert "pass --yes" in answer
     assert "there is no campaign 'nothing'" in analyst.run("payments", "nothing", code=1)
     gone = f"http://127.0.0.1:{_free_port()}"
     assert f"cannot reach {gone}: connection refused; is troth serve running?" in analyst.run(
@@ -513,12 +513,12 @@ def test_signing_in_and_out(service: Running, analyst: Person, tmp_path: Path) -
     assert "lacks the scope 'manage'" in me.run("create", tmp_path / "c.toml", code=1)
     me.run("login", service.url, "--name", "analyst", "--password-stdin", say=PASSWORD)
     token = json.loads(path.read_text())["servers"][service.url]["token"]
-    other = Person(tmp_path / "other")
-    assert other.json("login", service.url, "--token", token)["name"] == "analyst"
+    stranger = Person(tmp_path / "other")
+    assert stranger.json("login", service.url, "--token", token)["name"] == "analyst"
     assert isinstance(Person(tmp_path / "third").json("campaigns", TROTH_SERVER=service.url, TROTH_TOKEN=token), list)
-    assert "the session or token is missing, unknown" in other.run("campaigns", code=1, TROTH_TOKEN="troth_x")
+    assert "the session or token is missing, unknown" in stranger.run("campaigns", code=1, TROTH_TOKEN="troth_x")
     assert me.json("logout")["revoked"] is True
-    assert "sign in first" in other.run("campaigns", code=1)
+    assert "sign in first" in stranger.run("campaigns", code=1)
     assert json.loads(path.read_text())["servers"] == {}
 
 
@@ -554,12 +554,12 @@ class Flaky(http.server.BaseHTTPRequestHandler):
 
 @contextmanager
 def flaky(losses: int) -> Iterator[tuple[str, list[tuple[str | None, bytes]]]]:
-    seen: list[tuple[str | None, bytes]] = []
-    handler = type("Handler", (Flaky,), {"seen": seen, "losses": losses})
+    requests: list[tuple[str | None, bytes]] = []
+    handler = type("Handler", (Flaky,), {"seen": requests, "losses": losses})
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}", seen
+        yield f"http://127.0.0.1:{server.server_address[1]}", requests
         server.shutdown()
         thread.join()
 
@@ -573,28 +573,28 @@ def _quick(url: str) -> Client:
 def test_an_upload_is_sent_again_whole_and_under_the_same_key(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b"improved\n" + b"1\n" * 100_000)
-    told: list[tuple[int, int]] = []
-    with flaky(losses=2) as (url, seen):
+    progress: list[tuple[int, int]] = []
+    with flaky(losses=2) as (url, requests):
         _quick(url).submit_file(
-            "0" * 16, 1, path, name="a.csv", progress=lambda done, total: told.append((done, total))
+            "0" * 16, 1, path, name="a.csv", progress=lambda done, total: progress.append((done, total))
         )
-    assert len(seen) == 3
-    assert {body for _, body in seen} == {path.read_bytes()}
-    assert len({key for key, _ in seen}) == 1
-    assert seen[0][0] is not None
-    assert told[-1] == (path.stat().st_size, path.stat().st_size)
+    assert len(requests) == 3
+    assert {body for _, body in requests} == {path.read_bytes()}
+    assert len({key for key, _ in requests}) == 1
+    assert requests[0][0] is not None
+    assert progress[-1] == (path.stat().st_size, path.stat().st_size)
 
 
 def test_what_may_not_be_done_twice_is_not_sent_twice() -> None:
-    with flaky(losses=1) as (url, seen), pytest.raises(UnreachableError, match="the connection was lost"):
+    with flaky(losses=1) as (url, requests), pytest.raises(UnreachableError, match="the connection was lost"):
         _quick(url).sign_in("a", "b")
-    assert len(seen) == 1
+    assert len(requests) == 1
 
 
 def test_a_service_that_stays_away_is_given_up() -> None:
-    with flaky(losses=9) as (url, seen), pytest.raises(UnreachableError, match="the connection was lost"):
+    with flaky(losses=9) as (url, requests), pytest.raises(UnreachableError, match="the connection was lost"):
         _quick(url).create_campaign(terms={})
-    assert len(seen) == 4
+    assert len(requests) == 4
 
 
 def test_tokens_do_not_follow_redirections() -> None:
@@ -641,8 +641,8 @@ HERE = {"troth.cli.client", "troth.cli.service_rounds"}
 def test_every_command_is_in_the_documentation_and_speaks_json() -> None:
     text = (Path(__file__).parents[2] / "docs" / "service.md").read_text()
     registered = [*app.registered_commands, *rounds.registered_commands]
-    named = {command.name or getattr(command.callback, "__name__", ""): command.callback for command in registered}
-    here = {name: call for name, call in named.items() if getattr(call, "__module__", "") in HERE}
+    callbacks = {command.name or getattr(command.callback, "__name__", ""): command.callback for command in registered}
+    here = {name: call for name, call in callbacks.items() if getattr(call, "__module__", "") in HERE}
     assert {"login", "submit", "open", "close", "publish"} <= set(here)
     for name, call in here.items():
         assert re.search(f"troth (round )?{name}\\b|`{name}`", text), name
@@ -651,8 +651,8 @@ def test_every_command_is_in_the_documentation_and_speaks_json() -> None:
 
 def test_without_a_number_the_latest_round_is_meant() -> None:
     states = ["published", "published", "closed", "open"]
-    shown = [{"number": number, "state": state} for number, state in enumerate(states, 1)]
-    client: Any = SimpleNamespace(list_rounds=lambda _: shown)
+    rounds = [{"number": number, "state": state} for number, state in enumerate(states, 1)]
+    client: Any = SimpleNamespace(list_rounds=lambda _: rounds)
     campaign = {"id": "c", "name": "clinics"}
     assert find_round(client, campaign, None, ("paid", "published"), "none is paid") == 2
     assert find_round(client, campaign, 1, ("open",), "none is open") == 1

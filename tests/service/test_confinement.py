@@ -129,11 +129,11 @@ def test_what_is_lacking_is_said_or_refused(monkeypatch: pytest.MonkeyPatch) -> 
             return ["files: no Landlock"]
 
     monkeypatch.setattr(serve, "Sandbox", lambda _: Unconfined())
-    told: list[str] = []
-    serve.check_sandbox(False, told.append)
-    assert told == ["warning: files: no Landlock"]
+    messages: list[str] = []
+    serve.check_sandbox(False, messages.append)
+    assert messages == ["warning: files: no Landlock"]
     with pytest.raises(DataError, match="--require-sandbox"):
-        serve.check_sandbox(True, told.append)
+        serve.check_sandbox(True, messages.append)
 
 
 def test_what_others_can_read_is_said_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,12 +141,12 @@ def test_what_others_can_read_is_said_at_the_start(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(serve, "check_sandbox", lambda *_: None)
     for name in ("TROTH_KEYS", "TROTH_SERVICE"):
         monkeypatch.setenv(name, "")
-    told: list[str] = []
+    messages: list[str] = []
 
     def start() -> list[str]:
-        told.clear()
-        serve.serve(Settings(str(tmp_path / "troth.db")), host="127.0.0.1", port=0, echo=told.append)
-        return [line for line in told if "other users can read" in line]
+        messages.clear()
+        serve.serve(Settings(str(tmp_path / "troth.db")), host="127.0.0.1", port=0, echo=messages.append)
+        return [line for line in messages if "other users can read" in line]
 
     key = tmp_path / "troth.db.keys" / "signing.key"
     assert not start()
@@ -223,15 +223,15 @@ def test_health_fails_soon_when_the_database_is_locked(database: str, monkeypatc
     with opened(database) as store:
         world = make_world(store, opened=False)
         store.try_writing()
-        other = sqlite3.connect(store.file or "", isolation_level=None)
-        other.execute("BEGIN IMMEDIATE")
+        connection = sqlite3.connect(store.file or "", isolation_level=None)
+        connection.execute("BEGIN IMMEDIATE")
         began = time.monotonic()
         with pytest.raises(OperationalError, match="locked"):
             store.try_writing()
         assert time.monotonic() - began < 5
         assert world.client().get("/health").status_code == 503
-        other.execute("ROLLBACK")
-        other.close()
+        connection.execute("ROLLBACK")
+        connection.close()
         store.try_writing()
         assert world.client().get("/health").status_code == 200
         with store.write():

@@ -257,14 +257,14 @@ def test_no_text_breaks_a_database(either: Stage, what: str) -> None:
     x = NASTY[what]
     draft, running, _, _, daily = (f"/campaigns/{key}" for key in either.known["campaign"])
     model = b'"model":{"family":"Bernoulli","columns":["a"],"prior":{"alpha":1,"beta":1}}'
-    named = b'"campaign":{"name":"k","budget":"1"},'
+    head = b'"campaign":{"name":"k","budget":"1"},'
     digest = b'"digest":"sha256:' + b"0" * 64 + b'"'
     requests = [
         ("", "/tokens", b'{"name":' + x + b',"password":' + x + b"}"),
         ("", "/tokens", b'{"name":"Ana","password":"' + PASSWORD.encode() + b'","label":' + x + b"}"),
         ("", "/invitations", b'{"invitation":' + x + b',"name":' + x + b"}"),
         ("Ana", "/campaigns", b'{"terms":{"campaign":{"name":' + x + b',"budget":"10"},' + model + b"}}"),
-        ("Ana", "/campaigns", b'{"terms":{"data":{"providers":["a",' + x + b"]}," + named + model + b"}}"),
+        ("Ana", "/campaigns", b'{"terms":{"data":{"providers":["a",' + x + b"]}," + head + model + b"}}"),
         ("Ana", "/campaigns", b'{"terms":{' + (x if x[:1] == b'"' else b'"x"') + b":" + x + b"}}"),
         ("Ana", f"{draft}/providers", b'{"name":' + x + b',"identity":' + x + b',"group":' + x + b"}"),
         ("Ana", f"{daily}/rounds", b'{"day":' + x + b',"deadline":' + x + b"}"),
@@ -323,26 +323,26 @@ def test_somebody_elses_ledger_is_not_there(either: Stage) -> None:
 def test_who_may_join_with_a_token(either: Stage) -> None:
     created = either.call("Ana", "POST", "/campaigns", json={"terms": TERMS})
     path = f"/campaigns/{created['id']}/providers"
-    asked = {"invitation": either.call("Ana", "POST", path, json={"name": "Ash", "identity": "x"})["invitation"]}
+    body = {"invitation": either.call("Ana", "POST", path, json={"name": "Ash", "identity": "x"})["invitation"]}
     narrow = {"name": "Ash", "password": PASSWORD, "scopes": ["read", "submit"]}
     tokens = [either.client.post("/api/v1/tokens", json=narrow).json()["token"], either.tokens["Ana"]]
-    for token, said in zip(tokens, ("lacks the scope", "signed in as an analyst"), strict=True):
-        answer = either.client.post("/api/v1/invitations", json=asked, headers={"Authorization": f"Bearer {token}"})
+    for token, message in zip(tokens, ("lacks the scope", "signed in as an analyst"), strict=True):
+        answer = either.client.post("/api/v1/invitations", json=body, headers={"Authorization": f"Bearer {token}"})
         assert answer.status_code == 403
-        assert said in answer.json()["error"]
-    assert either.client.post("/api/v1/invitations", json=asked).status_code == 422
-    assert either.call("Ash", "POST", "/invitations", json=asked)["name"] == "Ash"
+        assert message in answer.json()["error"]
+    assert either.client.post("/api/v1/invitations", json=body).status_code == 422
+    assert either.call("Ash", "POST", "/invitations", json=body)["name"] == "Ash"
 
 
 def test_the_document_says_who_needs_a_token() -> None:
     plain = of_analyst.raw_schema
-    said = {
-        f"{method.upper()} {path}": "security" in one
+    documented = {
+        f"{method.upper()} {path}": "security" in operation
         for path, item in plain["paths"].items()
-        for method, one in item.items()
+        for method, operation in item.items()
     }
-    assert said == {line: bool(access.roles) for line, access in API.items() if "openapi.json" not in line}
-    names = [one["operationId"] for item in plain["paths"].values() for one in item.values()]
+    assert documented == {line: bool(access.roles) for line, access in API.items() if "openapi.json" not in line}
+    names = [operation["operationId"] for item in plain["paths"].values() for operation in item.values()]
     assert len(set(names)) == len(names)
     for item in plain["paths"].values():
         for one in item.values():

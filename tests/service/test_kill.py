@@ -95,34 +95,34 @@ def test_a_death_while_closing_and_paying_pays_once(
         with store.read() as tx:
             begun = len(load_ledger(tx, world.campaign).lines)
     body = {"final": daily}
-    whole = databases.copy(prepared)
+    copy = databases.copy(prepared)
     path, headers = f"{world.base}/rounds/{last}/close", world.headers("Ana")
-    assert json.loads(dying.ask(whole, path, headers, body, None)["body"])["state"] == "paid"
-    with opened(whole) as store:
+    assert json.loads(dying.ask(copy, path, headers, body, None)["body"])["state"] == "paid"
+    with opened(copy) as store:
         expected = payments_of(store, world.campaign)
     assert len(expected) == 3 * last
     assert sum(expected.values()) > 0
     states = set()
     for url, touch in deaths(databases, dying, prepared, path, headers, body, 7):
         with opened(url) as store:
-            left = as_left(world, store)
-            assert left.reports(last) == confirmed
+            state = as_left(world, store)
+            assert state.reports(last) == confirmed
             with store.read() as tx:
                 lines = len(load_ledger(tx, world.campaign).lines)
-            payments, row = payments_of(store, world.campaign), left.round(last)
+            payments, row = payments_of(store, world.campaign), state.round(last)
             states.add(row.state)
             assert (payments == expected) == (row.state == "paid") == (lines > begun)
             if daily and row.state == "open":
-                left.close(last, final=True)
+                state.close(last, final=True)
             else:
-                pay_after_death(left, store, touch)
+                pay_after_death(state, store, touch)
             assert payments_of(store, world.campaign) == expected
-            assert left.round(last).state == "paid"
-            left.close(last)
+            assert state.round(last).state == "paid"
+            state.close(last)
             assert payments_of(store, world.campaign) == expected
     assert states == {"open", "closed", "paid"}
     databases.remove(prepared)
-    databases.remove(whole)
+    databases.remove(copy)
 
 
 def test_a_death_while_confirming_keeps_all_or_nothing(databases: Databases, kind: str, dying: Dying) -> None:

@@ -77,11 +77,11 @@ def test_a_ledger_that_is_changed_is_read_anew_though_it_is_as_long(paid: World)
 
 def test_the_database_refuses_every_change(paid: World) -> None:
     store, before = paid.store, read_lines(paid)
-    one = ledger_lines.c.number == 1
+    first_line = ledger_lines.c.number == 1
     statements: list[Executable] = [
-        update(ledger_lines).where(one).values(line=b"{}"),
+        update(ledger_lines).where(first_line).values(line=b"{}"),
         update(ledger_lines).values(number=ledger_lines.c.number + 100),
-        delete(ledger_lines).where(one),
+        delete(ledger_lines).where(first_line),
         delete(ledger_lines),
         text("REPLACE INTO ledger_lines SELECT campaign, number, 'x' FROM ledger_lines")
         if store.file is not None
@@ -176,15 +176,15 @@ def test_a_payment_can_be_recomputed_from_the_export(paid: World) -> None:
     (round_entry,) = ledger.of("round")
     again = settle(campaign, recorded_reports(ledger), seed=round_entry["seed"])
     mine = [payment_entry(campaign, None, payment) for payment in again]
-    theirs = [{k: v for k, v in entry.items() if k not in ("previous", "hash")} for entry in ledger.of("payment")]
-    assert [canonical(entry) for entry in mine] == [canonical(entry) for entry in theirs]
-    assert {entry["provider"] for entry in theirs} == set(COUNTS)
+    entries = [{k: v for k, v in entry.items() if k not in ("previous", "hash")} for entry in ledger.of("payment")]
+    assert [canonical(entry) for entry in mine] == [canonical(entry) for entry in entries]
+    assert {entry["provider"] for entry in entries} == set(COUNTS)
 
 
 def test_the_head_that_a_provider_is_told_is_the_ledgers(paid: World) -> None:
     client = paid.client()
     client.post(f"{paid.base}/rounds/1/publish", headers=paid.headers("Ana"))
-    told = client.get(f"{paid.base}/rounds/1/payments", headers=paid.headers("Ash")).json()
+    view = client.get(f"{paid.base}/rounds/1/payments", headers=paid.headers("Ash")).json()
     raw = client.get(f"{paid.base}/ledger", headers=paid.headers("Ana")).content
-    assert told["head"] == Ledger.from_bytes(raw).head == ask_verify(paid)["head"]
-    assert [payment["provider"] for payment in told["payments"]] == ["Ash"]
+    assert view["head"] == Ledger.from_bytes(raw).head == ask_verify(paid)["head"]
+    assert [payment["provider"] for payment in view["payments"]] == ["Ash"]

@@ -71,8 +71,8 @@ def test_the_third_attempt_is_the_last_and_names_the_report(database: str, monke
         monkeypatch.setattr(limited_payments, name, Bounds(memory=48 << 20, seconds=1.0))
     with opened(database) as store:
         world = make_world(store, terms=FINITE)
-        other = make_world(store, ("Oak", "Fir"), analyst="Bob")
-        other.report_all({"Oak": (3, 1), "Fir": (1, 3)})
+        other_world = make_world(store, ("Oak", "Fir"), analyst="Bob")
+        other_world.report_all({"Oak": (3, 1), "Fir": (1, 3)})
         for name, rows in zip(NAMES, (4, LARGE, 6), strict=True):
             answer = post(world, name, rows)
             assert answer.status_code == 201, answer.text
@@ -92,8 +92,8 @@ def test_the_third_attempt_is_the_last_and_names_the_report(database: str, monke
             settlement.close_due(store)
         assert "provider 'Birch' is the cause, with 1,000,000,000,000 rows" in world.round().problem
         assert settlement.close_due(store) == 0  # nothing is tried any more
-        other.close()
-        assert other.round().state == "paid"
+        other_world.close()
+        assert other_world.round().state == "paid"
         with store.write() as tx:  # and this is the way out
             campaigns.revoke(tx, world.analyst, world.campaign, world.members["Birch"])
         world.reopen(1)

@@ -64,13 +64,14 @@ SCHEMAS = Path(__file__).with_name("schemas")
 
 def statements(kind: str) -> str:
     """Return what a database is told to create the tables of now."""
-    told: list[str] = []
+    statements: list[str] = []
     engine: Any = sql.create_mock_engine(
-        f"{kind}://", lambda statement, *_, **__: told.append(str(statement.compile(dialect=engine.dialect)))
+        f"{kind}://", lambda statement, *_, **__: statements.append(str(statement.compile(dialect=engine.dialect)))
     )
     metadata.create_all(engine, checkfirst=False)
-    compact = ["\n".join(line.rstrip() for line in each.splitlines() if line.strip()) for each in told]
-    compact.sort(key=lambda each: each if each.startswith("CREATE INDEX") else "")  # a table's indexes have no order
+    compact = ["\n".join(line.rstrip() for line in statement.splitlines() if line.strip()) for statement in statements]
+    # a table's indexes have no order
+    compact.sort(key=lambda statement: statement if statement.startswith("CREATE INDEX") else "")
     return "\n\n".join(compact) + "\n"
 
 
@@ -115,9 +116,9 @@ def start(url: str, many: int, service: Path) -> list[str | None]:
     """Start processes that migrate at the same moment, and return what each says of its backup."""
     command = [sys.executable, "-c", MIGRATE, url, str(many), str(service)]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=True, timeout=120)
-    said = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(said) == many
-    return said
+    messages = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(messages) == many
+    return messages
 
 
 def environment() -> dict[str, str]:
@@ -205,13 +206,13 @@ def test_of_six_that_start_at_once_one_migrates(empty: str, begun: bool, tmp_pat
         with opened(empty) as store:
             migrate(store)
             make_world(store)
-    said = start(empty, 6, with_next(tmp_path) if begun else SERVICE)
-    assert not [one for one in said if one is not None and one.startswith("failed")]
-    assert len([backup for backup in said if backup is not None]) == begun
+    messages = start(empty, 6, with_next(tmp_path) if begun else SERVICE)
+    assert not [message for message in messages if message is not None and message.startswith("failed")]
+    assert len([backup for backup in messages if backup is not None]) == begun
     with opened(empty) as store:
         assert revision(store) == ("9998" if begun else HEAD)
         assert begun or differences(store) == []
-    for backup in filter(None, said):
+    for backup in filter(None, messages):
         assert rows_in(empty, backup, "campaigns") == 1
 
 
@@ -265,8 +266,8 @@ def test_another_program_that_comes_and_goes_takes_nothing_along(database: str) 
             with store.write() as tx:
                 tx.execute(attempts.insert().values(id=str(number), subject="mine", at="now"))
             command = [sys.executable, "-c", LOOK, database, f"other {number}"]
-            seen = subprocess.run(command, env=environment(), capture_output=True, text=True, check=True)
-            assert int(seen.stdout) == 2 * number
+            result = subprocess.run(command, env=environment(), capture_output=True, text=True, check=True)
+            assert int(result.stdout) == 2 * number
         with store.write() as tx:
             tx.execute(attempts.insert().values(id="after", subject="mine", at="now"))
             assert tx.execute(sql.text("SELECT count(*) FROM attempts")).scalar() == 2 * number + 1

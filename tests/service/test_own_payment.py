@@ -59,7 +59,7 @@ def payments_of(name: str) -> list[Payment]:
     return settle(terms, reports, seed="sha256:" + "ab" * 32)
 
 
-def shown(name: str, payment: Payment) -> tuple[Campaign, dict[str, Any]]:
+def view_of(name: str, payment: Payment) -> tuple[Campaign, dict[str, Any]]:
     """Return the terms and the payment as the service shows them to the provider, by way of JSON."""
     terms = terms_of(name)
     view = payment_view(terms, "0" * 16, shown_to_provider(terms, payment), id="0" * 16, state="pending")
@@ -74,7 +74,7 @@ def cents(text: str, more: int) -> str:
 @pytest.mark.parametrize("name", [*EXACT, *BETWEEN])
 def test_a_payment_as_it_was_made_is_right(name: str) -> None:
     for payment in payments_of(name):
-        checked = check_payment(*shown(name, payment))
+        checked = check_payment(*view_of(name, payment))
         assert any("what the rule makes of all reports" in line for line in checked.believed)
         assert any("because these would reveal" in line for line in checked.believed) == (name in BETWEEN)
 
@@ -82,7 +82,7 @@ def test_a_payment_as_it_was_made_is_right(name: str) -> None:
 @pytest.mark.parametrize("name", EXACT)
 def test_one_cent_more_or_less_is_found(name: str) -> None:
     for payment in payments_of(name):
-        terms, view = shown(name, payment)
+        terms, view = view_of(name, payment)
         for more in (-1, 1):
             with pytest.raises(PaymentError, match=f"but the share and the cap give {view['payment']}") as wrong:
                 check_payment(terms, {**view, "payment": cents(view["payment"], more)})
@@ -92,7 +92,7 @@ def test_one_cent_more_or_less_is_found(name: str) -> None:
 @pytest.mark.parametrize("name", EXACT)
 def test_another_share_with_cents_that_go_with_it_is_found(name: str) -> None:
     for payment in payments_of(name):
-        terms, view = shown(name, payment)
+        terms, view = view_of(name, payment)
         share = payment.share - 0.01 if payment.share > 0.5 else payment.share + 0.01
         paid = f"{int(share * Fraction(view['exact_cap'])) / 100:.2f}"
         with pytest.raises(PaymentError, match="the numbers shown give") as wrong:
@@ -104,7 +104,7 @@ def test_another_share_with_cents_that_go_with_it_is_found(name: str) -> None:
 def test_another_place_or_another_option_is_found(name: str) -> None:
     payment = payments_of(name)[0]  # whose share is neither 0 nor 1
     assert payment.share not in (0, 1)
-    terms, view = shown(name, payment)
+    terms, view = view_of(name, payment)
     better = {**view["terms"], "above": view["terms"]["above"] - 1}
     with pytest.raises(PaymentError, match="the numbers shown give"):
         check_payment(terms, {**view, "terms": better})
@@ -117,7 +117,7 @@ def test_another_place_or_another_option_is_found(name: str) -> None:
 
 
 def test_a_cap_that_is_rounded_otherwise_or_beyond_the_budget_is_found() -> None:
-    terms, view = shown("default", payments_of("default")[0])
+    terms, view = view_of("default", payments_of("default")[0])
     for cap in ("100002/3", "200002"):
         wrong_cap = f"{int(Fraction(cap)) / 100:.2f}" if cap == "200002" else "333.33"
         with pytest.raises(PaymentError) as wrong:
@@ -129,7 +129,7 @@ def test_a_cap_that_is_rounded_otherwise_or_beyond_the_budget_is_found() -> None
 @pytest.mark.parametrize("name", ["strict", "all", "synthetic", "brier"])
 def test_where_digits_are_missing_a_payment_that_is_far_off_is_found(name: str) -> None:
     for payment in payments_of(name):
-        terms, view = shown(name, payment)
+        terms, view = view_of(name, payment)
         share = payment.share + (0.1 if payment.share < 0.5 else -0.1)
         paid = f"{int(share * Fraction(view['exact_cap'])) / 100:.2f}"
         with pytest.raises(PaymentError, match="share"):
@@ -137,7 +137,7 @@ def test_where_digits_are_missing_a_payment_that_is_far_off_is_found(name: str) 
 
 
 def test_without_terms_the_share_is_said_to_be_unchecked() -> None:
-    _, view = shown("default", payments_of("default")[0])
+    _, view = view_of("default", payments_of("default")[0])
     checked = check_payment(None, view)
     assert any("the share and the cap are what the rule makes" in line for line in checked.believed)
     with pytest.raises(PaymentError, match="not the share shown"):

@@ -109,10 +109,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]
     for place, account in enumerate(people.values()):
         provider = Browser(app).sign_in(app, account)
         content = f"{COLUMN}\n".encode() + b"1\n0\n1\n" * (place + 2)
-        seen = provider.post(f"{base}/submissions", files={"file": (f"{EVIL}.csv", content)})
-        assert seen.status_code == 200, seen.text
-        submissions.append(seen.url.path.rsplit("/", 1)[1])
-        assert provider.post(f"{seen.url.path}/confirm").url.params["notice"] == "confirmed"
+        answer = provider.post(f"{base}/submissions", files={"file": (f"{EVIL}.csv", content)})
+        assert answer.status_code == 200, answer.text
+        submissions.append(answer.url.path.rsplit("/", 1)[1])
+        assert provider.post(f"{answer.url.path}/confirm").url.params["notice"] == "confirmed"
         providers.append(provider)
     assert analyst.post(f"{base}/close").url.params["notice"] == "closed"
     assert analyst.post(f"{base}/publish").url.params["notice"] == "published"
@@ -234,21 +234,21 @@ FILES = ("campaign.toml", "ledger.jsonl", "payments.csv", "report.html")
 def test_a_page_renders_for_its_roles_and_nobody_else(world: SimpleNamespace, path: str) -> None:
     access = PAGES[f"GET {path}"]
     for role, browser in (("analyst", world.analyst), ("provider", world.provider), (None, world.anybody)):
-        seen = browser.get(address(world, path), follow_redirects=False)
+        answer = browser.get(address(world, path), follow_redirects=False)
         if access.roles and role is None:
-            assert seen.status_code == 303
-            assert seen.headers["location"].startswith("/sign-in")
+            assert answer.status_code == 303
+            assert answer.headers["location"].startswith("/sign-in")
         elif access.roles and role not in access.roles:
-            assert seen.status_code == 403
-            check_page(seen.text)
+            assert answer.status_code == 403
+            check_page(answer.text)
         elif path == "/sign-in" and role is not None:
-            assert seen.status_code == 303
+            assert answer.status_code == 303
         elif path.endswith("tasks.parquet") or (path.endswith("ledger.jsonl") and role == "provider"):
-            assert seen.status_code == 409  # it has no tasks, and is not shared
+            assert answer.status_code == 409  # it has no tasks, and is not shared
         else:
-            assert seen.status_code == 200, seen.text
+            assert answer.status_code == 200, answer.text
             if not path.endswith(FILES):
-                check_page(seen.text)
+                check_page(answer.text)
 
 
 @pytest.mark.parametrize("path", [path for path in GETS if "{campaign}" in path])
@@ -268,10 +268,10 @@ def test_forms_are_taken_from_our_own_pages_alone(world: SimpleNamespace, path: 
     assert right is not None
     client = browser.client
     world.other_analyst.get("/settings")
-    theirs = re.search(r'name="csrf" value="(\w+)"', world.other_analyst.seen.text)
-    assert theirs is not None
-    assert theirs[1] != right[1]
-    for data in ({"label": "x"}, {"csrf": ""}, {"csrf": theirs[1]}):
+    match = re.search(r'name="csrf" value="(\w+)"', world.other_analyst.seen.text)
+    assert match is not None
+    assert match[1] != right[1]
+    for data in ({"label": "x"}, {"csrf": ""}, {"csrf": match[1]}):
         assert client.post(there, data=data).status_code == 403
     assert client.post(there, json={"csrf": right[1]}).status_code == 422
     for headers in (
@@ -281,9 +281,9 @@ def test_forms_are_taken_from_our_own_pages_alone(world: SimpleNamespace, path: 
     ):
         assert client.post(there, data={"csrf": right[1]}, headers=headers).status_code == 403
     if access.roles:
-        seen = world.anybody.client.post(there, data={"csrf": right[1]}, follow_redirects=False)
-        assert seen.status_code == 303
-        assert seen.headers["location"] == "/sign-in"
+        answer = world.anybody.client.post(there, data={"csrf": right[1]}, follow_redirects=False)
+        assert answer.status_code == 303
+        assert answer.headers["location"] == "/sign-in"
 
 
 @pytest.mark.parametrize("cookie", ["", f"{VISIT}=", f"{COOKIE}="])
@@ -352,8 +352,8 @@ def test_our_own_origin_is_ours(world: SimpleNamespace) -> None:
 
 def test_the_explanation_has_the_numbers_of_the_payment(world: SimpleNamespace) -> None:
     with world.app.state.store.read() as tx:
-        paid = views.payments_view(tx, world.ana, world.campaign, 1)
-    payment = next(each for each in paid.payments if each.member == world.places["member"])
+        payments = views.payments_view(tx, world.ana, world.campaign, 1)
+    payment = next(entry for entry in payments.payments if entry.member == world.places["member"])
     own = world.provider.get(f"{world.base}/payment").text
     theirs = world.analyst.get(f"{world.base}/payments/{world.places['member']}").text
     for text in (own, theirs):
@@ -363,9 +363,9 @@ def test_the_explanation_has_the_numbers_of_the_payment(world: SimpleNamespace) 
         assert f"{share:.2%}" in text
         assert ("log PMI =" in text) == ("your peers&#39; is" in text) == (text is theirs)  # these tell of others' data
         assert text.index("Your rate is") < text.index("imaginary") < text.index("you are paid") < text.index("<math")
-        assert str(paid.seed) in text
-        assert str(paid.commitment) in text
-    others = [str(each.payment) for each in paid.payments if each.payment != payment.payment]
+        assert str(payments.seed) in text
+        assert str(payments.commitment) in text
+    others = [str(entry.payment) for entry in payments.payments if entry.payment != payment.payment]
     assert others
     assert not any(other in own for other in others)
 
@@ -456,27 +456,27 @@ def test_a_story_from_the_printed_link_to_the_second_campaign(tmp_path: Path) ->
     typed = {**terms_form.blank("Bernoulli"), "shown": "Bernoulli", "columns": "improved"}
     typed = {name: value for name, value in typed.items() if value}
     assert ana.get("/campaigns/new").status_code == 200
-    seen = ana.post("/campaigns/new", typed)
-    assert seen.status_code == 422
-    assert 'id="name-fault"' in seen.text
-    seen = ana.post("/campaigns/new", {**typed, "name": "Trial", "budget": "1,5"})
-    assert 'id="budget-fault"' in seen.text
-    seen = ana.post("/campaigns/new", {**typed, "name": "Trial", "prior_alpha": "-1"})
-    assert 'id="prior_alpha-fault"' in seen.text
+    answer = ana.post("/campaigns/new", typed)
+    assert answer.status_code == 422
+    assert 'id="name-fault"' in answer.text
+    answer = ana.post("/campaigns/new", {**typed, "name": "Trial", "budget": "1,5"})
+    assert 'id="budget-fault"' in answer.text
+    answer = ana.post("/campaigns/new", {**typed, "name": "Trial", "prior_alpha": "-1"})
+    assert 'id="prior_alpha-fault"' in answer.text
     there = ana.post("/campaigns/new", {**typed, "name": "Trial"}).url.path
     assert ana.seen.status_code == 200
 
     people = {}
     for name in ("Ash", "Birch"):
         ana.get(f"{there}/providers")
-        seen = ana.post(f"{there}/providers", {"name": name, "identity": "contract"})
-        match = re.search(r"http://testserver(/join/[\w-]+)", seen.text)
+        answer = ana.post(f"{there}/providers", {"name": name, "identity": "contract"})
+        match = re.search(r"http://testserver(/join/[\w-]+)", answer.text)
         assert match is not None
         assert match[1] not in ana.get(f"{there}/providers").text
         person = people[name] = Browser(app)
         assert "Trial" in person.get(match[1]).text
-        seen = person.post(match[1], {"name": name, "password": PASSWORD, "again": PASSWORD})
-        assert (seen.url.path, seen.url.params["notice"]) == (there, "joined")
+        answer = person.post(match[1], {"name": name, "password": PASSWORD, "again": PASSWORD})
+        assert (answer.url.path, answer.url.params["notice"]) == (there, "joined")
         assert Browser(app).get(match[1]).status_code == 404
     ana.get(there)
     assert ana.post(f"{there}/rounds", {"deadline": "2001-01-01T00:00"}).status_code == 422
@@ -523,8 +523,8 @@ def test_a_story_from_the_printed_link_to_the_second_campaign(tmp_path: Path) ->
     ana.get("/sign-in?next=//evil.example")
     assert 'name="next" value="/"' in ana.seen.text
     assert ana.post("/sign-in", {"name": "Ana", "password": "wrong", "next": "/settings"}).status_code == 401
-    seen = ana.post("/sign-in", {"name": "Ana", "password": PASSWORD, "next": there}, follow_redirects=False)
-    assert seen.headers["location"] == there
+    answer = ana.post("/sign-in", {"name": "Ana", "password": PASSWORD, "next": there}, follow_redirects=False)
+    assert answer.headers["location"] == there
     app.state.store.close()
 
 
@@ -550,8 +550,8 @@ def test_nothing_tells_a_provider_about_peers_while_a_round_is_open(tmp_path: Pa
         assert look() == before
         plain = [re.sub(r"[0-9a-f]{64}|[0-9a-f]{16}|[0-9a-f]{6}\b| \d\d:\d\d UTC", "·", text) for text in before]
         pages[peers] = plain
-    for few, many in zip(pages[1], pages[4], strict=True):
-        assert few.splitlines() == many.splitlines()
+    for page_of_few, page_of_many in zip(pages[1], pages[4], strict=True):
+        assert page_of_few.splitlines() == page_of_many.splitlines()
     assert "Peer 0" not in "".join(pages[4])
     app.state.store.close()
 
@@ -561,24 +561,24 @@ def test_the_form_of_every_family_makes_a_campaign(world: SimpleNamespace, famil
     analyst = world.analyst
     analyst.get("/campaigns/new")
     typed = {name: value for name, value in terms_form.blank(family).items() if value}
-    seen = analyst.post("/campaigns/new", {**typed, "family": family, "show": "yes", "shown": "Bernoulli"})
-    assert f'name="shown" value="{family}"' in seen.text
-    check_page(seen.text)
-    seen = analyst.post("/campaigns/new", {**typed, "shown": family, "name": f"of {family}"})
-    assert seen.status_code == 200, re.findall(r'role="alert".*', seen.text)
-    assert seen.url.params["notice"] == "created"
+    answer = analyst.post("/campaigns/new", {**typed, "family": family, "show": "yes", "shown": "Bernoulli"})
+    assert f'name="shown" value="{family}"' in answer.text
+    check_page(answer.text)
+    answer = analyst.post("/campaigns/new", {**typed, "shown": family, "name": f"of {family}"})
+    assert answer.status_code == 200, re.findall(r'role="alert".*', answer.text)
+    assert answer.url.params["notice"] == "created"
     with world.app.state.store.read() as tx:
-        spec = campaigns.terms_of(campaigns.owned(tx, world.ana, seen.url.path.rsplit("/", 1)[1]))
+        spec = campaigns.terms_of(campaigns.owned(tx, world.ana, answer.url.path.rsplit("/", 1)[1]))
     assert type(spec.model).__name__ == family
 
 
 def test_the_form_of_a_regression_asks_for_labels_scales_and_levels(world: SimpleNamespace) -> None:
     analyst = world.analyst
     analyst.get("/campaigns/new")
-    for family, each in FAMILIES.items():
+    for family, family_class in FAMILIES.items():
         page = analyst.post("/campaigns/new", {"family": family, "shown": family, "show": "yes"}).text
         for name in ("scales", "levels"):
-            assert (f'name="{name}"' in page) == each.explains_target, (family, name)
+            assert (f'name="{name}"' in page) == family_class.explains_target, (family, name)
         assert ('name="categories"' in page) == terms_form.reads_labels(family), family
     typed = {
         **terms_form.blank("LogisticRegression"),
@@ -592,10 +592,10 @@ def test_the_form_of_a_regression_asks_for_labels_scales_and_levels(world: Simpl
         "name": "Readmission",
         "shown": "LogisticRegression",
     }
-    seen = analyst.post("/campaigns/new", {name: value for name, value in typed.items() if value})
-    assert seen.url.params["notice"] == "created"
+    answer = analyst.post("/campaigns/new", {name: value for name, value in typed.items() if value})
+    assert answer.url.params["notice"] == "created"
     with world.app.state.store.read() as tx:
-        spec = campaigns.terms_of(campaigns.owned(tx, world.ana, seen.url.path.rsplit("/", 1)[1]))
+        spec = campaigns.terms_of(campaigns.owned(tx, world.ana, answer.url.path.rsplit("/", 1)[1]))
     assert spec.categories == ("no", "yes")
     assert spec.levels == {"ward: now": ("surgery", "medicine", "other")}
     assert spec.scales == (None, (60.0, 15.0), None, None)
@@ -716,12 +716,12 @@ def test_the_preview_says_what_is_proved_and_what_lies_earn(world: SimpleNamespa
     }
     typed = {name: value for name, value in typed.items() if value} | ({"days": "2"} if rule == "MultiDay" else {})
     for headers in ({}, {"hx-request": "true"}):
-        seen = analyst.post("/campaigns/new/preview", typed, headers=headers)
-        assert seen.status_code == 200
-        assert "truthful" in seen.text, seen.text[-3000:]
-        assert "Gain over the truth" in seen.text
-        assert "Maximum spending" in seen.text
-        assert ("<html" in seen.text) == (not headers)
+        answer = analyst.post("/campaigns/new/preview", typed, headers=headers)
+        assert answer.status_code == 200
+        assert "truthful" in answer.text, answer.text[-3000:]
+        assert "Gain over the truth" in answer.text
+        assert "Maximum spending" in answer.text
+        assert ("<html" in answer.text) == (not headers)
         analyst.get("/campaigns/new")
 
 
@@ -732,8 +732,8 @@ def test_a_campaign_file_is_taken_pasted_or_chosen(world: SimpleNamespace) -> No
     analyst.get("/campaigns/new")
     assert analyst.post("/campaigns/new", {"mode": "file", "toml": toml}).url.params["notice"] == "created"
     analyst.get("/campaigns/new")
-    chosen = analyst.post("/campaigns/new", {"mode": "file"}, files={"upload": ("campaign.toml", toml.encode())})
-    assert chosen.url.params["notice"] == "created"
+    answer = analyst.post("/campaigns/new", {"mode": "file"}, files={"upload": ("campaign.toml", toml.encode())})
+    assert answer.url.params["notice"] == "created"
     analyst.get("/campaigns/new")
     seen = analyst.post("/campaigns/new", {"mode": "file", "toml": "[campaign]\nname = 'x'\n"})
     assert seen.status_code == 422
@@ -748,8 +748,8 @@ def test_uploads_are_no_larger_than_allowed(tmp_path: Path) -> None:
     analyst.post(f"/campaigns/{campaign}/rounds")
     there = f"/campaigns/{campaign}/rounds/1/submissions"
     for size in (2000, 200_000):
-        seen = ash.post(there, files={"file": ("a.csv", b"1" * size)})
-        assert seen.status_code == 413, seen.text
+        answer = ash.post(there, files={"file": ("a.csv", b"1" * size)})
+        assert answer.status_code == 413, answer.text
         ash.get("/settings")
     data = b"--x\r\ncontent-disposition: form-data; name=a\r\n\r\n" + b"1" * 200_000
 
@@ -757,8 +757,8 @@ def test_uploads_are_no_larger_than_allowed(tmp_path: Path) -> None:
         for start in range(0, len(data), 1000):
             yield data[start : start + 1000]
 
-    seen = ash.client.post(there, content=stream(), headers={"content-type": "multipart/form-data; boundary=x"})
-    assert seen.status_code == 413
+    answer = ash.client.post(there, content=stream(), headers={"content-type": "multipart/form-data; boundary=x"})
+    assert answer.status_code == 413
     app.state.store.close()
 
 
@@ -766,8 +766,8 @@ def test_passwords_and_tokens(tmp_path: Path) -> None:
     app = make_app(tmp_path)
     ana = make_analyst(app, "Ana")
     here, there = (Browser(app).sign_in(app, ana.account) for _ in range(2))
-    seen = here.post("/settings/tokens", {"label": "laptop", "scope": ["read", "manage"], "days": "3"})
-    match = re.search(r'value="(troth_[\w-]+)"', seen.text)
+    answer = here.post("/settings/tokens", {"label": "laptop", "scope": ["read", "manage"], "days": "3"})
+    match = re.search(r'value="(troth_[\w-]+)"', answer.text)
     assert match is not None
     assert match[1] not in here.get("/settings").text
     api = TestClient(app, headers={"authorization": f"Bearer {match[1]}"})
@@ -821,18 +821,18 @@ def test_policies_and_cookies(world: SimpleNamespace, tmp_path: Path) -> None:
     browser.client.base_url = "https://testserver"
     visit = browser.get("/sign-in").headers["set-cookie"]
     assert all(word in visit for word in ("HttpOnly", "SameSite=lax", "Secure", "Path=/"))
-    seen = browser.post("/sign-in", {"name": "Ana", "password": PASSWORD}, follow_redirects=False)
-    cookie = next(value for value in seen.headers.get_list("set-cookie") if value.startswith(COOKIE))
+    answer = browser.post("/sign-in", {"name": "Ana", "password": PASSWORD}, follow_redirects=False)
+    cookie = next(value for value in answer.headers.get_list("set-cookie") if value.startswith(COOKIE))
     assert all(word in cookie for word in ("HttpOnly", "SameSite=lax", "Secure", "Path=/"))
     app.state.store.close()
 
 
 def test_what_went_wrong_is_told_without_a_cookie(world: SimpleNamespace) -> None:
     for browser in (world.analyst, world.anybody):
-        seen = browser.get("/nowhere")
-        assert seen.status_code == 404
-        assert "set-cookie" not in seen.headers
-        check_page(seen.text)
+        answer = browser.get("/nowhere")
+        assert answer.status_code == 404
+        assert "set-cookie" not in answer.headers
+        check_page(answer.text)
 
 
 def test_static_files_are_sent_once(world: SimpleNamespace) -> None:
@@ -845,9 +845,9 @@ def test_static_files_are_sent_once(world: SimpleNamespace) -> None:
 
 def test_vendored_files_are_those_that_are_named() -> None:
     folder = Path(troth.service.__file__).parent / "static"
-    named = re.findall(r"\| `([\w.-]+)` \|.*`([0-9a-f]{64})` \|", (folder / "VENDORED.md").read_text())
-    assert len(named) == 3
-    for name, digest in named:
+    digests = re.findall(r"\| `([\w.-]+)` \|.*`([0-9a-f]{64})` \|", (folder / "VENDORED.md").read_text())
+    assert len(digests) == 3
+    for name, digest in digests:
         assert sha256((folder / name).read_bytes()).hexdigest() == digest
 
 

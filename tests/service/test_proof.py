@@ -94,35 +94,35 @@ def test_a_provider_checks_its_payment_offline(
     world.close()
     post(world, "Ana", "/rounds/1/publish")
     for name, receipt in receipts.items():
-        paid = {**get(world, name, "/rounds/1/payments"), "terms": get(world, name, "")["terms"]}
-        checked = check_paid_round(receipt, paid)
+        payments = {**get(world, name, "/rounds/1/payments"), "terms": get(world, name, "")["terms"]}
+        checked = check_paid_round(receipt, payments)
         assert (len(checked.passed), checked.withheld) == (6, [])
         (tmp_path / "receipt.json").write_text(json.dumps(receipt))
-        (tmp_path / "payments.json").write_text(json.dumps(paid))
+        (tmp_path / "payments.json").write_text(json.dumps(payments))
         parts = (tmp_path / "receipt.json", "--payments", tmp_path / "payments.json")
         assert run(monkeypatch, "verify-receipt", *parts, "--key", receipt["key"]) == 0
         assert "you still have to trust" in capsys.readouterr().out
         assert run(monkeypatch, "verify-receipt", *parts, "--key", "00" * 32) == 1  # signed by somebody else
         assert "signed with the key" in capsys.readouterr().err
         with pytest.raises(StatementError, match="not among those"):
-            check_paid_round({**receipt, "summary": [0.0, 7.0]}, paid)
+            check_paid_round({**receipt, "summary": [0.0, 7.0]}, payments)
         with pytest.raises(StatementError, match="seed is .*, but .* in the ledger"):
-            check_paid_round(receipt, {**paid, "seed": paid["link"]})
+            check_paid_round(receipt, {**payments, "seed": payments["link"]})
         with pytest.raises(StatementError, match="link is .*, but .* in the ledger"):
-            check_paid_round(receipt, {**paid, "link": "sha256:" + "00" * 32})
-        more = [{**each, "payment": f"{float(each['payment']) + 1:.2f}"} for each in paid["payments"]]
+            check_paid_round(receipt, {**payments, "link": "sha256:" + "00" * 32})
+        more = [{**entry, "payment": f"{float(entry['payment']) + 1:.2f}"} for entry in payments["payments"]]
         with pytest.raises(StatementError, match="not the one in the ledger"):
-            check_paid_round(receipt, {**paid, "payments": more})
-        alone = {**paid, "line": None}
+            check_paid_round(receipt, {**payments, "payments": more})
+        alone = {**payments, "line": None}
         with pytest.raises(StatementError, match="seed does not derive"):
-            check_paid_round(receipt, {**alone, "seed": paid["link"]})
+            check_paid_round(receipt, {**alone, "seed": payments["link"]})
         with pytest.raises(PaymentError, match="not the share"):
             check_paid_round(receipt, {**alone, "payments": more})
         with pytest.raises(StatementError, match="committed to"):
             check_paid_round(receipt, {**alone, "link": "sha256:" + "00" * 32})
-        other_terms = {**paid["terms"], "mechanism": {**paid["terms"]["mechanism"], "draws": 5}}
+        other_terms = {**payments["terms"], "mechanism": {**payments["terms"]["mechanism"], "draws": 5}}
         with pytest.raises(StatementError, match="terms differ from those on the receipt"):
-            check_paid_round(receipt, {**paid, "terms": other_terms})
+            check_paid_round(receipt, {**payments, "terms": other_terms})
     (tmp_path / "receipt.json").write_text(json.dumps({**receipts["Ash"], "rows": 8}))
     assert run(monkeypatch, "verify-receipt", tmp_path / "receipt.json") == 1
 
@@ -138,58 +138,60 @@ def ash(world: World) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def test_a_tree_of_its_own_for_each_provider_is_found(world: World, ash: Any) -> None:
     """The operator makes a round for one provider alone: its own leaf, made-up ones, and the seed that suits."""
-    receipt, paid = ash
+    receipt, payments = ash
     leaves = [receipt_leaf(receipt), "ab" * 32]
     own: dict[str, Any] = {"root": merkle.root(leaves), "proof": {"place": 0, "size": 2, "hashes": leaves[1:]}}
-    own["seed"] = derive_seed(paid["link"], [own["root"]])
+    own["seed"] = derive_seed(payments["link"], [own["root"]])
     with pytest.raises(StatementError, match="root is .*, but .* in the ledger"):
-        check_paid_round(receipt, {**paid, **own})
-    body = {**json.loads(paid["line"]["text"]), **own, "reports": 2}
+        check_paid_round(receipt, {**payments, **own})
+    body = {**json.loads(payments["line"]["text"]), **own, "reports": 2}
     text = json.dumps(body, sort_keys=True, separators=(",", ":"))
     with pytest.raises(StatementError, match="not a line of the ledger whose head is signed"):
-        check_paid_round(receipt, {**paid, **own, "line": {**paid["line"], "text": text}})
+        check_paid_round(receipt, {**payments, **own, "line": {**payments["line"], "text": text}})
     key = Ed25519PrivateKey.generate()
-    stated = {name: value for name, value in paid["line"]["head"].items() if name not in ("key", "signature")}
+    stated = {name: value for name, value in payments["line"]["head"].items() if name not in ("key", "signature")}
     line_root = merkle.leaf(f"{text}\n".encode())
     forged = sign(key, {**stated, "lines": 1, "root": line_root})
     line = {"text": text, "place": 0, "hashes": [], "head": forged}
     with pytest.raises(StatementError, match="signed with the key"):
-        check_paid_round(receipt, {**paid, **own, "line": line})
+        check_paid_round(receipt, {**payments, **own, "line": line})
     other = world.store.keys.sign({**stated, "campaign": "0" * 16, "lines": 1, "root": line_root})
     with pytest.raises(StatementError, match="not a line of the ledger"):
-        check_paid_round(receipt, {**paid, **own, "line": {**line, "head": other}})
-    believed = check_paid_round(receipt, {**paid, **own, "line": None})
+        check_paid_round(receipt, {**payments, **own, "line": {**line, "head": other}})
+    believed = check_paid_round(receipt, {**payments, **own, "line": None})
     assert not any("one of the" in done for done in believed.passed)
     assert [what for what in believed.withheld if "line of the ledger" in what]
 
 
 def test_the_number_of_reports_and_the_payment_are_those_in_the_ledger(ash: Any) -> None:
-    receipt, paid = ash
-    assert json.loads(paid["line"]["text"])["reports"] == 3
-    assert merkle.includes(paid["root"], 3, paid["proof"]["place"], receipt_leaf(receipt), paid["proof"]["hashes"])
+    receipt, payments = ash
+    assert json.loads(payments["line"]["text"])["reports"] == 3
+    assert merkle.includes(
+        payments["root"], 3, payments["proof"]["place"], receipt_leaf(receipt), payments["proof"]["hashes"]
+    )
     sizes = {}
     for size in (2, 4, 5):
         for place in range(size):
             with pytest.raises(StatementError) as wrong:
-                check_paid_round(receipt, {**paid, "proof": {**paid["proof"], "size": size, "place": place}})
+                check_paid_round(receipt, {**payments, "proof": {**payments["proof"], "size": size, "place": place}})
             sizes[size, place] = str(wrong.value)
     assert any("reports, but" in message for message in sizes.values())
-    (mine,) = paid["payments"]
+    (mine,) = payments["payments"]
     for change in ({"cap": "0.00", "exact_cap": "0", "payment": "0.00", "share": 0.0}, {"cap": "1.00"}):
         with pytest.raises(StatementError, match="not the one in the ledger"):
-            check_paid_round(receipt, {**paid, "payments": [{**mine, **change}]})
+            check_paid_round(receipt, {**payments, "payments": [{**mine, **change}]})
 
 
 def test_the_head_is_compared_with_the_one_that_was_seen(
     ash: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    receipt, paid = ash
+    receipt, payments = ash
     (tmp_path / "receipt.json").write_text(json.dumps(receipt))
-    (tmp_path / "payments.json").write_text(json.dumps(paid))
+    (tmp_path / "payments.json").write_text(json.dumps(payments))
     monkeypatch.setattr("troth.client.heads.heads_path", lambda: tmp_path / "heads.json")
     parts = (tmp_path / "receipt.json", "--payments", tmp_path / "payments.json", "--key", receipt["key"])
-    head = paid["line"]["head"]
-    for change, status, said in (
+    head = payments["line"]["head"]
+    for change, status, message in (
         (None, 0, "that others see this head"),
         ({}, 0, "the head is the one that was seen"),
         ({"lines": head["lines"] - 4, "root": "ab" * 32}, 0, "that others see this head"),
@@ -201,7 +203,7 @@ def test_the_head_is_compared_with_the_one_that_was_seen(
             (tmp_path / "heads.json").write_text(json.dumps({"a place": {**head, **change}}))
         assert run(monkeypatch, "verify-receipt", *parts) == status
         answer = capsys.readouterr()
-        assert said in answer.out + answer.err
+        assert message in answer.out + answer.err
 
 
 WITHHELD: dict[str, dict[str, Any]] = {
@@ -240,18 +242,18 @@ WRONG: dict[str, dict[str, Any]] = {
 def test_what_is_withheld_is_not_valid_and_what_is_malformed_is_named(
     ash: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    receipt, paid = ash
+    receipt, payments = ash
     (tmp_path / "receipt.json").write_text(json.dumps(receipt))
 
     def status(change: dict[str, Any]) -> int:
-        shown = dict(paid)
+        shown = dict(payments)
         for name, value in change.items():
             if name == "payments" and value == "twice":
-                shown[name] = paid["payments"] * 2
+                shown[name] = payments["payments"] * 2
             elif name == "payments" and value and isinstance(value, list):
-                shown[name] = [{**paid["payments"][0], **value[0]}]
+                shown[name] = [{**payments["payments"][0], **value[0]}]
             elif name in ("line", "proof") and isinstance(value, dict):
-                shown[name] = {**paid[name], **value}
+                shown[name] = {**payments[name], **value}
             else:
                 shown[name] = value
         (tmp_path / "payments.json").write_text(json.dumps(shown))
@@ -262,9 +264,9 @@ def test_what_is_withheld_is_not_valid_and_what_is_malformed_is_named(
     assert "withheld" not in capsys.readouterr().out
     for name, change in WITHHELD.items():
         assert status(change) == 3, name
-        said = capsys.readouterr().out
-        assert said.startswith("incomplete: Ash"), said
-        assert "not checked, because the service withholds it:" in said
+        output = capsys.readouterr().out
+        assert output.startswith("incomplete: Ash"), output
+        assert "not checked, because the service withholds it:" in output
     for name, change in WRONG.items():
         assert status(change) == 1, name
         answer = capsys.readouterr()
@@ -310,8 +312,8 @@ def test_a_report_whose_receipt_was_erased_is_not_paid(world: World) -> None:
 
 
 def test_a_receipt_that_does_not_name_the_terms_is_not_proof_of_them(ash: Any) -> None:
-    receipt, paid = ash
-    checked = check_paid_round({name: value for name, value in receipt.items() if name != "terms"}, paid)
+    receipt, payments = ash
+    checked = check_paid_round({name: value for name, value in receipt.items() if name != "terms"}, payments)
     assert any("the receipt does not say" in line for line in checked.believed)
 
 
@@ -353,8 +355,8 @@ def test_a_restored_copy_pays_no_other_reports_with_a_secret_that_is_known(
         with opened(database) as store:
             world.store = store
             world.close()
-            seen = get(world, "Ana", "/head?since=0")
-            check_head(None, seen)
+            head = get(world, "Ana", "/head?since=0")
+            check_head(None, head)
         databases.restore(database, keys=False)
         with opened(database) as store:
             world.store = store
@@ -381,23 +383,23 @@ def test_heads_continue_each_other_and_a_new_epoch_is_seen(world: World) -> None
     world.close()
     get(world, "Ash", "/head?since=0", 409)  # not published yet
     post(world, "Ana", "/rounds/1/publish")
-    seen = get(world, "Ash", "/head?since=0")
-    check_head(None, seen)
+    head = get(world, "Ash", "/head?since=0")
+    check_head(None, head)
     with world.store.read() as tx:
         ledger = load_ledger(tx, world.campaign)
     longer = Ledger([*ledger.entries, {"entry": "note"}])
     heads.sign_head(world.store.keys, world.campaign, longer)
-    later = heads.shown_head(world.store.keys, world.campaign, longer, 10**9, seen["lines"])
+    later = heads.shown_head(world.store.keys, world.campaign, longer, 10**9, head["lines"])
     assert later is not None
-    check_head(seen, later)
+    check_head(head, later)
     cut = Ledger(ledger.entries[:3])
     again = heads.new_epoch(world.store.keys, world.campaign, cut)
     with pytest.raises(StatementError, match="epoch 2"):
-        check_head(seen, {**again, "proof": []})
-    said = {name: later[name] for name in ("kind", "campaign", "epoch", "lines", "head", "time")}
-    forged = world.store.keys.sign({**said, "root": "00" * 32})
+        check_head(head, {**again, "proof": []})
+    statement = {name: later[name] for name in ("kind", "campaign", "epoch", "lines", "head", "time")}
+    forged = world.store.keys.sign({**statement, "root": "00" * 32})
     with pytest.raises(StatementError, match="does not begin"):
-        check_head(seen, {**forged, "proof": later["proof"]})
+        check_head(head, {**forged, "proof": later["proof"]})
 
 
 @pytest.mark.parametrize("kind", chiefly("sqlite"))
@@ -528,9 +530,9 @@ def test_secrets_of_open_rounds_are_not_in_the_database(world: World) -> None:
 def test_the_nonce_of_a_provider_moves_the_seed(world: World) -> None:
     """So who draws the other part of the nonce cannot choose the seed by it: that part came first."""
     submission = world.submit("Ash", 5, 2)
-    shown = get(world, "Ash", f"/rounds/1/submissions/{submission}")
+    answer = get(world, "Ash", f"/rounds/1/submissions/{submission}")
     receipt = post(world, "Ash", f"/rounds/1/submissions/{submission}/confirm", {"nonce": "dice: 4 1 6 6"})["receipt"]
-    assert (receipt["nonce"], receipt["own_nonce"]) == (shown["nonce"], "dice: 4 1 6 6")
+    assert (receipt["nonce"], receipt["own_nonce"]) == (answer["nonce"], "dice: 4 1 6 6")
 
 
 def test_a_provider_is_shown_rounded_numbers(world: World) -> None:
@@ -538,7 +540,7 @@ def test_a_provider_is_shown_rounded_numbers(world: World) -> None:
     world.close()
     post(world, "Ana", "/rounds/1/publish")
     (mine,) = get(world, "Ash", "/rounds/1/payments")["payments"]
-    analysts = {each["provider"]: each for each in get(world, "Ana", "/rounds/1/payments")["payments"]}
+    analysts = {entry["provider"]: entry for entry in get(world, "Ana", "/rounds/1/payments")["payments"]}
     exact = analysts["Ash"]
     assert mine["payment"] == exact["payment"]
     assert mine["log_pmi"] == round(exact["log_pmi"], 1) != exact["log_pmi"]
@@ -556,7 +558,9 @@ def test_where_the_order_counts_a_provider_sees_its_place_alone(database: str) -
         world.close()
         post(world, "Ana", "/rounds/1/publish")
         (mine,) = get(world, "Ash", "/rounds/1/payments")["payments"]
-        exact = next(each for each in get(world, "Ana", "/rounds/1/payments")["payments"] if each["provider"] == "Ash")
+        exact = next(
+            entry for entry in get(world, "Ana", "/rounds/1/payments")["payments"] if entry["provider"] == "Ash"
+        )
         assert mine["terms"] == exact["terms"]
         assert exact["log_pmi"] is not None
         assert mine["log_pmi"] is None
@@ -581,12 +585,12 @@ def test_a_round_that_waits_for_two_days_is_checked_with_their_roots(database: s
         for day in (1, 2, 3):
             post(world, "Ana", f"/rounds/{day}/publish")
             for name in COUNTS:
-                paid = get(world, name, f"/rounds/{day}/payments")
-                assert len(paid["next_roots"]) == 3 - day
-                assert len(check_paid_round(receipts[name, day], paid).passed) == 5
+                payments = get(world, name, f"/rounds/{day}/payments")
+                assert len(payments["next_roots"]) == 3 - day
+                assert len(check_paid_round(receipts[name, day], payments).passed) == 5
         with pytest.raises(StatementError, match="seed does not derive"):
-            paid = get(world, "Ash", "/rounds/1/payments")
-            check_paid_round(receipts["Ash", 1], {**paid, "next_roots": paid["next_roots"][:1]})
+            payments = get(world, "Ash", "/rounds/1/payments")
+            check_paid_round(receipts["Ash", 1], {**payments, "next_roots": payments["next_roots"][:1]})
         for day in (1, 2, 3):
             paid, link = get(world, "Ash", f"/rounds/{day}/payments"), "sha256:" + "1" * 64
             seed = derive_seed(link, [paid["root"], *paid["next_roots"]], paid["beacon"])
@@ -600,7 +604,7 @@ def test_whoever_pays_out_every_batch_pays_once(world: World) -> None:
     post(world, "Ana", "/payouts", status=409)
     world.close()
     due = get(world, "Ana", "/payouts")["payouts"]
-    assert {each["state"] for each in due} == {"pending"}
+    assert {payout["state"] for payout in due} == {"pending"}
     post(world, "Ana", f"/payouts/{due[0]['id']}/void", {"reason": "paid in cash"})
     client, headers = world.client(), world.headers("Ana", "one-key")
     first = client.post(f"{world.base}/payouts", headers=headers)
@@ -608,14 +612,14 @@ def test_whoever_pays_out_every_batch_pays_once(world: World) -> None:
     assert client.post(f"{world.base}/payouts", headers=headers).content == first.content
     post(world, "Ana", "/payouts", status=409)  # nothing is left
     batch = first.json()
-    assert {line["id"] for line in batch["payments"]} == {each["id"] for each in due[1:]}
+    assert {line["id"] for line in batch["payments"]} == {payout["id"] for payout in due[1:]}
     assert all(line["head"] == world.round().head for line in batch["payments"])
     assert get(world, "Ana", "/payouts/1") == batch
     file = client.get(f"{world.base}/payouts/1/payouts.csv", headers=world.headers("Ana")).text
     assert len(file.splitlines()) == len(due)
     post(world, "Ana", f"/payouts/{due[1]['id']}/void", {"reason": "bounced"})
     assert get(world, "Ana", "/payouts/1") == batch  # what was exported does not change
-    states = [each["state"] for each in get(world, "Ana", "/payouts")["payouts"]]
+    states = [payout["state"] for payout in get(world, "Ana", "/payouts")["payouts"]]
     assert states == ["void", "void", "posted"]
     with world.store.read() as tx:
         assert len(tx.execute(select(payouts)).all()) == len(due)
@@ -639,10 +643,10 @@ def test_a_named_beacon_is_waited_for(database: str) -> None:
         world.report_all(COUNTS)
         post(world, "Ana", "/rounds/1/close", {})
         assert "lottery" in str(world.round().problem)
-        shown = post(world, "Ana", "/rounds/1/close", {"beacon": "3 14 15 92"})
-        assert shown["state"] == "paid"
-        paid = get(world, "Ana", "/rounds/1/payments")
-        assert paid["seed"] == derive_seed(paid["link"], [paid["root"]], "3 14 15 92")
+        answer = post(world, "Ana", "/rounds/1/close", {"beacon": "3 14 15 92"})
+        assert answer["state"] == "paid"
+        payments = get(world, "Ana", "/rounds/1/payments")
+        assert payments["seed"] == derive_seed(payments["link"], [payments["root"]], "3 14 15 92")
         assert post(world, "Ana", "/verify")["valid"] is True
 
 
@@ -656,8 +660,8 @@ def test_a_beacon_that_was_given_is_not_exchanged_for_another(database: str) -> 
         post(world, "Ana", "/rounds/1/close", {"beacon": "3 14 15 92"})
         assert "does not fit" in str(world.round().problem)
         post(world, "Ana", "/rounds/1/close", {"beacon": "2 71 82 81", "anyway": True})
-        paid = get(world, "Ana", "/rounds/1/payments")
-        assert paid["seed"] == derive_seed(paid["link"], [paid["root"]], "3 14 15 92")
+        payments = get(world, "Ana", "/rounds/1/payments")
+        assert payments["seed"] == derive_seed(payments["link"], [payments["root"]], "3 14 15 92")
 
 
 def test_a_receipt_of_something_else_is_refused(world: World) -> None:

@@ -51,8 +51,8 @@ class Stage:
         for place, provider in enumerate(self.providers.values()):
             provider.get(f"{self.path}/rounds/1")
             content = b"improved\n" + b"1\n" * (3 + place) + b"0\n" * (2 * place + 1)
-            seen = provider.post(f"{self.path}/rounds/1/submissions", files={"file": ("rows.csv", content)})
-            provider.post(f"{seen.url.path}/confirm")
+            answer = provider.post(f"{self.path}/rounds/1/submissions", files={"file": ("rows.csv", content)})
+            provider.post(f"{answer.url.path}/confirm")
         self.analyst.get(f"{self.path}/rounds/1/close")
         closed = self.analyst.post(f"{self.path}/rounds/1/close", follow_redirects=False)
         assert "notice=closed" in closed.headers["location"]
@@ -65,13 +65,13 @@ def stage(app: Any) -> Stage:
 
 def test_from_an_upload_to_verified_payments(stage: Stage, tmp_path: Path) -> None:
     digest = sha256(REGISTER).hexdigest()
-    seen = stage.upload(REGISTER)
-    assert seen.url.params["notice"] == "changed"
-    assert "register.csv" in seen.text
+    answer = stage.upload(REGISTER)
+    assert answer.url.params["notice"] == "changed"
+    assert "register.csv" in answer.text
     for browser in stage.providers.values():
-        shown = browser.get(stage.path).text
-        assert "40 rows" in shown
-        assert digest in shown
+        page = browser.get(stage.path).text
+        assert "40 rows" in page
+        assert digest in page
     terms = tomllib.loads(stage.providers["Ash"].get(f"{stage.path}/campaign.toml").text)
     assert terms["public"] == {"source": "register.csv", "digest": f"sha256:{digest}", "rows": 40, "summary": [10, 30]}
     stage.pay()
@@ -96,8 +96,8 @@ def test_from_an_upload_to_verified_payments(stage: Stage, tmp_path: Path) -> No
     ],
 )
 def test_what_is_no_public_data_is_refused(stage: Stage, content: bytes, message: str) -> None:
-    seen = stage.upload(content)
-    assert message in seen.text
+    answer = stage.upload(content)
+    assert message in answer.text
     assert stage.analyst.get(stage.path).text.count("Public data") == 0
 
 

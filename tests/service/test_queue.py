@@ -37,13 +37,13 @@ def send(world: World, name: str, number: int = 1, content: bytes = CSV, key: st
         return upload_queue.enqueue(tx, world.providers[name], world.campaign, number, path, "rows.csv", now(), key)
 
 
-def read(store: Store) -> list[str]:
+def read_all(store: Store) -> list[str]:
     """Read all that waits, and return it in the order in which it was chosen."""
-    chosen = []
+    claims = []
     while (row := upload_queue.claim(store)) is not None:
         upload_queue._read(store, Limits(), row)
-        chosen.append(row.id)
-    return chosen
+        claims.append(row.id)
+    return claims
 
 
 def state(store: Store, identifier: str) -> str:
@@ -71,12 +71,12 @@ def test_a_file_that_waits_is_acknowledged_and_read_later(database: str, monkeyp
         early = world.client().post(f"{place}/confirm", json={}, headers=world.headers("Ash"))
         assert (early.status_code, "has not been read yet" in early.text) == (409, True)
         assert world.client().get(place, headers=world.headers("Birch")).status_code == 404
-        assert read(store) == [sent.json()["id"]]
-        shown = world.client().get(place, headers=world.headers("Ash")).json()
-        assert (shown["state"], shown["rows"], shown["received"]) == ("read", 3, sent.json()["received"])
-        assert shown["nonce"] == sent.json()["nonce"] is not None  # drawn when the bytes arrived
+        assert read_all(store) == [sent.json()["id"]]
+        answer = world.client().get(place, headers=world.headers("Ash")).json()
+        assert (answer["state"], answer["rows"], answer["received"]) == ("read", 3, sent.json()["received"])
+        assert answer["nonce"] == sent.json()["nonce"] is not None  # drawn when the bytes arrived
         receipt = world.client().post(f"{place}/confirm", json={}, headers=world.headers("Ash")).json()["receipt"]
-        assert (receipt["nonce"], receipt["received"]) == (shown["nonce"], shown["received"])
+        assert (receipt["nonce"], receipt["received"]) == (answer["nonce"], answer["received"])
         assert receipt["confirmed"] > receipt["received"]
         assert not list(store.spool.iterdir())
 
@@ -91,7 +91,7 @@ def test_the_deadline_counts_receipt(database: str) -> None:
         assert world.round().state == "closed"  # and not paid: something is to be read
         with pytest.raises(ConflictError):
             send(world, "Birch")  # this one comes late
-        read(store)
+        read_all(store)
         settlement.settle(store, world.campaign)
         assert world.round().state == "closed"  # it can be confirmed
         with store.write() as tx:
@@ -109,7 +109,7 @@ def test_a_report_that_changes_while_payments_are_computed_is_paid_as_it_is_now(
         world.report_all({"Birch": (3, 1), "Elm": (1, 3)})
         first, second = send(world, "Ash"), send(world, "Ash", content=CSV + b"1\n")
         world.close()
-        read(store)
+        read_all(store)
 
         def confirm(upload: str, replaces: str | None = None) -> None:
             with store.write() as tx:
@@ -117,9 +117,9 @@ def test_a_report_that_changes_while_payments_are_computed_is_paid_as_it_is_now(
 
         def pay(*arguments: Any, **options: Any) -> Any:
             monkeypatch.setattr(settlement, "pay_rounds", limited_payments.pay_rounds)
-            paid = limited_payments.pay_rounds(*arguments, **options)
+            result = limited_payments.pay_rounds(*arguments, **options)
             confirm(second, first)
-            return paid
+            return result
 
         confirm(first)
         monkeypatch.setattr(settlement, "pay_rounds", pay)
@@ -136,7 +136,7 @@ def test_what_is_not_confirmed_holds_a_round_up_for_minutes_only(database: str) 
         world.report_all({"Birch": (3, 1), "Elm": (1, 3)})
         waiting = send(world, "Ash")
         world.close()
-        read(store)
+        read_all(store)
         with store.write() as tx:
             long_ago = {"done": after(minutes=-11), "received": after(minutes=-30)}
             tx.execute(update(queued).values(**long_ago))
@@ -171,8 +171,8 @@ def test_a_machine_with_a_new_name_reads_what_it_received_under_the_old_one(data
         (store.spool / others).unlink()
         with store.write() as tx:
             tx.execute(update(queued).values(spool="another machine"))
-        assert read(store) == [mine]
-        assert [state(store, each) for each in (mine, others)] == ["read", "waiting"]
+        assert read_all(store) == [mine]
+        assert [state(store, upload) for upload in (mine, others)] == ["read", "waiting"]
 
 
 def test_whoever_used_least_is_read_first(database: str) -> None:
@@ -205,8 +205,8 @@ def test_one_campaign_never_has_all_places(database: str) -> None:
         for name in ("Oak", "Fir", "Yew"):
             send(attacker, name)
         honest = send(world, "Ash")
-        chosen = [upload_queue.claim(store, places=2) for _ in range(3)]
-        assert [None if row is None else row.id == honest for row in chosen] == [False, True, None]
+        claims = [upload_queue.claim(store, places=2) for _ in range(3)]
+        assert [None if row is None else row.id == honest for row in claims] == [False, True, None]
 
 
 def test_an_hour_of_reading_is_all_an_account_gets(database: str) -> None:
@@ -242,9 +242,9 @@ def test_unused_columns_are_never_decoded(tmp_path: Path, monkeypatch: pytest.Mo
     decoded: list[int] = []
     real = pyarrow.csv.open_csv
 
-    def opening(*given: Any, **options: Any) -> Any:
-        reader = real(*given, **options)
-        if isinstance(given[0], str):
+    def opening(*arguments: Any, **options: Any) -> Any:
+        reader = real(*arguments, **options)
+        if isinstance(arguments[0], str):
             decoded.append(len(reader.schema.names))
         return reader
 
@@ -280,13 +280,13 @@ def test_a_file_is_on_the_disk_before_it_is_acknowledged(database: str, monkeypa
 
 
 def test_a_commit_is_on_the_disk_once_it_is_answered(database: str) -> None:
-    wanted = {"PRAGMA synchronous": 2, "PRAGMA foreign_keys": 1, "PRAGMA journal_mode": "wal"}
+    expected = {"PRAGMA synchronous": 2, "PRAGMA foreign_keys": 1, "PRAGMA journal_mode": "wal"}
     if database.startswith("postgresql"):
-        wanted = {"SHOW synchronous_commit": "on"}
+        expected = {"SHOW synchronous_commit": "on"}
     with opened(database) as store:
         for engine in (store.engine, store.probe):
             with engine.connect() as tx:
-                assert {setting: tx.exec_driver_sql(setting).scalar() for setting in wanted} == wanted
+                assert {setting: tx.exec_driver_sql(setting).scalar() for setting in expected} == expected
 
 
 def test_a_file_that_was_read_late_is_not_confirmed_once_the_round_is_paid(database: str) -> None:
@@ -295,7 +295,7 @@ def test_a_file_that_was_read_late_is_not_confirmed_once_the_round_is_paid(datab
         world.report_all({"Birch": (3, 1), "Elm": (1, 3)})
         waiting = send(world, "Ash")
         world.close()
-        read(store)
+        read_all(store)
         with store.write() as tx:
             tx.execute(update(round_table).values(state="paid", settled=now()))
         with store.write() as tx, pytest.raises(ConflictError, match="closed"):

@@ -40,8 +40,8 @@ def report_to(served: Served, world: World, name: str, turn: int) -> tuple[str, 
     if sent.status not in (201, 202):
         return name, sent
     submission = sent.plain["id"]
-    one = f"{world.base}/rounds/1/submissions/{submission}"
-    until(lambda: served.ask("GET", one, headers).plain["state"] != "waiting")
+    address = f"{world.base}/rounds/1/submissions/{submission}"
+    until(lambda: served.ask("GET", address, headers).plain["state"] != "waiting")
     return name, served.post(f"{world.base}/rounds/1/submissions/{submission}/confirm", headers)
 
 
@@ -99,9 +99,9 @@ def test_many_report_once_and_one_close_pays(database: str) -> None:
         outcomes = at_once(reporting, [(name, turn) for name in names for turn in range(TIMES)], PEOPLE)
         assert sorted(name for name in outcomes if name is not None) == names
         assert sorted(at_once(closing, range(CLOSERS), CLOSERS)) == [False] * (CLOSERS - 1) + [True]
-        paid = payments_of(store, world.campaign)
-        assert sorted(provider for _, provider in paid) == names
-        assert 0 < sum(paid.values()) <= 1000_00
+        payments = payments_of(store, world.campaign)
+        assert sorted(provider for _, provider in payments) == names
+        assert 0 < sum(payments.values()) <= 1000_00
         assert world.round().state == "paid"
 
 
@@ -148,9 +148,9 @@ def test_who_reports_and_closes_at_once_over_http(database: str, tmp_path: Path,
         with serving(database, tmp_path, workers=workers) as served:
             _each_reports_once_and_one_close_pays(served, world)
             _what_was_confirmed_before_the_close_is_paid(served, raced)
-    said = served.log.read_text()
-    assert "locked" not in said
-    assert '"level": "error"' not in said
+    log = served.log.read_text()
+    assert "locked" not in log
+    assert '"level": "error"' not in log
 
 
 def _each_reports_once_and_one_close_pays(served: Served, world: World) -> None:
@@ -163,9 +163,9 @@ def _each_reports_once_and_one_close_pays(served: Served, world: World) -> None:
     assert {answer.status for answer in closed} == {200}
     assert {answer.plain["state"] for answer in closed} == {"paid"}
     assert len({answer.plain["head"] for answer in closed}) == 1
-    paid = payments_of(world.store, world.campaign)
-    assert sorted(provider for _, provider in paid) == names
-    assert 0 < sum(paid.values()) <= 1000_00
+    payments = payments_of(world.store, world.campaign)
+    assert sorted(provider for _, provider in payments) == names
+    assert 0 < sum(payments.values()) <= 1000_00
 
 
 def _what_was_confirmed_before_the_close_is_paid(served: Served, world: World) -> None:

@@ -46,11 +46,13 @@ def refused(operation: Operation) -> dict[int, bool]:
 
 
 def test_what_may_be_large() -> None:
-    assert {each.name for each in OPERATIONS if each.size == "large"} == LARGE
-    assert {each.name for each in OPERATIONS if each.size == "upload"} == {"submit_file"}
+    assert {operation.name for operation in OPERATIONS if operation.size == "large"} == LARGE
+    assert {operation.name for operation in OPERATIONS if operation.size == "upload"} == {"submit_file"}
 
 
-@pytest.mark.parametrize("operation", [each for each in OPERATIONS if each.input], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "operation", [operation for operation in OPERATIONS if operation.input], ids=lambda operation: operation.name
+)
 @pytest.mark.parametrize("renamed", [False, True])
 def test_a_limit_belongs_to_its_operation(operation: Operation, renamed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if renamed:
@@ -64,7 +66,7 @@ def test_a_limit_belongs_to_its_operation(operation: Operation, renamed: bool, m
 @pytest.mark.parametrize(("name", "most"), [("create_token", SMALL_JSON), ("change_terms", LARGEST_JSON)])
 @pytest.mark.parametrize("declared", [False, True])
 def test_the_limit_itself_is_allowed(name: str, most: int, declared: bool) -> None:
-    operation = next(each for each in OPERATIONS if each.name == name)
+    operation = next(candidate for candidate in OPERATIONS if candidate.name == name)
     for size, allowed in ((most, True), (most + 1, False)):
         content = b"x" * size
         sent = body_sent(operation, content if declared else iter([content[:100], content[100:]]))
@@ -112,7 +114,7 @@ def test_a_body_whose_parts_keep_coming_is_refused_if_it_is_slow_as_a_whole(
 
 
 def test_every_address_has_its_operation() -> None:
-    assert [operation_at(each.method, address(each)) for each in OPERATIONS] == [*OPERATIONS]
+    assert [operation_at(operation.method, address(operation)) for operation in OPERATIONS] == [*OPERATIONS]
     assert operation_at("POST", f"{PREFIX}/campaigns/1/terms") is None
     assert operation_at("PUT", "/campaigns/1/terms") is None
 

@@ -117,7 +117,7 @@ def fail_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the next payment fail, as one does whose score lies outside the announced range."""
     real = limited_payments.pay_rounds
 
-    def failing(*given: Any, **options: Any) -> Any:
+    def failing(*arguments: Any, **options: Any) -> Any:
         monkeypatch.setattr(settlement, "pay_rounds", real)
         raise DataError("a score lies outside the range")
 
@@ -173,8 +173,8 @@ def test_reports_of_a_round_that_opens_again_meanwhile_are_not_paid(
     world.close(campaign, 1)
     real = limited_payments.pay_rounds
 
-    def slow(*given: Any, **options: Any) -> Any:
-        done = real(*given, **options)
+    def slow(*arguments: Any, **options: Any) -> Any:
+        done = real(*arguments, **options)
         monkeypatch.setattr(settlement, "pay_rounds", real)
         with world.store.write() as tx:
             settlement.reopen(tx, world.analyst, campaign, 1)
@@ -294,12 +294,12 @@ def test_that_a_round_could_be_paid_is_not_told_before_it_is_published(world: Wo
     world.report(campaign, 1, "ABC")
     world.close(campaign, 1)
 
-    def seen(name: str | None) -> str:
+    def page_of(name: str | None) -> str:
         return str(world.call("GET", f"/campaigns/{campaign}", name).json()["state"])
 
-    assert (seen(None), seen("A")) == ("ended", "running")
+    assert (page_of(None), page_of("A")) == ("ended", "running")
     world.call("POST", f"/campaigns/{campaign}/rounds/1/publish")
-    assert seen("A") == "ended"
+    assert page_of("A") == "ended"
 
 
 def test_an_invitation_takes_no_provider_s_place(world: World) -> None:
@@ -319,10 +319,10 @@ def test_who_was_revoked_while_waiting_for_the_round_does_not_report(
     sent = world.send(campaign, 1, "A").json()["id"]
     real = rounds.find_round
 
-    def waiting(tx: Any, *given: Any, **options: Any) -> Any:
+    def waiting(tx: Any, *arguments: Any, **options: Any) -> Any:
         if options.get("lock") == "shared":
             campaigns.revoke(tx, world.analyst, campaign, world.members["A"])
-        return real(tx, *given, **options)
+        return real(tx, *arguments, **options)
 
     monkeypatch.setattr(rounds, "find_round", waiting)
     refused = world.call("POST", f"/campaigns/{campaign}/rounds/1/submissions/{sent}/confirm", "A", json={})
@@ -348,10 +348,12 @@ def test_errors_of_the_database_are_logged_without_what_was_sent(
     monkeypatch.setattr(campaigns, "list_campaigns", broken)
     with caplog.at_level(logging.ERROR):
         assert world.call("GET", "/campaigns").status_code == 500
-    said = "".join(str(record.exc_info) + record.getMessage() + (record.exc_text or "") for record in caplog.records)
-    assert "failed" in said
-    assert "IntegrityError" in said
-    assert name not in said
+    messages = "".join(
+        str(record.exc_info) + record.getMessage() + (record.exc_text or "") for record in caplog.records
+    )
+    assert "failed" in messages
+    assert "IntegrityError" in messages
+    assert name not in messages
 
 
 def test_a_copy_is_never_readable_to_others(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,8 +108,8 @@ def pay_by_file(
         save_secret(secret, secret_path(path))
     path.write_text(to_toml({part: table for part, table in plain.items() if table}), encoding="utf-8")
     with world.store.read() as tx:
-        ids = [each.id for each in list_rounds(tx, world.campaign)]
-        nonces = {(each.provider, each.day): report_of(each).nonce for each in confirmed_rows(tx, world.campaign, ids)}
+        ids = [row.id for row in list_rounds(tx, world.campaign)]
+        nonces = {(row.provider, row.day): report_of(row).nonce for row in confirmed_rows(tx, world.campaign, ids)}
     for name in {name for sent in reports.values() for name in sent}:
         days = [(day, *sent[name]) for day, sent in reports.items() if name in sent]
         entries = [
@@ -128,9 +128,9 @@ def pay_by_file(
     assert run(monkeypatch, "pay", path, "--json") == 0
     told = json.loads(capsys.readouterr().out)
     return {
-        (paid["day"], one["provider"]): int(Decimal(one["payment"]).scaleb(2))
-        for paid in told["rounds"]
-        for one in paid["payments"]
+        (paid_round["day"], entry["provider"]): int(Decimal(entry["payment"]).scaleb(2))
+        for paid_round in told["rounds"]
+        for entry in paid_round["payments"]
     }
 
 

@@ -132,7 +132,7 @@ def prepare(world: World, phase: str) -> str:
     return submission
 
 
-def seen(databases: Databases, kind: str, names: list[str], phase: str, only: str = "") -> dict[str, Look]:
+def answers_by_path(databases: Databases, kind: str, names: list[str], phase: str, only: str = "") -> dict[str, Look]:
     url = databases.new(kind)
     groups = {"B": "pair", "C": "pair"} if "C" in names else None
     with opened(url) as store:
@@ -145,27 +145,27 @@ def seen(databases: Databases, kind: str, names: list[str], phase: str, only: st
 @pytest.fixture(scope="module")
 def few_alone(databases: Databases) -> Callable[[str], dict[str, Look]]:
     """What Ash sees of a round to which only Ash has reported, among few; looked at once."""
-    return cache(lambda kind: seen(databases, kind, FEW, "alone"))
+    return cache(lambda kind: answers_by_path(databases, kind, FEW, "alone"))
 
 
 @pytest.mark.parametrize(("kind", "phase"), in_turn(PHASES[1:]))
 def test_nothing_tells_of_peers(databases: Databases, few_alone: Any, kind: str, phase: str) -> None:
     """Few and many peers, silent or busy, look the same; a phase is compared with itself where the round has ended."""
     ended = phase in ("closed", "paid")
-    few = seen(databases, kind, FEW, phase) if ended else few_alone(kind)
-    many = seen(databases, kind, MANY, phase)
+    few = answers_by_path(databases, kind, FEW, phase) if ended else few_alone(kind)
+    many = answers_by_path(databases, kind, MANY, phase)
     assert few.keys() == many.keys()
-    for what, one in few.items():
+    for what, answer in few.items():
         for part in Look._fields:
-            assert getattr(one, part) == getattr(many[what], part), f"{part} of {what}"
-    told = " ".join(one.text for what, one in many.items() if what != "as another")
-    assert not [name for name in FEW if re.search(rf"\b{name}\b", told)]
-    assert {one.status for one in many.values()} >= {200, 403, 404, 409} | (set() if ended else {422})
-    assert not [what for what, one in many.items() if one.status >= 500]
+            assert getattr(answer, part) == getattr(many[what], part), f"{part} of {what}"
+    text = " ".join(answer.text for what, answer in many.items() if what != "as another")
+    assert not [name for name in FEW if re.search(rf"\b{name}\b", text)]
+    assert {answer.status for answer in many.values()} >= {200, 403, 404, 409} | (set() if ended else {422})
+    assert not [what for what, answer in many.items() if answer.status >= 500]
 
 
 def test_naming_a_peer_is_refused_like_naming_nobody(databases: Databases, kind: str) -> None:
-    by_path = seen(databases, kind, FEW, "peers have confirmed", only="nothing")
+    by_path = answers_by_path(databases, kind, FEW, "peers have confirmed", only="nothing")
     there, none = by_path["as another"], by_path["as nobody"]
     assert there.text.replace("Birch", "Hazel") == none.text
     assert (there.status, there.statements) == (none.status, none.statements)
@@ -181,11 +181,11 @@ def test_a_view_that_counts_would_be_seen(databases: Databases, kind: str, monke
             count_reports(tx, row.campaign)
         return original(tx, member, rows)
 
-    before = seen(databases, kind, FEW, "alone", only="/rounds/1")
+    before = answers_by_path(databases, kind, FEW, "alone", only="/rounds/1")
     monkeypatch.setattr(views, "joined_rounds", telling)
-    with_count = seen(databases, kind, FEW, "alone", only="/rounds/1")
+    with_count = answers_by_path(databases, kind, FEW, "alone", only="/rounds/1")
     assert [what for what in before if before[what] != with_count[what]]
-    assert [one.status for one in before.values()] == [one.status for one in with_count.values()]
+    assert [answer.status for answer in before.values()] == [answer.status for answer in with_count.values()]
 
 
 def test_terms_are_shown_without_what_describes_other_providers() -> None:

@@ -86,14 +86,14 @@ def test_secrets_are_in_no_table_and_no_log(database: str, caplog: pytest.LogCap
         secrets_used = a_session(world.client(), store)
         stored = dump(store)
     records = [record for record in caplog.records if not record.name.startswith(("httpx", "httpcore"))]
-    said = "\n".join(JsonLines().format(record) for record in records)
-    assert '"route": "/api/v1/tokens"' in said
+    log = "\n".join(JsonLines().format(record) for record in records)
+    assert '"route": "/api/v1/tokens"' in log
     for what, secret in secrets_used.items():
         if "password" not in what:
             assert bits(secret) == 256, what
         assert secret not in stored, what
-        assert secret not in said, what
-        assert secret[:20] not in said.replace("/api/v1", ""), what
+        assert secret not in log, what
+        assert secret[:20] not in log.replace("/api/v1", ""), what
     assert len(set(secrets_used.values())) == len(secrets_used)
 
 
@@ -125,9 +125,9 @@ def test_tokens_end(database: str) -> None:
         assert client.delete(f"/api/v1/tokens/{token.id}", headers=mine).status_code == 204
         assert client.get("/api/v1/me", headers=headers).status_code == 401
         assert client.get("/api/v1/me", headers=mine).status_code == 200
-        shown = client.get("/api/v1/tokens", headers=mine)
-        assert secret not in shown.text
-        assert accounts.digest(secret) not in shown.text
+        answer = client.get("/api/v1/tokens", headers=mine)
+        assert secret not in answer.text
+        assert accounts.digest(secret) not in answer.text
         with store.write() as tx:
             accounts.set_password(tx, world.analyst.account, PASSWORD)
         assert client.get("/api/v1/me", headers=mine).status_code == 401

@@ -45,12 +45,12 @@ class Simulation:
         self.world, self.clock, self.chance = world, clock, random.Random(seed)
         self.fault: Exception | None = None
 
-    def pay(self, *given: Any, **options: Any) -> Any:
+    def pay(self, *arguments: Any, **options: Any) -> Any:
         """Pay, or fail as the fault of the moment says."""
         fault, self.fault = self.fault, None
         if fault is not None:
             raise fault
-        return refusing(*given, **options)
+        return refusing(*arguments, **options)
 
     def step(self) -> None:
         deeds = [self.report, self.upload, self.read, self.crash, self.wait, self.tick, self.analyse, self.break_down]
@@ -66,7 +66,7 @@ class Simulation:
         with self.world.store.read() as tx:
             row = rounds.find_round(tx, self.world.campaign, number)
             sent = rounds.my_uploads(tx, self.world.members[name], row.id)
-        replaces = next((each.id for each in sent if each.confirmed), None)
+        replaces = next((submission.id for submission in sent if submission.confirmed), None)
         ones = self.chance.randint(2, 9) if good else self.chance.choice([BAD, BAD_LAST])
         self.world.report(name, ones, 20, number, replaces)
 
@@ -90,7 +90,7 @@ class Simulation:
             row = rounds.find_round(tx, self.world.campaign, number)
             sent = rounds.my_uploads(tx, self.world.members[name], row.id)
             if sent:
-                replaces = next((each.id for each in sent if each.confirmed), None)
+                replaces = next((submission.id for submission in sent if submission.confirmed), None)
                 who = self.world.providers[name]
                 rounds.confirm(tx, who, self.world.campaign, number, sent[0].id, replaces)
 

@@ -67,11 +67,11 @@ def answers(port: int, path: str = "/") -> int:
 
 def options_of_serve(monkeypatch: pytest.MonkeyPatch, folder: Path) -> dict[str, Any]:
     """Return what `troth serve` tells its server."""
-    given: dict[str, Any] = {}
-    monkeypatch.setattr(uvicorn, "run", lambda *_, **options: given.update(options))
+    settings: dict[str, Any] = {}
+    monkeypatch.setattr(uvicorn, "run", lambda *_, **options: settings.update(options))
     monkeypatch.setenv(app.SETTINGS, "")
     serve.serve(app.Settings(str(folder / "troth.db")), host="127.0.0.1", port=0, echo=lambda _: None)
-    return given
+    return settings
 
 
 def test_a_thousand_half_sent_headers_keep_nobody_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -112,8 +112,8 @@ REFUSED_AT_ONCE = {
 def test_what_is_long_to_read_is_refused_unread(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server reads requests in one thread: four megabytes in chunks of a byte took it nine seconds."""
     sent, status = REFUSED_AT_ONCE[what]
-    read: list[bytes] = []
-    monkeypatch.setattr(AutoHTTPProtocol, "data_received", lambda _, data: read.append(data))
+    blocks: list[bytes] = []
+    monkeypatch.setattr(AutoHTTPProtocol, "data_received", lambda _, data: blocks.append(data))
     with (
         running(_hello, http=connections.Connection) as (_, port),
         socket.create_connection(("127.0.0.1", port), timeout=5) as client,
@@ -123,7 +123,7 @@ def test_what_is_long_to_read_is_refused_unread(what: str, monkeypatch: pytest.M
         answer = client.recv(4096)
     assert status in answer.split(b"\r\n")[0]
     assert b"x-content-type-options: nosniff" in answer
-    assert not read
+    assert not blocks
 
 
 def test_requests_on_one_connection_follow_each_other() -> None:
@@ -191,8 +191,8 @@ def test_an_upload_nobody_wants_is_refused_at_the_headers(
 ) -> None:
     with opened(database) as store:
         world = make_world(store)
-        other = make_world(store, ("Oak", "Fir"), analyst="Bob")
-        world.tokens |= other.tokens
+        other_world = make_world(store, ("Oak", "Fir"), analyst="Bob")
+        world.tokens |= other_world.tokens
         world.close()
 
         def body() -> Iterator[bytes]:
@@ -213,7 +213,7 @@ def test_sixty_hostile_files_hold_up_neither_health_nor_an_honest_report(
     header = ",".join(["improved", *(f"c{i}" for i in range(9_000))])
     wide = bz2.compress("\n".join([header, *[",".join(["1"] + ["0"] * 9_000)] * (400 if SOAK else 20)]).encode())
     with opened(database) as store:
-        world, other = make_world(store), make_world(store, ("Oak", "Fir"), analyst="Bob")
+        world, other_world = make_world(store), make_world(store, ("Oak", "Fir"), analyst="Bob")
         with running(Door(store), http=connections.Connection) as (_, port):
 
             def post(whose: World, name: str, file: str, content: bytes) -> int:
@@ -228,7 +228,7 @@ def test_sixty_hostile_files_hold_up_neither_health_nor_an_honest_report(
                     return tx.scalars(select(queued.c.state).where(mine)).all() == ["read"]
 
             with ThreadPoolExecutor(30) as pool:
-                hostile = [pool.submit(post, other, "Oak", "wide.csv.bz2", wide) for _ in range(60)]
+                hostile = [pool.submit(post, other_world, "Oak", "wide.csv.bz2", wide) for _ in range(60)]
                 honest, times = pool.submit(post, world, "Ash", "x.csv", b"improved\n1\n0\n"), list[float]()
                 while not honest.done() or len(times) < 20:
                     began = time.monotonic()
@@ -236,7 +236,7 @@ def test_sixty_hostile_files_hold_up_neither_health_nor_an_honest_report(
                     times.append(time.monotonic() - began)
                 assert honest.result() in (201, 202)
                 until(was_read)
-            statuses = [each.result() for each in hostile]
+            statuses = [future.result() for future in hostile]
             with store.write() as tx:
                 tx.execute(update(queued).where(queued.c.state == "waiting").values(state="refused"))
             until(lambda: not incoming._tasks)  # nothing more is read

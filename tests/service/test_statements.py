@@ -44,10 +44,10 @@ def count(world: World, path: str, name: str = "Ash") -> int:
     client = world.client()
     with world.store.write() as tx:
         client.cookies.set("troth_session", accounts.start_session(tx, world.providers[name].account))
-    with noted(world) as seen:
+    with noted(world) as statements:
         answer = client.get(path)
     assert answer.status_code == 200, answer.text
-    return sum(statement != "BEGIN" for statement in seen)
+    return sum(statement != "BEGIN" for statement in statements)
 
 
 def pay(world: World, day: int) -> None:
@@ -83,7 +83,7 @@ def test_a_page_of_an_open_round_takes_few_statements(world: World, kind: str) -
 def test_a_request_with_a_body_looks_up_its_sender_once(world: World, kind: str) -> None:
     del kind
     body = {"name": "Yew", "identity": "seen"}
-    with noted(world) as seen:
+    with noted(world) as statements:
         answer = world.client().post(f"{world.base}/providers", json=body, headers=world.headers("Ana"))
     assert answer.status_code == 201, answer.text
-    assert sum("tokens.hash = " in statement for statement in seen) == 1
+    assert sum("tokens.hash = " in statement for statement in statements) == 1

@@ -99,8 +99,8 @@ class Reference:
 
     def set_aside(self, day: Day) -> None:
         day.state, day.reports, day.problem = "paid", {}, False
-        everything = all(other.state == "paid" for other in self.days)
-        self.ended = self.ended or (everything and any(other.final for other in self.days))
+        everything = all(day.state == "paid" for day in self.days)
+        self.ended = self.ended or (everything and any(day.final for day in self.days))
         self.settle()
 
     def may_open(self) -> bool:
@@ -131,10 +131,10 @@ class Orders(RuleBasedStateMachine):
             self.store.close()
             self.databases.give_back(self.url)
 
-    def attempt(self, allowed: bool, deed: Any, *given: Any, **options: Any) -> bool:
+    def attempt(self, allowed: bool, deed: Any, *arguments: Any, **options: Any) -> bool:
         """Do something, which must be refused exactly if the model says so."""
         try:
-            deed(*given, **options)
+            deed(*arguments, **options)
         except RefusedError:
             assert not allowed, f"{deed} was refused"
             return False
@@ -165,9 +165,9 @@ class Orders(RuleBasedStateMachine):
         if number >= len(self.reference.days):
             return
         day = self.reference.days[number]
-        shown = [row for row in self.submissions(name, number) if row.confirmed is not None]
+        confirmed = [row for row in self.submissions(name, number) if row.confirmed is not None]
         allowed = day.state == "open" and name not in self.reference.revoked
-        replaces = shown[0].id if shown else None
+        replaces = confirmed[0].id if confirmed else None
         if self.attempt(allowed, self.world.report, name, count, 20 - count, number + 1, replaces):
             day.reports[name] = count
 
@@ -188,10 +188,10 @@ class Orders(RuleBasedStateMachine):
 
     @rule()
     def finish(self) -> None:
-        every = self.reference.days
-        allowed = bool(every) and not any(day.state == "open" for day in every)
+        days = self.reference.days
+        allowed = bool(days) and not any(day.state == "open" for day in days)
         if self.attempt(allowed, settlement.finish, self.store, self.world.analyst, self.world.campaign):
-            waiting = [day for day in every if day.state == "closed"]
+            waiting = [day for day in days if day.state == "closed"]
             if waiting:
                 waiting[-1].final = True
             else:
@@ -365,10 +365,10 @@ def test_one_report_on_the_second_day_pays_the_first(database: str, rows: int) -
         world.open()
         world.report_all(dict.fromkeys(NAMES, (7, 3)), 3)
         world.close(3)
-        paid = payments_of(here, world.campaign)
+        payments = payments_of(here, world.campaign)
         first, second = (
-            {name: cents for (day, name), cents in paid.items() if day == which}
-            for which in sorted({day for day, _ in paid})
+            {name: cents for (day, name), cents in payments.items() if day == which}
+            for which in sorted({day for day, _ in payments})
         )
         empty = int(1000_00 / 3 * troth.divergences.logistic.empty_share)
         assert first["Ash"] == empty

@@ -105,9 +105,9 @@ class Caller:
         day = self.served.ask("GET", f"/api/v1{path}", self.headers).plain["day"]
         sums = {**statistics(self.name, ones, zeros, day), "family": FAMILY}
         answer = self.sent(f"{path}/submissions/statistics", sums, self.headers)
-        one = f"{path}/submissions/{answer['id']}"
-        until(lambda: self.served.ask("GET", f"/api/v1{one}", self.headers).plain["state"] != "waiting")
-        self.sent(f"{one}/confirm", {}, self.headers)
+        submission = f"{path}/submissions/{answer['id']}"
+        until(lambda: self.served.ask("GET", f"/api/v1{submission}", self.headers).plain["state"] != "waiting")
+        self.sent(f"{submission}/confirm", {}, self.headers)
 
 
 @pytest.fixture(scope="module")
@@ -303,8 +303,16 @@ def test_days_of_providers_with_hostile_names_on_a_phone(
         analyst.go(f"{campaign}/rounds/{number}")
         analyst.press("Publish")
     why = analyst.page.locator("a", has_text="Why?").first.get_attribute("href")
-    seen = ["/", "/campaigns/new", campaign, f"{campaign}/providers", f"{campaign}/rounds/1", why, f"{campaign}/ledger"]
-    for path in [*seen, "/settings", "/docs", "/health", "/assumed"]:
+    paths = [
+        "/",
+        "/campaigns/new",
+        campaign,
+        f"{campaign}/providers",
+        f"{campaign}/rounds/1",
+        why,
+        f"{campaign}/ledger",
+    ]
+    for path in [*paths, "/settings", "/docs", "/health", "/assumed"]:
         analyst.go(str(path))
         assert analyst.fits_a_phone(), path
     last = f"{campaign}/rounds/{DAYS}"
@@ -319,7 +327,7 @@ def test_days_of_providers_with_hostile_names_on_a_phone(
     assert (sum(map(int, re.findall(r"\d+", background)[:3])) < 200) == (scheme == "dark")
     verification, raw = verified(analyst, campaign, tmp_path)
     closed = [json.loads(line)["day"] for line in raw.splitlines() if b'"close"' in line]
-    assert [paid.day for paid in verification.rounds] == closed
+    assert [paid_round.day for paid_round in verification.rounds] == closed
     assert len(closed) == DAYS
     for person in (analyst, provider):
         person.leave()

@@ -62,12 +62,12 @@ Labels = dict[str, dict[str, str]]
 def crowd(tasks: int = 40, each: int = 3, seed: int = 5) -> Labels:
     """Return labels by worker and item; the last item is Ann's alone."""
     rng = np.random.default_rng(seed)
-    said: Labels = {name: {} for name in WORKERS}
+    labels: Labels = {name: {} for name in WORKERS}
     for item in range(tasks):
         truth = int(rng.integers(2))
         for name in rng.permutation(WORKERS)[:each]:
-            said[str(name)][f"i{item:03d}"] = ("cat", "dog")[truth if rng.random() < 0.8 else 1 - truth]
-    return said | {"Ann": said["Ann"] | {"alone": "dog"}}
+            labels[str(name)][f"i{item:03d}"] = ("cat", "dog")[truth if rng.random() < 0.8 else 1 - truth]
+    return labels | {"Ann": labels["Ann"] | {"alone": "dog"}}
 
 
 def as_csv(labels: Mapping[str, str], worker: str | None = None) -> str:
@@ -160,13 +160,13 @@ def test_public_guesses_are_part_of_the_terms_and_are_not_paid_for_again(
     guess = {"prior": [0.5, 0.5], "likelihood": [[0.9, 0.1], [0.1, 0.9]]}
     terms = {**TERMS, "model": {**TERMS["model"], "providers": {"public data": guess}}}
     (tmp_path / "guesses.csv").write_text(as_csv(guessed))
-    known = read_public_upload(campaigns.checked_terms(terms), tmp_path / "guesses.csv", "guesses.csv")
-    assert known["tasks"]["alone"] == [0, 1]
+    guesses = read_public_upload(campaigns.checked_terms(terms), tmp_path / "guesses.csv", "guesses.csv")
+    assert guesses["tasks"]["alone"] == [0, 1]
     totals = {}
-    for name, given in (("without", terms), ("with", {**terms, "public": known})):
+    for name, terms_tried in (("without", terms), ("with", {**terms, "public": guesses})):
         url = databases.new(kind)
         with opened(url) as store:
-            world = paid_world(store, tmp_path, given, said)
+            world = paid_world(store, tmp_path, terms_tried, said)
             client, ana = world.client(), world.headers("Ana")
             promised = client.get(world.base, headers=world.headers("Ann")).json()["public"]
             assert (promised or {}).get("rows") == (len(guessed) if name == "with" else None)
@@ -181,7 +181,7 @@ def test_public_guesses_are_part_of_the_terms_and_are_not_paid_for_again(
         assert (public is None) == (name == "without")
     assert totals["with"] < totals["without"]
     lines = [json.loads(line) for line in (tmp_path / "with" / "ledger.jsonl").read_text().splitlines()]
-    assert lines[0]["terms"]["public"] == known
+    assert lines[0]["terms"]["public"] == guesses
     other = dataclasses.replace(result.campaign.guesses, summaries=result.campaign.guesses.summaries[:, ::-1])
     with pytest.raises(troth.LedgerError, match="the file of shares has other public data than the terms"):
         check_tasks(dataclasses.replace(result.campaign, guesses=other), result.ledger, result.file)
@@ -206,16 +206,16 @@ def test_receipts_and_proofs_bind_what_was_said_on_each_task(database: str, tmp_
             check_signature(receipt, RECEIPT)
             assert receipt["tasks"] == own_of(said[name]).digest
             assert receipt["rows"] == len(said[name])
-            paid = client.get(f"{where}/payments", headers=world.headers(name)).json()
-            assert len(check_paid_round(receipt, paid).passed) == 5
-            other = next(each for each in WORKERS if each != name)
+            payments = client.get(f"{where}/payments", headers=world.headers(name)).json()
+            assert len(check_paid_round(receipt, payments).passed) == 5
+            other = next(worker for worker in WORKERS if worker != name)
             with pytest.raises(troth.TrothError, match="not among those"):
-                check_paid_round({**receipt, "tasks": receipts[other]["tasks"]}, paid)
+                check_paid_round({**receipt, "tasks": receipts[other]["tasks"]}, payments)
             terms = client.get(world.base, headers=world.headers(name)).json()["terms"]
-            checked = check_paid_round(receipt, {**paid, "terms": terms})
+            checked = check_paid_round(receipt, {**payments, "terms": terms})
             assert checked.withheld == []
             assert any("price times the sum of shares" in line for line in checked.passed)
-            _check_other_cents(Campaign.from_dict(terms), paid["payments"][0])
+            _check_other_cents(Campaign.from_dict(terms), payments["payments"][0])
 
 
 def _check_other_cents(terms: Campaign, payment: dict[str, Any]) -> None:
@@ -266,13 +266,13 @@ def test_the_analyst_sees_what_would_be_paid_and_pays_it_out(database: str, tmp_
         assert verdict["model"] == "fits"
         world.close()
         client, ana = world.client(), world.headers("Ana")
-        paid = client.get(f"{world.base}/rounds/1/payments", headers=ana).json()["payments"]
-        assert {each["provider"]: each["payment"] for each in paid} == {
-            each.provider: would.campaign.text(each.payment) for each in would.rounds[0].payments
+        payments = client.get(f"{world.base}/rounds/1/payments", headers=ana).json()["payments"]
+        assert {entry["provider"]: entry["payment"] for entry in payments} == {
+            payment.provider: would.campaign.text(payment.payment) for payment in would.rounds[0].payments
         }
         batch = client.post(f"{world.base}/payouts", headers=ana).json()
-        assert {each["provider"]: each["amount"] for each in batch["payments"]} == {
-            each["provider"]: each["payment"] for each in paid
+        assert {entry["provider"]: entry["amount"] for entry in batch["payments"]} == {
+            entry["provider"]: entry["payment"] for entry in payments
         }
         bonuses = client.get(f"{world.base}/payments.csv", headers=ana).text
         assert bonuses.splitlines()[0] == "provider,tasks,shares,pay_per_task,payment,reason"
@@ -299,16 +299,16 @@ def test_a_round_whose_laws_do_not_fit_stops_before_money_moves(database: str, t
 
 @pytest.mark.parametrize("kind", chiefly("postgresql"))
 def test_a_worker_sees_its_pay_and_the_reasons_on_a_sample_of_its_own_items(database: str, tmp_path: Path) -> None:
-    said = crowd()
+    labels = crowd()
     with opened(database) as store:
-        world = paid_world(store, tmp_path, TERMS, said)
+        world = paid_world(store, tmp_path, TERMS, labels)
         client, where = world.client(), f"{world.base}/rounds/1/tasks"
         assert client.get(where, headers=world.headers("Ann")).status_code == 409
         publish(world)
         with store.read() as tx:
             ledger, file = load_ledger(tx, world.campaign), load_file(tx, world.campaign)
-        shown = client.get(where, headers=world.headers("Ann")).json()
-        assert shown == client.get(where, headers=world.headers("Ann")).json()
+        answer = client.get(where, headers=world.headers("Ann")).json()
+        assert answer == client.get(where, headers=world.headers("Ann")).json()
         assert client.get(where, headers=world.headers("Ana")).status_code == 403
         for path, user in (("payment", world.providers["Ann"]), (f"payments/{world.members['Ann']}", world.analyst)):
             with store.write() as tx:
@@ -316,23 +316,23 @@ def test_a_worker_sees_its_pay_and_the_reasons_on_a_sample_of_its_own_items(data
             page = client.get(f"/campaigns/{world.campaign}/rounds/1/{path}")
             assert page.status_code == 200, page.text
             assert re.search(r"<dt>Empty share</dt>\s*<dd>20%</dd>", page.text)
-            assert shown["pay_per_task"] in page.text
+            assert answer["pay_per_task"] in page.text
     assert file is not None
     table = pq.read_table(pa.BufferReader(file)).to_pylist()
     mine = {row["task"]: row for row in table if row["provider"] == "Ann"}
-    payment = next(each for each in ledger.of("payment") if each["provider"] == "Ann")
-    assert (shown["tasks"], shown["payment"]) == (len(said["Ann"]), payment["payment"])
-    assert float(shown["pay_per_task"]) == pytest.approx(float(payment["payment"]) / len(mine), abs=1e-6)
+    payment = next(entry for entry in ledger.of("payment") if entry["provider"] == "Ann")
+    assert (answer["tasks"], answer["payment"]) == (len(labels["Ann"]), payment["payment"])
+    assert float(answer["pay_per_task"]) == pytest.approx(float(payment["payment"]) / len(mine), abs=1e-6)
     lonely = [row["share"] for row in mine.values() if row["peers"] == 0]
-    assert (shown["without_peers"], shown["empty_share"]) == (len(lonely), 0.2)
-    assert float(shown["paid_without_peers"]) == int(5 * fsum(lonely)) / 100
-    sample = shown["sample"]
+    assert (answer["without_peers"], answer["empty_share"]) == (len(lonely), 0.2)
+    assert float(answer["paid_without_peers"]) == int(5 * fsum(lonely)) / 100
+    sample = answer["sample"]
     assert len(sample) == 20
     shares = sorted((row["share"] for row in mine.values()), reverse=True)
-    got = [mine[each["task"]]["share"] for each in sample]
+    got = [mine[entry["task"]]["share"] for entry in sample]
     assert (got[:7], got[-7:]) == (shares[:7], shares[-7:])
     for each in sample:
-        assert each["answer"] == said["Ann"][each["task"]]
+        assert each["answer"] == labels["Ann"][each["task"]]
         assert each["share"] == round(mine[each["task"]]["share"], 2)
         assert ("nobody else worked on it" in each["reason"]) == (mine[each["task"]]["peers"] == 0)
 
@@ -342,7 +342,7 @@ def test_nothing_that_a_worker_sees_depends_on_who_the_others_are(
     databases: Databases, kind: str, tmp_path: Path
 ) -> None:
     """Others with other names, one more of them, other labels on items that it did not work on: all looks the same."""
-    seen: list[dict[str, str]] = []
+    pages: list[dict[str, str]] = []
     said = crowd()
     foreign = {item for labels in said.values() for item in labels} - said["Ann"].keys()
     assert foreign
@@ -364,14 +364,14 @@ def test_nothing_that_a_worker_sees_depends_on_who_the_others_are(
                 for what, path in {"tasks": "tasks", "payments": "payments", "why": "/payment", "round": ""}.items():
                     raw, looks[f"{phase}: {what}"] = look(world, path)
                     text += raw
-            seen.append(looks)
+            pages.append(looks)
             assert not [name for name in names[1:] if re.search(rf"\b{name}\b", text)]
             assert not [item for item in foreign if item in text]
             assert "not published yet" in looks["open: tasks"]
             assert "not published yet" in looks["paid: tasks"]
         databases.give_back(url)
-    for what, one in seen[0].items():
-        assert one == seen[1][what], what
+    for what, page in pages[0].items():
+        assert page == pages[1][what], what
 
 
 OWN = re.compile(
@@ -472,10 +472,10 @@ def test_the_form_makes_a_campaign_of_tasks_and_previews_it() -> None:
     with pytest.raises(InvalidError) as refused:
         campaigns.checked_terms(terms_form.terms_of({**terms_form.blank("Finite"), **typed, "tasks": ""}))
     assert terms_form.field_of(refused.value, terms_form.blank()) == "tasks"
-    shown = make_preview(dict(terms.plain), 5, 50)
-    assert {claim["name"]: claim["verdict"] for claim in shown["proofs"]}["wrong labels cost"] == "proved"
-    assert {each["lie"] for each in shown["lies"]["findings"] if each["verdict"] == "gains"} == set()
-    assert "answer at random" in {each["lie"] for each in shown["lies"]["findings"]}
+    preview = make_preview(dict(terms.plain), 5, 50)
+    assert {claim["name"]: claim["verdict"] for claim in preview["proofs"]}["wrong labels cost"] == "proved"
+    assert {finding["lie"] for finding in preview["lies"]["findings"] if finding["verdict"] == "gains"} == set()
+    assert "answer at random" in {finding["lie"] for finding in preview["lies"]["findings"]}
 
 
 def test_a_round_that_could_cost_more_than_its_budget_is_not_opened(databases: Databases) -> None:
@@ -497,10 +497,10 @@ def test_several_rows_for_a_task_where_the_terms_allow_them(databases: Databases
         "limits": {"tasks": 10, "rows": 3},
     }
     rng, url = np.random.default_rng(1), databases.new("sqlite")
-    said = {name: rng.integers(2, size=(6, 3)) for name in WORKERS}
+    labels = {name: rng.integers(2, size=(6, 3)) for name in WORKERS}
     with opened(url) as store:
         world = make_world(store, WORKERS, terms)
-        for name, values in said.items():
+        for name, values in labels.items():
             rows = [f"d{day},{x}" for day, several in enumerate(values.tolist()) for x in several]
             with pytest.raises(UploadError, match="has 4 rows .* allows 3 for each task"):
                 read(world, tmp_path, name, "\n".join(["date,improved", *rows, "d0,1"]))
@@ -514,7 +514,7 @@ def test_several_rows_for_a_task_where_the_terms_allow_them(databases: Databases
     reports = read_file(result.file, result.campaign).reports
     own = {
         name: OwnTasks(tuple(f"d{d}" for d in range(6)), np.stack([3 - v.sum(1), v.sum(1)], 1))
-        for name, v in said.items()
+        for name, v in labels.items()
     }
     assert np.array_equal(reports.summaries, join_tasks(own).summaries)
     databases.give_back(url)

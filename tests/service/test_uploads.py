@@ -83,16 +83,16 @@ def upload(folder: Path, campaign: Campaign, name: str, data: bytes, day: Any = 
     return read_upload(campaign, path, name, "Ash", day, limits)
 
 
-def paid(folder: Path, campaign: Campaign, name: str, data: bytes) -> list[Report]:
+def reports_from_files(folder: Path, campaign: Campaign, name: str, data: bytes) -> list[Report]:
     """What paying from files makes of the same file."""
     path = folder / name
     path.write_bytes(data)
     return read_reports(str(path), campaign.request)[0]
 
 
-def same(one: Report, other: Report) -> None:
-    assert (one.provider, one.day, one.rows) == (other.provider, other.day, other.rows)
-    assert one.summary.tobytes() == other.summary.tobytes()
+def check_equal(first: Report, second: Report) -> None:
+    assert (first.provider, first.day, first.rows) == (second.provider, second.day, second.rows)
+    assert first.summary.tobytes() == second.summary.tobytes()
 
 
 PAIRS = [
@@ -113,8 +113,8 @@ def test_upload_has_the_bits_of_paying_from_files(tmp_path: Path, family: str, n
     campaign = Campaign.load(path)
     data = FORMATS[name](pa.Table.from_pandas(frame, preserve_index=False))
     upload_result = upload(tmp_path, campaign, name, data)
-    (expected,) = paid(tmp_path, campaign, name, data)
-    same(upload_result.report, expected)
+    (expected,) = reports_from_files(tmp_path, campaign, name, data)
+    check_equal(upload_result.report, expected)
     assert upload_result.sha256 == sha256(data).hexdigest()
     assert (upload_result.report.source, upload_result.report.data_digest) == (name, "sha256:" + upload_result.sha256)
     assert len(upload_result.preview) == 9
@@ -137,7 +137,7 @@ def test_many_batches_are_added_in_the_same_order(tmp_path: Path, name: str) -> 
     without = replace(campaign.request, provider=None)
     (tmp_path / name).write_bytes(data)
     (expected,), _ = read_reports(str(tmp_path / name), without)
-    same(upload_result.report, replace(expected, provider="Ash"))
+    check_equal(upload_result.report, replace(expected, provider="Ash"))
 
 
 def test_provider_and_day_may_go_without_saying(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_statistics_are_read(tmp_path: Path) -> None:
     rows.write_bytes(b"improved\n1\n0\n1\n1\n")
     statistics_file = make_statistics(campaign, rows, "Ash")
     upload_result = upload(tmp_path, campaign, "ash.json", json.dumps(statistics_file).encode())
-    same(upload_result.report, replace(upload(tmp_path, campaign, "ash.csv", rows.read_bytes()).report))
+    check_equal(upload_result.report, replace(upload(tmp_path, campaign, "ash.csv", rows.read_bytes()).report))
     assert upload_result.report.data_digest == statistics_file["digest"]
     assert upload_result.columns == ()
     assert ("rows", "4") in upload_result.preview
@@ -186,7 +186,7 @@ def test_malformed_file_is_refused(tmp_path: Path, case: Case) -> None:
         read_upload(
             campaigns()[case.campaign], path, case.file, "Ash", DAY if case.campaign == "daily" else None, case.limits
         )
-    taken = time.monotonic() - started
+    seconds = time.monotonic() - started
     message = str(refused.value)
     assert (refused.value.status, message) == (case.status, message)
     assert re.search(case.says, message)
@@ -195,7 +195,7 @@ def test_malformed_file_is_refused(tmp_path: Path, case: Case) -> None:
     assert str(tmp_path) not in message
     assert "troth-upload" not in message
     assert "Error(" not in message
-    assert taken < 1.5 * case.limits.seconds + 4
+    assert seconds < 1.5 * case.limits.seconds + 4
     assert server.memory_info().rss - before < PARENT_GROWTH
 
 
@@ -259,9 +259,9 @@ def test_main_module_is_never_run_again(tmp_path: Path, program: str) -> None:
     )
     script = tmp_path / "server.py"
     script.write_text(program.format(body=body))
-    told = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=True)
-    answer, pid = map(int, told.stdout.split())
-    assert (answer, told.stderr) == (1, "")
+    result = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=True)
+    answer, pid = map(int, result.stdout.split())
+    assert (answer, result.stderr) == (1, "")
     assert not psutil.pid_exists(pid)
 
 
@@ -275,10 +275,10 @@ def test_children_compute_with_the_instructions_of_the_server(kernel: str) -> No
         "print(versions()['processor'])\nprint(box.run(versions, bounds=Bounds(1 << 29, 5.0))['processor'])\n"
     )
     environment = os.environ | {"OPENBLAS_CORETYPE": kernel, "PYTHONPATH": os.pathsep.join(sys.path)}
-    told = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60, check=True
     )
-    server, child = told.stdout.splitlines()
+    server, child = result.stdout.splitlines()
     assert server == child
 
 
@@ -365,8 +365,8 @@ def test_sandbox_turns_away_whom_it_cannot_serve(box: Sandbox) -> None:
         time.sleep(0.1)
         with pytest.raises(UnavailableError, match="try again"):
             box.run(len, "x", bounds=EASY)
-        for each in slow:
-            assert isinstance(each.exception(), OutOfTimeError)
+        for future in slow:
+            assert isinstance(future.exception(), OutOfTimeError)
 
 
 def test_fork_of_the_server_has_a_warm_process_of_its_own(box: Sandbox) -> None:
@@ -379,8 +379,8 @@ def test_fork_of_the_server_has_a_warm_process_of_its_own(box: Sandbox) -> None:
         "assert (box.waiting.process.pid == first) is bool(child)\n"
         "if child: sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    assert (told.returncode, told.stderr) == (0, "")
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 def socket_open() -> Any:

@@ -39,8 +39,8 @@ def test_a_model_that_does_not_fit_pays_nobody_until_it_is_told_to(world: World)
     assert stopped["verdict"]["odd_reports"] == ["Oak"]
     assert "without the data of Oak it fits" in stopped["problem"]
     assert payments_of(world.store, world.campaign) == {}
-    paid = client.post(f"{world.base}/rounds/1/close", json={"anyway": True}, headers=analyst).json()
-    assert paid["state"] == "paid"
+    answer = client.post(f"{world.base}/rounds/1/close", json={"anyway": True}, headers=analyst).json()
+    assert answer["state"] == "paid"
     assert len(payments_of(world.store, world.campaign)) == 5
 
 
@@ -73,12 +73,12 @@ def test_a_dry_run_changes_nothing(world: World) -> None:
     client, analyst = world.client(), world.headers("Ana")
     would = client.post(f"{world.base}/rounds/1/dry-run", json={}, headers=analyst).json()
     assert would["verdict"]["model"] == "fits"
-    assert [each["provider"] for each in would["payments"]] == list(NAMES)
+    assert [entry["provider"] for entry in would["payments"]] == list(NAMES)
     assert world.round().state == "open"
     assert payments_of(world.store, world.campaign) == {}
     assert client.post(f"{world.base}/rounds/1/dry-run", json={}, headers=world.headers("Ash")).status_code == 403
-    paid = client.post(f"{world.base}/rounds/1/close", json={}, headers=analyst).json()
-    assert (paid["state"], paid["verdict"]["model"]) == ("paid", "fits")
+    answer = client.post(f"{world.base}/rounds/1/close", json={}, headers=analyst).json()
+    assert (answer["state"], answer["verdict"]["model"]) == ("paid", "fits")
 
 
 def test_the_close_page_runs_dry_and_pays_anyway(world: World) -> None:
@@ -98,9 +98,9 @@ def test_the_close_page_runs_dry_and_pays_anyway(world: World) -> None:
     assert "This round could not be paid" in stopped.text
     assert "Pay anyway" in stopped.text
     assert "under a model that does not fit, lying may pay" in stopped.text.lower()
-    paid = browser.post(f"{page}/close", {"anyway": "on"})
-    assert "Publish" in paid.text
-    assert f'href="/campaigns/{world.campaign}/report.html">page with all payments<' in paid.text
+    answer = browser.post(f"{page}/close", {"anyway": "on"})
+    assert "Publish" in answer.text
+    assert f'href="/campaigns/{world.campaign}/report.html">page with all payments<' in answer.text
 
 
 def test_names_differ_by_more_than_capitals_and_the_revoked_are_not_joined(world: World) -> None:
@@ -118,8 +118,8 @@ def test_names_differ_by_more_than_capitals_and_the_revoked_are_not_joined(world
     assert "One row a patient." in client.get(f"/join/{link}").text
     with world.store.write() as tx:
         campaigns.revoke(tx, world.analyst, world.campaign, world.members["Oak"])
-    shown = client.get(world.base, headers=world.headers("Ana")).json()
-    assert (shown["joined"], shown["providers"]) == (4, 4)
+    answer = client.get(world.base, headers=world.headers("Ana")).json()
+    assert (answer["joined"], answer["providers"]) == (4, 4)
     for cut_off in ("a" * 32, link[:9], f"{link[:9]}…", "a" * 300):
         for kind in ("join", "enter"):
             wrong = client.get(f"/{kind}/{cut_off}")
@@ -230,14 +230,14 @@ def test_a_round_that_could_not_be_checked_says_so_before_and_after(
     closed = client.post(f"{api}/close", json={}, headers=analyst).json()
     assert closed["state"] == "paid"
     for state in ("paid", "published"):
-        shown = client.get(api, headers=analyst).json()
-        assert (shown["state"], shown["verdict"]["model"]) == (state, "not checked")
-        assert why in shown["unchecked"]
+        answer = client.get(api, headers=analyst).json()
+        assert (answer["state"], answer["verdict"]["model"]) == (state, "not checked")
+        assert why in answer["unchecked"]
         text = browser.get(page).text
         assert "Not checked." in text
         assert why in text
         assert "goes ahead even if the check cannot run" in text
-        assert why in "\n".join([about_round(shown), *verdict_lines(shown["verdict"])])
+        assert why in "\n".join([about_round(answer), *verdict_lines(answer["verdict"])])
         client.post(f"{api}/publish", headers=analyst)
 
 
@@ -258,9 +258,9 @@ def test_a_model_that_cannot_be_checked_is_said_so_while_the_round_is_open(datab
     with opened(database) as store:
         world = make_world(store, terms=terms)
         client, page = world.client(), f"/campaigns/{world.campaign}/rounds/1"
-        shown = client.get(f"{world.base}/rounds/1", headers=world.headers("Ana")).json()
-        assert (shown["state"], shown["verdict"]) == ("open", None)
-        assert "cannot draw data" in shown["unchecked"]
+        answer = client.get(f"{world.base}/rounds/1", headers=world.headers("Ana")).json()
+        assert (answer["state"], answer["verdict"]) == ("open", None)
+        assert "cannot draw data" in answer["unchecked"]
         assert "unchecked" not in client.get(f"{world.base}/rounds/1", headers=world.headers("Ash")).json()
         with world.store.write() as tx:
             client.cookies.set("troth_session", accounts.start_session(tx, world.analyst.account))
@@ -295,8 +295,8 @@ def test_the_pages_say_how_many_candidates_are_left(database: str) -> None:
             client.cookies.set("troth_session", accounts.start_session(tx, world.analyst.account))
         page = f"/campaigns/{world.campaign}/rounds/1"
         browser.get(f"{page}/close")
-        for shown in (browser.post(f"{page}/dry-run"), browser.post(f"{page}/close", {"anyway": "on"})):
+        for answer in (browser.post(f"{page}/dry-run"), browser.post(f"{page}/close", {"anyway": "on"})):
             assert (
-                "Of 3 candidates, one report alone leaves 1.0 to 1.0, and all reports together leave 1.0" in shown.text
+                "Of 3 candidates, one report alone leaves 1.0 to 1.0, and all reports together leave 1.0" in answer.text
             )
-            assert "Few candidates are left:" in shown.text
+            assert "Few candidates are left:" in answer.text

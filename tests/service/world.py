@@ -197,7 +197,11 @@ def payments_of(store: Store, campaign: str) -> dict[tuple[Any, str], int]:
     if not ledger.lines:
         return {}
     result = verify(ledger, file=file)
-    payments = [((paid.day, one.provider), one.payment) for paid in result.rounds for one in paid.payments]
+    payments = [
+        ((paid_round.day, entry.provider), entry.payment)
+        for paid_round in result.rounds
+        for entry in paid_round.payments
+    ]
     assert len(payments) == len(dict(payments)), "somebody was paid twice"
     return dict(payments)
 

@@ -50,8 +50,8 @@ def take_guesses(section: Section) -> TaskReports | None:
 def describe_guesses(tasks: Sequence[str], summaries: Array, source: str, digest: str | None = None) -> dict[str, Any]:
     """Write the public data about each task as the table [public]."""
     origin = {key: value for key, value in (("source", source), ("digest", digest)) if value}
-    written = [[int(x) if x == int(x) else x for x in row] for row in summaries.tolist()]
-    return {**origin, "tasks": dict(zip(tasks, written, strict=True))}
+    numbers = [[int(x) if x == int(x) else x for x in row] for row in summaries.tolist()]
+    return {**origin, "tasks": dict(zip(tasks, numbers, strict=True))}
 
 
 def check_task_summaries(

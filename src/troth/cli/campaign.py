@@ -196,9 +196,9 @@ def _init_tasks(directory: Path, data: Path | None, as_json: bool, **settings: A
     contradict = ", and whether labels contradict it" if any(map(label_count, families.values())) else ""
     lines.append(f"Then see what would be paid{contradict}; afterwards pay without --dry-run:")
     lines += [f"      troth pay {path} --dry-run" for path, _ in started]
-    written = [{"campaign": str(path), "family": each.family, "notes": each.notes} for path, each in started]
-    plain = {**written[0], "campaigns": written} if len(written) > 1 else written[0]
-    show(plain, as_json, *lines, warnings=[note for _, each in started for note in each.notes])
+    files = [{"campaign": str(path), "family": proposal.family, "notes": proposal.notes} for path, proposal in started]
+    plain = {**files[0], "campaigns": files} if len(files) > 1 else files[0]
+    show(plain, as_json, *lines, warnings=[note for _, proposal in started for note in proposal.notes])
 
 
 def commit(campaign: CampaignFile, as_json: AsJson = False) -> None:
@@ -246,14 +246,14 @@ def pay(
             return not dry_run and (anyway or not result.verdict.stops)
 
         result = pay_campaign(terms, ledger=book, final=final, beacon=beacon, progress=progress, approve=approve)
-        written = not result.is_dry_run and not dry_run
-        if written:
+        is_written = not result.is_dry_run and not dry_run
+        if is_written:
             _write_beside(
                 book, result, page=None if no_report or not result.rounds else page, csv=csv, progress=progress
             )
     if as_json:
         verdict = {"verdict": result.verdict.to_dict()} if result.rounds else {}
-        show({**result.to_dict(), **verdict, "written": written}, as_json)
+        show({**result.to_dict(), **verdict, "written": is_written}, as_json)
     else:
         print_result(result)
         if result.rounds:
@@ -262,7 +262,7 @@ def pay(
         _print_unpaid(result, campaign, stopped=not dry_run)
         raise typer.Exit(STOPPED if result.verdict.stops and not anyway else 0)
     if not as_json:
-        _print_paid(result, campaign, book, page if written and not no_report else None)
+        _print_paid(result, campaign, book, page if is_written and not no_report else None)
 
 
 def _write_beside(

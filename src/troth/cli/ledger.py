@@ -28,7 +28,7 @@ def verify(
 
     with progress_bar() as progress:
         result = check(ledger, head=head, progress=progress)
-    payments = sum(len(paid.payments) for paid in result.rounds)
+    payments = sum(len(paid_round.payments) for paid_round in result.rounds)
     same_versions = tolerance(result.ledger) == 0
     plain = {
         "valid": True,
@@ -106,7 +106,7 @@ def explain(
     if result.campaign.task is not None:
         show(asdict(result.payment(provider)), as_json, result.explain(provider))
         return
-    payments = [paid for paid in result.by_provider.get(provider, ()) if day is None or str(paid[0]) == day]
+    payments = [entry for entry in result.by_provider.get(provider, ()) if day is None or str(entry[0]) == day]
     if not payments:
         then = "" if day is None else f" on day {day}"
         raise DataError(f"{ledger}: nothing was paid to {provider!r}{then}; providers are {some_names}")

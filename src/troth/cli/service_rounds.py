@@ -198,7 +198,7 @@ def export(
     if "provider" not in campaign_view:
         downloads |= {"payments.csv": client.payments_file, "report.html": client.page_file}
     directory.mkdir(parents=True, exist_ok=True)
-    written = {}
+    files = {}
     for name, download in downloads.items():
         try:
             content = download(campaign_view["id"])
@@ -208,14 +208,14 @@ def export(
             typer.echo(f"no {name}: {error}", err=True)
         else:
             write_whole(directory / name, content, private=True)  # most of them have everybody's statistics or payments
-            written[name] = str(directory / name)
+            files[name] = str(directory / name)
             if name == "ledger.jsonl":
                 try:
-                    check_lines(head, Ledger.from_bytes(content, written[name]))
+                    check_lines(head, Ledger.from_bytes(content, files[name]))
                 except DataError as error:
                     warn(f"{error}. Compare with what others have seen, and ask the analyst")
-    advice = [f"check it: troth verify {written['ledger.jsonl']}"] if "ledger.jsonl" in written else []
-    show_lines(written, as_json, [*(f"wrote {path}" for path in written.values()), *advice])
+    advice = [f"check it: troth verify {files['ledger.jsonl']}"] if "ledger.jsonl" in files else []
+    show_lines(files, as_json, [*(f"wrote {path}" for path in files.values()), *advice])
 
 
 def payouts(
@@ -241,7 +241,7 @@ def payouts(
     stem, exported = f"payouts-{campaign_view['id']}-", dict[str, str]()
     for path in directory.glob(f"{stem}*.json"):
         exported |= {line["id"]: path.name for line in parse_json(path.read_bytes())["payments"]}
-    written = []
+    files = []
     for batch in sorted(batches):
         name, content = f"{stem}{batch:04d}", client.show_payouts(campaign_view["id"], batch)
         for line in content["payments"]:
@@ -253,11 +253,11 @@ def payouts(
             if not path.exists():
                 csv = client.payouts_file(campaign_view["id"], batch) if ending == "csv" else b""
                 replace_private(path, csv or (write_json(content) + "\n").encode())
-                written.append(str(path))
+                files.append(str(path))
             elif {payment["id"] for payment in content["payments"]} - exported.keys():
                 other = f"{path} has payments that differ from batch {batch} of the service"
                 raise DataError(f"{other}: {_SET_BACK.format(batch)}")
-    show_lines({"written": written}, as_json, [f"wrote {path}" for path in written] or ["nothing new to pay out"])
+    show_lines({"written": files}, as_json, [f"wrote {path}" for path in files] or ["nothing new to pay out"])
 
 
 def _payments(server: str | None, campaign: str, number: int | None) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -69,7 +69,7 @@ class Client(Transport):
         if matches:
             identifiers = " or ".join(campaign["id"] for campaign in matches)
             raise DataError(f"{len(matches)} campaigns are called {text!r}: choose by identifier, {identifiers}")
-        names = ", ".join(repr(each["name"]) for each in campaigns[:12])
+        names = ", ".join(repr(campaign["name"]) for campaign in campaigns[:12])
         raise DataError(f"there is no campaign {text!r}; " + (f"yours are {names}" if names else "you have none yet"))
 
 

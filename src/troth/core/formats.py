@@ -47,7 +47,7 @@ def probability(value: float, digits: int = 3, level: float = 0.01) -> str:
 
 
 def money(amount: Decimal | str) -> str:
-    """Return an amount, which programs may have sent as text, with thousands separators.
+    """Return an amount, a number or its text, with thousands separators.
 
     Examples
     --------

@@ -12,7 +12,7 @@ C = TypeVar("C")
 
 
 def check_entry(registry: Mapping[str, type[C]], entry: Any, base: type[C]) -> None:
-    """Refuse what is not a class of this kind, a class that forgot to be a dataclass, and a name that is taken.
+    """Refuse what is not a class of this kind, a class without its `@dataclass`, and a name that is taken.
 
     A class that was defined again in the same place, such as a notebook's cell, takes the place of the old one.
 

@@ -30,7 +30,7 @@ _BATCH_ROWS = 1 << 17  # that stay in a processor's cache
 _BATCH_VALUES = 1 << 24  # that are multiplied together
 _BLOCK_BYTES = 1 << 23  # of text read at a time
 _HEAD_BYTES = 1 << 16
-_SHOWN_TEXT = 100  # letters of a row that is refused
+_EXCERPT = 100  # letters of an invalid row that an error quotes
 _BINARY = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}
 
 FORMATS = {
@@ -252,22 +252,22 @@ def batch_rows(request: Request) -> int:
     return _BATCH_VALUES // max(16, multiplied) if multiplied > 1 else _BATCH_ROWS
 
 
-def _read_parquet(fragment: Fragment, request: Request, wanted: list[str]) -> Iterator[Any]:
+def _read_parquet(fragment: Fragment, request: Request, columns: list[str]) -> Iterator[Any]:
     with pq.ParquetFile(fragment.path, read_dictionary=list(fragment.text), memory_map=True) as file:
         groups = list(fragment.groups)
-        yield from file.iter_batches(batch_rows(request), row_groups=groups, columns=wanted, use_threads=False)
+        yield from file.iter_batches(batch_rows(request), row_groups=groups, columns=columns, use_threads=False)
 
 
-def _read_csv(fragment: Fragment, request: Request, wanted: list[str]) -> Iterator[Any]:
+def _read_csv(fragment: Fragment, request: Request, columns: list[str]) -> Iterator[Any]:
     fragment.refuse_missing(request, _csv_names(fragment))
-    types: dict[str, Any] = {name: pa.string() for name in wanted if name in request.labels}
-    with _open_csv(fragment, wanted, types) as reader:  # the types of other columns are never inferred
-        for name in wanted:
+    types: dict[str, Any] = {name: pa.string() for name in columns if name in request.labels}
+    with _open_csv(fragment, columns, types) as reader:  # the types of other columns are never inferred
+        for name in columns:
             if name not in types:
                 kind = reader.schema.field(name).type
                 keep = pa.types.is_boolean(kind) or pa.types.is_string(kind)
                 types[name] = kind if keep else pa.float64()
-    with _open_csv(fragment, wanted, types) as reader:
+    with _open_csv(fragment, columns, types) as reader:
         yield from reader
 
 
@@ -285,11 +285,11 @@ def _csv_names(fragment: Fragment) -> list[str]:
 
 @contextmanager
 def _open_csv(fragment: Fragment, columns: list[str], types: dict[str, Any]) -> Iterator[Any]:
-    """Open a text file; whoever reads a row with too many or too few values gets an error that names it."""
-    wrong: list[Any] = []
+    """Open a text file; a row with too many or too few values raises an error that names it."""
+    invalid_rows: list[Any] = []
 
     def refuse(row: Any) -> str:
-        wrong.append(row)
+        invalid_rows.append(row)
         return "error"
 
     options = {"delimiter": _delimiter(Path(fragment.path)), "newlines_in_values": True, "invalid_row_handler": refuse}
@@ -302,13 +302,13 @@ def _open_csv(fragment: Fragment, columns: list[str], types: dict[str, Any]) -> 
         ) as reader:
             yield reader
     except pa.ArrowInvalid:
-        if not wrong:
+        if not invalid_rows:
             raise
-        row, place = wrong[0], file_name(fragment.path)
+        row, place = invalid_rows[0], file_name(fragment.path)
         lengths = f"{counted(row.actual_columns, 'value')} for {counted(row.expected_columns, 'column')}"
-        shown = row.text[:_SHOWN_TEXT].splitlines()[0]
+        excerpt = row.text[:_EXCERPT].splitlines()[0]
         raise DataError(
-            f"{place}, row {row.number - 1}: {lengths} ({shown}); correct the row: a value with a comma in it "
+            f"{place}, row {row.number - 1}: {lengths} ({excerpt}); correct the row: a value with a comma in it "
             "needs quotes around it"
         ) from None
 
@@ -334,15 +334,15 @@ def _delimiter(path: Path) -> str:
     return max([b",", b";", b"\t"], key=head.count).decode()
 
 
-def _read_jsonl(fragment: Fragment, request: Request, wanted: list[str]) -> Iterator[Any]:
+def _read_jsonl(fragment: Fragment, request: Request, columns: list[str]) -> Iterator[Any]:
     with _open_jsonl(fragment) as reader:
         fragment.refuse_missing(request, reader.schema.names)
-        fields = [reader.schema.field(name) for name in wanted]
+        fields = [reader.schema.field(name) for name in columns]
     schema = pa.schema([field.with_type(_jsonl_type(field, request)) for field in fields])
     options = json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
     with _open_jsonl(fragment, options) as reader:
         for batch in reader:
-            yield batch.select(wanted)
+            yield batch.select(columns)
 
 
 def _jsonl_type(field: Any, request: Request) -> Any:
@@ -355,18 +355,18 @@ def _jsonl_type(field: Any, request: Request) -> Any:
 def _open_jsonl(fragment: Fragment, options: Any = None) -> Any:
     if Path(fragment.path).stat().st_size == 0:
         raise DataError(f"{file_name(fragment.path)}: the file is empty")
-    read = json.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False)
-    return json.open_json(fragment.path, read_options=read, parse_options=options)
+    read_options = json.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False)
+    return json.open_json(fragment.path, read_options=read_options, parse_options=options)
 
 
-def _read_arrow(fragment: Fragment, request: Request, wanted: list[str]) -> Iterator[Any]:
+def _read_arrow(fragment: Fragment, request: Request, names: list[str]) -> Iterator[Any]:
     with pa.memory_map(fragment.path) as source:
         opened = _open_arrow(source)
         fragment.refuse_missing(request, opened.schema.names)
         is_file = hasattr(opened, "get_batch")
         batches = (opened.get_batch(i) for i in range(opened.num_record_batches)) if is_file else iter(opened)
         for batch in batches:
-            columns, step = batch.select(wanted), batch_rows(request)
+            columns, step = batch.select(names), batch_rows(request)
             _check_values(columns)
             for start in range(0, columns.num_rows, step):
                 yield columns.slice(start, step)
@@ -390,16 +390,16 @@ def _open_arrow(source: Any) -> Any:
     return pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
 
 
-def _read_text(fragment: Fragment, request: Request, wanted: list[str]) -> Iterator[Any]:
+def _read_text(fragment: Fragment, request: Request, columns: list[str]) -> Iterator[Any]:
     fragment.refuse_missing(request, _csv_names(fragment))
-    with _open_csv(fragment, wanted, {name: pa.string() for name in wanted}) as reader:
+    with _open_csv(fragment, columns, {name: pa.string() for name in columns}) as reader:
         yield from reader
 
 
-def _read_sheet(fragment: Fragment, request: Request, wanted: list[str]) -> Iterator[Any]:
+def _read_sheet(fragment: Fragment, request: Request, columns: list[str]) -> Iterator[Any]:
     table = read_sheet(fragment.path)
     fragment.refuse_missing(request, table.schema.names)
-    yield from table.select(wanted).to_batches(batch_rows(request))
+    yield from table.select(columns).to_batches(batch_rows(request))
 
 
 _READERS = {

@@ -68,10 +68,10 @@ def split_days(days: int, split: str, folds: int | None, gap: int, first: int | 
         )
     order = np.arange(days)
     splits = []
-    for paid in np.array_split(order[start:], folds):
-        before, later = order < paid[0] - gap, order > paid[-1] + gap
+    for paid_days in np.array_split(order[start:], folds):
+        before, later = order < paid_days[0] - gap, order > paid_days[-1] + gap
         fitted = order[before if rolling else before | later]
         if not len(fitted):
             raise DataError(f"a gap of {gap} days leaves no days to fit")
-        splits.append(Split(paid, fitted))
+        splits.append(Split(paid_days, fitted))
     return splits

@@ -185,7 +185,7 @@ class RuleDescription:
         if figures.score is None and figures.note:
             return (Step("Nothing is scored", meaning="The share was fixed without a score."),)
         if figures.score is None:
-            return (Step("The share", meaning="The rule does not show how it comes to this share."),)
+            return (Step("The share", meaning="The rule does not show how it computes this share."),)
         terms = tuple((self.term_labels.get(key, key), value) for key, value in figures.terms.items())
         complete = all(key in figures.terms for key in self.summed_terms)
         calculation = " + ".join(number(figures.terms[key]) for key in self.summed_terms) if complete else ""

@@ -40,7 +40,7 @@ def register(rule: type[Rule]) -> type[Rule]:
     for field in fields:
         if field.init and field.name not in rule.options():
             raise ParameterError(f"{name}: declare {field.name} with option(...)", parameter=field.name)
-    keys = [setting.key for each in rule.options().values() for setting in each.settings]
+    keys = [setting.key for option in rule.options().values() for setting in option.settings]
     for key in keys:
         if keys.count(key) > 1:
             raise ParameterError(f"{name}: two options have the key {key!r}; give one of them another", parameter=key)

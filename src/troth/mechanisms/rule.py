@@ -143,9 +143,9 @@ class Rule(RuleDescription):
         """Refuse what is not one share for each report."""
         if not isinstance(result, Breakdown):
             raise ParameterError(f"{self.name}: breakdown must return a troth.Breakdown, not {type(result).__name__}")
-        wanted, shape = this_round.statistics.shape[:-1], np.shape(result.share)
-        if shape != wanted:
-            raise ParameterError(f"{self.name}: breakdown must return shares of shape {wanted}, not {shape}")
+        expected, shape = this_round.statistics.shape[:-1], np.shape(result.share)
+        if shape != expected:
+            raise ParameterError(f"{self.name}: breakdown must return shares of shape {expected}, not {shape}")
         return result
 
     def contradicted(self, this_round: Round, /) -> Any:

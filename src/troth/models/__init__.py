@@ -51,7 +51,7 @@ def register(family: type[F]) -> type[F]:
     hyper-parameters mean.
 
     Raises `ParameterError` if it is not a family, another one has its name, or it does not describe itself: what it is
-    for, each hyper-parameter, an example of it, what numbers rows become, and how probable they are.
+    for, each hyper-parameter with an example, how rows become numbers, and their log evidence.
     """
     check_entry(FAMILIES, family, Family)
     name = family.__name__
@@ -59,9 +59,9 @@ def register(family: type[F]) -> type[F]:
         raise ParameterError(f"{name}: add a description, a few words on what data it is for")
     _check_parameters(family)
     if family.summary is Family.summary and family.statistics is Family.statistics:
-        raise ParameterError(f"{name}: say what numbers rows become, as summary or statistics")
+        raise ParameterError(f"{name}: define summary or statistics, which turn rows into numbers")
     if family.log_evidence is Family.log_evidence:
-        raise ParameterError(f"{name}: say how probable statistics are, as log_evidence")
+        raise ParameterError(f"{name}: define log_evidence, the log evidence of statistics")
     _check_reduction(name, family.example_model().reduction)
     family.__doc__ = documented(family)
     FAMILIES[name] = family
@@ -69,26 +69,26 @@ def register(family: type[F]) -> type[F]:
 
 
 def _check_parameters(family: type[Family]) -> None:
-    name, parameters = family.__name__, {each.name: each for each in declared_parameters(family)}
+    name, parameters = family.__name__, {parameter.name: parameter for parameter in declared_parameters(family)}
     for field in dataclasses.fields(family):
         if field.init and field.name not in parameters:
             raise ParameterError(
                 f"{name}: declare {field.name} with field(metadata=parameter(meaning, kind, example))",
                 parameter=field.name,
             )
-    for each in parameters.values():
-        if not isinstance(each.kind, Kind):
+    for parameter in parameters.values():
+        if not isinstance(parameter.kind, Kind):
             raise ParameterError(
-                f"{name}: the kind of {each.name} must be one of troth.models.parameters, such as positive, not "
-                f"{each.kind!r}",
-                parameter=each.name,
+                f"{name}: the kind of {parameter.name} must be one of troth.models.parameters, such as positive, not "
+                f"{parameter.kind!r}",
+                parameter=parameter.name,
             )
-        if not (each.meaning or each.hidden):
-            raise ParameterError(f"{name}: say what {each.name} means", parameter=each.name)
-        if each.required and each.hidden:
-            raise ParameterError(f"{name}: give {each.name} a default, because nobody is asked for it")
-        if each.required and each.example is None:
-            raise ParameterError(f"{name}: give an example of {each.name}", parameter=each.name)
+        if not (parameter.meaning or parameter.hidden):
+            raise ParameterError(f"{name}: say what {parameter.name} means", parameter=parameter.name)
+        if parameter.required and parameter.hidden:
+            raise ParameterError(f"{name}: give {parameter.name} a default, because nobody is asked for it")
+        if parameter.required and parameter.example is None:
+            raise ParameterError(f"{name}: give an example of {parameter.name}", parameter=parameter.name)
 
 
 def _check_reduction(name: str, reduction: object) -> None:

@@ -178,7 +178,7 @@ class Candidates(CandidateStates):
         if len(set(widths)) > 1:
             raise ParameterError(f"the estimators were trained on different numbers of features: {widths}")
         classes = [list(estimator.classes_) for estimator in estimators]
-        if any(each != classes[0] for each in classes):
+        if any(labels != classes[0] for labels in classes):
             raise ParameterError("give estimators that were trained on the same classes")
         code = {label: k for k, label in enumerate(classes[0])}
 

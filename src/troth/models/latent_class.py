@@ -379,7 +379,7 @@ class LatentClass(ReducesRows, FiniteStates):
         spread
             Standard deviation of values within a day, for ``"real"``, where the history has no sums of squares.
         progress
-            Called with the share of the work that is done and what is being done.
+            Called with the fraction of the work that is done and the name of the current step.
 
         Examples
         --------

@@ -108,7 +108,7 @@ class Normal(ReferenceNoise, NormalMean):
     Statistic: (n, Σ(x − mean)). Λ(t) = h²/2λ − ½ ln λ with λ = 1/scale² + n/noise² and h = Σ(x − mean)/noise².
 
     The paper's appendix has a PMI that depends on n alone (erratum E1): it depends on the values, and is unbounded.
-    Values are centred on the prior mean, which costs no digits however far from zero it lies. `troth.combine` sets
+    Values are centred on the prior mean, so no digits are lost however far from zero it lies. `troth.combine` sets
     ``reference`` for providers with different noise: a row then counts (reference/noise)² rows.
 
     Examples

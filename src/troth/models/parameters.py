@@ -1,4 +1,4 @@
-"""How a family declares its hyper-parameters: what each may be, what it means, and an example.
+"""How a family declares its hyper-parameters: possible values, meaning, and an example.
 
 A family declares a hyper-parameter where it declares the field, and everything that asks for one (the constructor, a
 campaign file, a form) reads it there::
@@ -27,17 +27,17 @@ LARGEST_PARAMETER = 1e100
 
 
 class Kind:
-    """What a hyper-parameter may be."""
+    """The values that a hyper-parameter may have."""
 
     numeric: ClassVar[bool] = True
     """Whether a campaign file gives it as a number or a list of numbers."""
 
     choices: Mapping[str, str] = {}
-    """What a form offers, if there is nothing else to choose, and what it calls each."""
+    """The choices in a form with their labels, if there is a fixed list of them."""
 
     @property
     def hint(self) -> str:
-        """How a form says that it is written."""
+        """How to write it, in the words of a form."""
         return ""
 
     @property
@@ -88,12 +88,12 @@ class Number(Kind):
 
 @dataclass(frozen=True)
 class Positive(Number):
-    """A number above 0 that arithmetic can square and invert, or ``zero`` if it may be that."""
+    """A number above 0 that can be squared and inverted; 0 too if ``zero`` is true."""
 
     zero: bool = False
 
     def checked(self, name: str, value: Any, owner: object) -> float:
-        """Return a float within what neither overflows nor vanishes."""
+        """Return a float whose square and inverse neither overflow nor vanish."""
         x = super().checked(name, value, owner)
         if self.zero and x == 0:
             return x
@@ -132,7 +132,7 @@ class Numbers(Kind):
 
     @property
     def hint(self) -> str:
-        """How a form says that they are written."""
+        """How to write them, in the words of a form."""
         return "rows separated by semicolons" if self.wide else "numbers separated by commas"
 
     @property
@@ -286,7 +286,7 @@ positive_definite = PositiveDefinite()
 class Parameter:
     """A hyper-parameter as the constructor checks it and as a campaign file and a form ask for it.
 
-    Its ``meaning`` is what it is in words, and its ``kind`` what it may be.
+    ``meaning`` says in words what it is, and ``kind`` which values it may have.
     """
 
     meaning: str
@@ -300,23 +300,23 @@ class Parameter:
 
     @property
     def label(self) -> str:
-        """What a form calls it."""
+        """Its label in a form."""
         return self.name.replace("_", " ")
 
     @property
     def hint(self) -> str:
-        """What a form says next to it: the meaning, and how it is written."""
+        """The text next to it in a form: its meaning, and how to write it."""
         optional = "" if self.required or self.kind.choices else "may be empty"
         return "; ".join(filter(None, (self.meaning, self.kind.hint, optional)))
 
     @property
     def text(self) -> str:
-        """What an untouched form says: the example, or else the default."""
+        """The text in an untouched form: the example, or else the default."""
         value = self.default if self.example is None else self.example
         return "" if value is None else self.kind.text(value)
 
     def check(self, owner: object) -> None:
-        """Replace what a constructor was given by what it stores, or refuse it."""
+        """Replace the argument of a constructor with the value that it stores, or refuse it."""
         value = getattr(owner, self.name)
         if value is None and not self.required:
             return

@@ -25,7 +25,7 @@ from troth.models.parameters import Kind, Whole, non_negative, number, parameter
 
 @dataclass(frozen=True)
 class ProviderNormal(NormalMean):
-    """Values around θ ~ N(mean, scale²), seen through a provider's offset b and its effect u of a day.
+    """Values around θ ~ N(mean, scale²), with a provider's offset b and its effect u on the day.
 
     x = θ + b + u + ε with the offset b, u ~ N(0, τ²) once a day, τ the dispersion, and ε ~ N(0, σ²) in each row, σ the
     noise. So the mean of n rows is ȳ ~ N(θ + b, τ² + σ²/n). Statistic: (w, w(ȳ − b − mean)) with w = 1/(τ² + σ²/n),
@@ -151,7 +151,7 @@ class ProviderNormal(NormalMean):
             and the prior mean are those after the last day, and variances include how far they may go. By default they
             stay.
         progress
-            Called with the share of the work that is done and what is being done.
+            Called with the fraction of the work that is done and the name of the current step.
 
         Examples
         --------

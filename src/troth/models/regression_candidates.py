@@ -49,7 +49,7 @@ class RegressionCandidates(FittedCandidates):
         refuse_alike(type(self).__name__, self._likelihoods, "coefficients")
 
     def _check_size(self) -> None:
-        """Refuse tables of coefficients that the family cannot read; any will do, unless it says so."""
+        """Refuse a table of coefficients of the wrong shape; by default every shape is valid."""
 
     @cached_property
     def _points(self) -> Array:
@@ -62,7 +62,7 @@ class RegressionCandidates(FittedCandidates):
 
     @property
     def _likelihoods(self) -> Array:
-        """What tells the likelihoods of candidates apart, a row each."""
+        """The numbers that determine the likelihood of each candidate, one row per candidate."""
         return self._points
 
     @classmethod
@@ -169,12 +169,14 @@ def trained_coefficients(estimators: Sequence[Any]) -> tuple[Array, int]:
     if any(labels != classes[0] for labels in classes):
         raise ParameterError("give estimators that were trained on the same classes")
     slopes = [np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64)) for estimator in estimators]
-    if len({each.shape for each in slopes}) > 1:
+    if len({slope.shape for slope in slopes}) > 1:
         raise ParameterError("give estimators that were trained on the same columns")
-    constants = [np.broadcast_to(np.ravel(getattr(each, "intercept_", 0.0)), len(slopes[0])) for each in estimators]
-    if any(np.any(each) for each in constants):
+    constants = [
+        np.broadcast_to(np.ravel(getattr(estimator, "intercept_", 0.0)), len(slopes[0])) for estimator in estimators
+    ]
+    if any(np.any(constant) for constant in constants):
         slopes = [np.column_stack([first, slope]) for first, slope in zip(constants, slopes, strict=True)]
-    return np.stack([each.ravel() for each in slopes]), len(classes[0])
+    return np.stack([slope.ravel() for slope in slopes]), len(classes[0])
 
 
 def _side_by_side(draws: Mapping[str, Any], names: Sequence[str]) -> Array:

@@ -1,4 +1,4 @@
-"""Candidates of any kind in a campaign: providers report log-likelihoods, and a simulation says how these scatter."""
+"""Candidates of any kind in a campaign: providers report log-likelihoods, and a simulation shows how these scatter."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class VaryingLabels(CompleteEvidence, VaryingProviders):
         return Counts(len(self._pseudo_counts))
 
     def from_summary(self, summary: Array, /) -> Array:
-        """Map counts of labels to what adds over providers, question by question."""
+        """Map counts of labels to statistics, question by question."""
         counts = np.asarray(summary, dtype=np.float64)
         later = np.flip(np.cumsum(np.flip(counts, axis=-1), axis=-1), axis=-1)
         answers = zip(np.moveaxis(counts, -1, 0)[:-1], np.moveaxis(later, -1, 0)[1:], strict=True)

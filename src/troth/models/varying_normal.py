@@ -28,7 +28,7 @@ class VaryingNormal(RandomEffects):
 
     μ ~ N(mean, scale²); τ is 0 or up to thirty times the noise. Given its own spread s of rows, the mean of a
     provider's n rows is N(μ, τ² + s²/n): s² = (3·noise² + Σ(x − x̄)²)/(3 + n − 1) is what its rows show, and is not
-    paid for by itself. For n normal rows that is the usual model but for a Student's t that is taken for a normal,
+    paid for by itself. For n normal rows this is the usual model, except that a normal replaces a Student's t,
     which matters below ten rows. At τ = 0 it is `Normal`, with a noise for each provider.
 
     The summary (n, Σ(x − mean), Σ(x − mean)²) adds over rows. The statistic is a normal log-likelihood of μ for each τ.
@@ -60,10 +60,10 @@ class VaryingNormal(RandomEffects):
 
     @classmethod
     def first_guess(cls, column: Column, /) -> FirstGuess:
-        """Take what `Normal` takes from the data, and twice its scale.
+        """Guess as `Normal` does, with twice its scale.
 
-        Decoys have means from the prior. Where it is read off the data the real peers are at its centre, and the
-        narrower it is, the less an honest report tells them from decoys.
+        Decoys have means from the prior. A prior that is guessed from the data is centred on the real peers, and the
+        narrower it is, the less an honest report distinguishes them from decoys.
         """
         guess = Normal.first_guess(column)
         return replace(guess, parameters={**guess.parameters, "scale": 2 * guess.parameters["scale"]})
@@ -132,7 +132,7 @@ class VaryingNormal(RandomEffects):
         return np.stack([self.mean + self.scale * gamma[..., 0], self.noise * spread], axis=-1)
 
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
-        """Draw rows of values for each (μ, τ): how they scatter, and their mean given how they do."""
+        """Draw rows of values for each (μ, τ): first their scatter, then their mean given the scatter."""
         around = rng.standard_normal((*parameters.shape[:-1], rows)) * self.noise
         if rows == 0:
             return around

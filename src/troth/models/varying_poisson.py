@@ -68,7 +68,7 @@ class VaryingPoisson(CompleteEvidence, VaryingProviders):
 
     @classmethod
     def first_guess(cls, column: Column, /) -> FirstGuess:
-        """Take the size of the mean from the data, which may be off by as much."""
+        """Take the mean from the data, to one digit; the prior standard deviation is as large."""
         size = max(rough(float(column.numbers.mean())), 1e-9)
         return FirstGuess({"mean": size, "scale": size}, from_data=True)
 
@@ -80,7 +80,7 @@ class VaryingPoisson(CompleteEvidence, VaryingProviders):
         return (self.mean / self.scale) ** 2, self.mean / self.scale**2
 
     def from_summary(self, summary: Array, /) -> Array:
-        """Map a provider's (n, Σx) to what adds over providers."""
+        """Map a provider's summary (n, Σx) to statistics."""
         s = np.asarray(summary, dtype=np.float64)
         return summarise_counts(s[..., 0], s[..., 1], self.mean, self._spreads)
 

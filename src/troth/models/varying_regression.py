@@ -221,7 +221,7 @@ class VaryingExpandedRegression(ExpandedRegression, VaryingCoefficients):
 
     @classmethod
     def first_guess_of(cls, columns: Sequence[Column], target: Column, /) -> FirstGuess:
-        """Guess as for providers that are alike, and for labels that they differ in the intercept above all."""
+        """Guess as if providers were alike; for labels, intercepts differ more than slopes."""
         guess = super().first_guess_of(columns, target)
         size, classes = len(guess.parameters["mean"]), int(guess.parameters.get("classes", 1))
         if size == classes or cls.spread_of_slopes == 1:

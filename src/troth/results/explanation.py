@@ -29,7 +29,7 @@ _DOTS = 60  # of a line in a terminal
 
 
 def steps(campaign: Campaign, payment: Payment, data: str = "") -> list[tuple[str, str, str]]:
-    """Return the steps from data to money: what it is, its value, and what it means.
+    """Return the steps from data to money, each with its name, value and meaning.
 
     ``data`` says in words what the provider and its peers reported, see `data_in_words`.
     """
@@ -94,7 +94,7 @@ def _task_steps(campaign: Campaign, payment: Payment) -> list[tuple[str, str, st
 def data_in_words(result: Result, day: Day, provider: str, peers: bool = True) -> str:
     """Compare a provider's data with its peers' on average, as in "Your rate is 57%; your peers' is 41%".
 
-    Without ``peers`` only its own are said. One peer's data are not given away.
+    Without ``peers`` only its own are described. The data of a single peer are not revealed.
     """
     campaign, reports = result.campaign, result.reports_by_day.get(day, {})
     if provider not in reports:
@@ -150,7 +150,7 @@ def _equation(campaign: Campaign, reduction: FitsCoefficients, summary: Array) -
 
 
 def strip(line: Line) -> str:
-    """Draw a line with characters, what fits best first: a ring for the place, and dots for the others.
+    """Draw a line with characters, the best fit first: a ring for the place, and dots for the others.
 
     Examples
     --------
@@ -187,7 +187,7 @@ def explain_days(campaign: Campaign, payments: Sequence[tuple[Day, Payment]]) ->
         f"{name}: {campaign.show(total)} for {counted(len(payments), 'day')}, out of at most {campaign.show(cap)}; "
         f"mean share {share(mean)}, mean empty share {share(empty)}"
     ]
-    ordered = sorted(payments, key=lambda paid: paid[1].share)
+    ordered = sorted(payments, key=lambda entry: entry[1].share)
     periods = {"best": ordered[-1:], "worst": ordered[:1], "last": payments[-_LAST_DAYS:]}
     for heading, selected in periods.items():
         for day, payment in selected:

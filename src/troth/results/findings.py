@@ -70,20 +70,20 @@ def check_result(
     Parameters
     ----------
     simulations
-        How many simulations say what lies earn.
+        Number of simulations of what lies earn.
     history
         Past days (a `troth.History`, or any table) on which the known lies are replayed; by default those that the
         campaign file names under ``[history]``.
     progress
-        Called with what is being done, how much of it is done, and how much there is.
+        Called with the name of the current step, how much of it is done, and how much there is in all.
     """
     findings = Findings()
     if not result.rounds:
         return findings
     campaign, reports = result.campaign, result.reports
     by_day = reports_by_day(reports)
-    paid = [paid_round.day for paid_round in result.rounds]
-    last = next((day for day in reversed(paid) if len(by_day[day]) > 1), paid[-1])
+    paid_days = [paid_round.day for paid_round in result.rounds]
+    last = next((day for day in reversed(paid_days) if len(by_day[day]) > 1), paid_days[-1])
     on_day, today = campaign.on(last), by_day[last]
     small = reduced(setting_of(campaign, today, max(2, len(today))))
     stages: dict[str, Callable[[], Any]] = {
@@ -118,8 +118,8 @@ def _backtest(campaign: Campaign, history: Any) -> ModelComparison | None:
 def check_campaign_fit(campaign: Campaign, reports: list[Report]) -> tuple[Fit, str]:
     """Check the model's fit on the days on which the same providers reported, as many as are simulated in seconds.
 
-    It returns the check, and on whose reports it is. Reports are simulated as peers are drawn: with the features at
-    hand, which are those of one day.
+    It returns the check, and whose reports were checked. Reports are simulated as peers are drawn: with the features
+    at hand, which are those of one day.
     """
     by_day = [{report.provider: report for report in day} for day in reports_by_day(reports).values()]
     common = Counter(tuple(sorted(day)) for day in by_day).most_common(1)[0][0]

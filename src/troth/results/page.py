@@ -34,7 +34,7 @@ _environment = make_environment()
 def render(result: Result, **options: Any) -> str:
     """Return the page of a result as HTML; options are those of `troth.results.findings.check_result`."""
     last = result.rounds[-1].payments if result.rounds else ()
-    empty_shares = [payment.empty_share for paid in result.rounds for payment in paid.payments]
+    empty_shares = [payment.empty_share for paid_round in result.rounds for payment in paid_round.payments]
     rows, explained = _payment_rows(result)
     return _environment.get_template("results/page.html").render(
         result=result,
@@ -48,7 +48,7 @@ def render(result: Result, **options: Any) -> str:
         disagreeing=[p.provider for p in last if p.log_pmi is not None and p.log_pmi < _HARDLY_AGREES],
         cap=sum(payment.cap for payment in last) / max(1, len(last)),
         head=result.ledger.of("round")[-1] if result.rounds else None,
-        seed=next((paid.seed for paid in reversed(result.rounds) if paid.seed is not None), None),
+        seed=next((paid_round.seed for paid_round in reversed(result.rounds) if paid_round.seed is not None), None),
         assumed=(*ASSUMED, *((ASSUMED_OF_PUBLIC,) if result.campaign.public else ())),
         split_meaning=SPLITS["rolling"],
         assumed_of_past=(HONEST_PAST, INDEPENDENT_PAST),

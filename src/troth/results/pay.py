@@ -64,7 +64,7 @@ def pay(
     ----------
     data
         A pandas, Polars or Arrow frame, a path, pattern or folder (CSV, Parquet, JSON lines, Arrow, statistics), an
-        Ibis table or a Spark frame; or a `Campaign` or a campaign file (``.toml``), which has all the terms in it.
+        Ibis table or a Spark frame; or a `Campaign` or a campaign file (``.toml``), which has all the terms.
     model
         One of `troth.models`, or a custom model.
     rule
@@ -84,7 +84,7 @@ def pay(
         earns no more than an empty report. With the column of days, each day has its own public data; a column of
         providers is not read.
     terms
-        Anything else that a campaign file may say, as its tables: ``{"campaign": {"currency": "EUR"}, "limits":
+        Any other terms, as tables of a campaign file: ``{"campaign": {"currency": "EUR"}, "limits":
         {"rows": 40}, "groups": {"North": ["Ash", "Elm"]}}``. Models of single providers may be objects:
         ``{"model": {"providers": {"Elm": other_model}}}``.
     seed
@@ -96,7 +96,7 @@ def pay(
     beacon
         The value of the public beacon that the terms name, published after all reports were in.
     progress
-        Called with what is being done, how much of it is done, and how much there is.
+        Called with the name of the current step, how much of it is done, and how much there is in all.
     anyway
         Whether a ledger is written even if the model does not fit the reports. Otherwise it is refused; ``verdict`` of
         a result without a ledger says beforehand whether it would be.
@@ -170,7 +170,7 @@ def pay_campaign(
     progress: ProgressCallback | None = None,
     approve: Callable[[Result], bool] | None = None,
 ) -> Result:
-    """Pay what has become payable in a campaign file, with the secret that lies beside it.
+    """Pay the payable rounds of a campaign file, with the secret stored beside it.
 
     ``approve`` sees the result before anything is written; unless it returns True, nothing is.
     """
@@ -345,8 +345,8 @@ def _refuse_paid_elsewhere(campaign: Campaign, path: Path, reports: TaskReports)
         if other == path.resolve() or not _belongs_to(campaign, other):
             continue
         book = read_ledger(other)
-        paid = TaskResult(campaign, book, recorded_file(other, book)).shares.column("task").unique()
-        if repeated := same_tasks(reports.tasks, paid.to_pylist()):
+        paid_tasks = TaskResult(campaign, book, recorded_file(other, book)).shares.column("task").unique()
+        if repeated := same_tasks(reports.tasks, paid_tasks.to_pylist()):
             raise DataError(
                 f"{path.name}: {other.name} has paid {counted(len(repeated), 'task')} of these already "
                 f"({listed(repeated, 3)}); leave them out of the data, or they are paid twice"

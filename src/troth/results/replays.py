@@ -65,9 +65,9 @@ def replay_lies(result: Result, lies: Sequence[RoundLie] = LIES, draws: int | No
     campaign, stage, seed, today = _last_scene(result)
     shares = {
         payment.provider: payment.share
-        for paid in result.rounds
-        if paid.day == today[0].day
-        for payment in paid.payments
+        for paid_round in result.rounds
+        if paid_round.day == today[0].day
+        for payment in paid_round.payments
     }
     replays = []
     for lie in lies:

@@ -100,7 +100,9 @@ class Result:
     def would_pay(self) -> int:
         """What a dry run would have paid, in minor units; 0 for any other run."""
         now = self.paid_now if self.is_dry_run else ()
-        return sum(payment.payment for paid in self.rounds if paid.day in now for payment in paid.payments)
+        return sum(
+            payment.payment for paid_round in self.rounds if paid_round.day in now for payment in paid_round.payments
+        )
 
     @property
     def paid_in_words(self) -> str:
@@ -119,9 +121,9 @@ class Result:
     def by_provider(self) -> dict[str, list[tuple[Day, Payment]]]:
         """Everybody's payments with their days, by name."""
         payments: dict[str, list[tuple[Day, Payment]]] = {}
-        for paid in self.rounds:
-            for payment in paid.payments:
-                payments.setdefault(payment.provider, []).append((paid.day, payment))
+        for paid_round in self.rounds:
+            for payment in paid_round.payments:
+                payments.setdefault(payment.provider, []).append((paid_round.day, payment))
         return dict(sorted(payments.items()))
 
     @cached_property
@@ -180,7 +182,7 @@ class Result:
         from troth.results.explanation import data_in_words, explain
 
         payment = self.payment(provider, day)
-        on = next(paid.day for paid in self.rounds if payment in paid.payments)
+        on = next(paid_round.day for paid_round in self.rounds if payment in paid_round.payments)
         return explain(self.campaign, payment, data_in_words(self, on, provider))
 
     def to_dict(self) -> dict[str, Any]:
@@ -197,7 +199,7 @@ class Result:
             **({"would_pay": campaign.text(self.would_pay)} if self.is_dry_run else {}),
             "rounds": [
                 {
-                    "day": paid.day,
+                    "day": paid_round.day,
                     "payments": [
                         {
                             "provider": payment.provider,
@@ -206,16 +208,16 @@ class Result:
                             "share": payment.share,
                             "payment": campaign.text(payment.payment),
                         }
-                        for payment in paid.payments
+                        for payment in paid_round.payments
                     ],
                 }
-                for paid in self.rounds
+                for paid_round in self.rounds
             ],
             **({} if remaining is None else {"effective_candidates": remaining.to_dict(reporting)}),
         }
 
     def _columns(self) -> dict[str, list[Any]]:
-        rows = [(paid.day, payment) for paid in self.rounds for payment in paid.payments]
+        rows = [(paid_round.day, payment) for paid_round in self.rounds for payment in paid_round.payments]
         columns: dict[str, list[Any]] = {} if not self.campaign.daily else {"day": [day for day, _ in rows]}
         for name in ("provider", "rows", "log_pmi", "score", "share"):
             title = "tasks" if name == "rows" and self.campaign.task is not None else name

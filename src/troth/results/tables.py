@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _MOST_LINES = 60
 
 
-class Shown(NamedTuple):
+class TextTable(NamedTuple):
     """A table, the share of each line, and what it leaves out."""
 
     head: list[str]
@@ -22,17 +22,17 @@ class Shown(NamedTuple):
     shares: list[float]
     left_out: str = ""
 
-    def with_bars(self) -> Shown:
+    def with_bars(self) -> TextTable:
         """Return the table with a bar for each share before its last column."""
         bars = [f"{'█' * round(20 * max(share, 0.0)):<20}" for share in self.shares]
         lines = [[*line[:-1], bar, line[-1]] for line, bar in zip(self.lines, bars, strict=True)]
         return self._replace(head=[*self.head[:-1], "", self.head[-1]], lines=lines)
 
 
-def payment_table(result: Result) -> Shown:
+def payment_table(result: Result) -> TextTable:
     """Return a table of every payment; days come first where there are days."""
     campaign = result.campaign
-    payments = [(paid.day, payment) for paid in result.rounds for payment in paid.payments]
+    payments = [(paid_round.day, payment) for paid_round in result.rounds for payment in paid_round.payments]
     scored = any(payment.score is not None for _, payment in payments)
     head = ["day"] * campaign.daily + ["provider", "rows" if campaign.task is None else "tasks"] + ["score"] * scored
     lines = []
@@ -41,10 +41,10 @@ def payment_table(result: Result) -> Shown:
         cells = [str(day)] * campaign.daily + [printable(payment.provider), f"{payment.rows:,}"] + [score] * scored
         lines.append([*cells, share(payment.share), money(campaign.amount(payment.payment))])
     head += ["share of cap", f"payment {campaign.currency}".strip()]
-    return Shown(head, lines, [payment.share for _, payment in payments])
+    return TextTable(head, lines, [payment.share for _, payment in payments])
 
 
-def totals_table(result: Result) -> Shown:
+def totals_table(result: Result) -> TextTable:
     """Return a table with one line for each provider: days, rows, mean share and the sum."""
     campaign = result.campaign
     lines, shares = [], []
@@ -54,7 +54,7 @@ def totals_table(result: Result) -> Shown:
         total = money(campaign.amount(result.totals[name]))
         lines.append([printable(name), f"{len(payments):,}", f"{rows:,}", f"{shares[-1]:.2%}", total])
     count = sum(map(len, result.by_provider.values()))
-    return Shown(
+    return TextTable(
         ["provider", "days", "rows", "mean share of cap", f"payments {campaign.currency}".strip()],
         lines,
         shares,
@@ -62,13 +62,13 @@ def totals_table(result: Result) -> Shown:
     )
 
 
-def shown_table(result: Result) -> Shown:
+def shown_table(result: Result) -> TextTable:
     """Return a table of every payment or, where they are many on several days, of each provider's sums."""
     table = payment_table(result)
     return totals_table(result) if len(table.lines) > _MOST_LINES and len(result.rounds) > 1 else table
 
 
-def aligned(table: Shown) -> list[str]:
+def aligned(table: TextTable) -> list[str]:
     """Return the lines of a table, names to the left and numbers to the right; of many lines the ends."""
     head, lines, _, left_out = table
     lines_shown = lines if len(lines) <= _MOST_LINES else [*lines[:30], ["…"] * len(head), *lines[-29:]]

@@ -60,13 +60,13 @@ class Verdict:
         What sending a tenth or half would have added in the last round, on average over the providers that have enough
         rows for it; nothing where nobody has, or where the sums of fewer rows are not known.
     tried
-        How many providers that is an average over.
+        The number of providers in that average.
     untried
         Why sending less was not tried, if it was not.
     days, last_day
         How many days were paid, and the last one that was scored; 0 and None without days.
     odd
-        If the model does not fit: one or two providers without whose reports it would fit, if that is so.
+        If the model does not fit: one or two providers without whose reports it would fit, if there are any.
     most_gained
         The most that a lie is proved to gain in expectation under the model, as a share of the cap: 0 if telling the
         truth pays best. None if nothing is proved about the rule in this campaign.
@@ -339,7 +339,9 @@ def _why_untried(result: Result) -> str:
 
 def _odd_reports(result: Result) -> tuple[str, ...]:
     """Return the providers that agree least with their peers, if the model fits without the first or the first two."""
-    scored = [(p.log_pmi, p.provider) for paid in result.rounds for p in paid.payments if p.log_pmi is not None]
+    scored = [
+        (p.log_pmi, p.provider) for paid_round in result.rounds for p in paid_round.payments if p.log_pmi is not None
+    ]
     least = list(dict.fromkeys(name for _, name in sorted(scored)))
     for count in range(1, min(_MOST_ODD, len(least) - _FEWEST_LEFT) + 1):
         odd = least[:count]

@@ -54,7 +54,7 @@ def model_line(plain: Mapping[str, Any]) -> str:
 
 
 def listed(names: Mapping[str, float], providers: int | None = None) -> str:
-    """Return how many are named, who by most, and by how much."""
+    """Return the number of names, and those with the largest gaps."""
     if not names:
         return "nobody"
     most = sorted(names.items(), key=lambda item: -item[1])[:_SHOWN]

@@ -32,10 +32,10 @@ HEALTH = {operation.route for operation in OPERATIONS if operation.pool == "heal
 
 
 class KnownSender(APIRoute):
-    """A route that does nothing, and reads no body, before it knows that its sender is let through."""
+    """A route that does nothing, and reads no body, until its sender is let through."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return what answers a request."""
+        """Return the function that answers a request."""
         answer = super().get_route_handler()
 
         async def checked(request: Request) -> Response:

@@ -187,7 +187,7 @@ def check_bounded(campaign: Campaign, report: Report) -> None:
 
 
 def _rehearse(plain: dict[str, Any], report: Report) -> bool:
-    """Return whether numbers can be computed with; what else is wrong is said where the report is checked or paid."""
+    """Return whether payments can be computed; other errors are reported when the report is checked or paid."""
     try:
         campaign = Campaign.from_dict(plain)
         peers = [name for name in campaign.providers if name != report.provider]

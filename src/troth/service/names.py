@@ -72,7 +72,7 @@ def skeleton(name: str) -> str:
 
 @lru_cache(maxsize=1 << 15)
 def looks(name: str) -> frozenset[str]:
-    """Return all that a name may look like: its skeleton, and others for letters that look like several.
+    """Return every skeleton of a name: there are several if one of its letters looks like several.
 
     Examples
     --------

@@ -33,7 +33,7 @@ _BODIES = {
 
 
 def described(operation: Operation) -> dict[str, Any]:
-    """Return what FastAPI is told about an operation, only to write it down: `KnownSender` has checked the token."""
+    """Return how FastAPI documents an operation; the token is documentation only, because `KnownSender` checks it."""
     about: dict[str, Any] = {"description": operation.summary, "responses": _refusals(operation)}
     roles, scope = operation.access
     if roles:

@@ -40,18 +40,18 @@ def list_payouts(tx: Connection, user: User, campaign: str, *, lock: bool = Fals
     result, payout_states = ledgers.load_result(tx, campaign), states(tx, campaign)
     rows = {row.day: row for row in rounds.list_rounds(tx, campaign)}
     lines = []
-    for paid in () if result is None else result.rounds:
-        for payment in (payment for payment in paid.payments if payment.payment):
-            key = payout_id(campaign, paid.day, payment.provider)
+    for paid_round in () if result is None else result.rounds:
+        for payment in (payment for payment in paid_round.payments if payment.payment):
+            key = payout_id(campaign, paid_round.day, payment.provider)
             row = payout_states.get(key)
             lines.append(
                 responses.Payout(
                     id=key,
-                    round=rows[paid.day].number,
-                    day=paid.day,
+                    round=rows[paid_round.day].number,
+                    day=paid_round.day,
                     provider=payment.provider,
                     amount=Amount(payment.payment, terms.decimals),
-                    head=rows[paid.day].head,
+                    head=rows[paid_round.day].head,
                     state="pending" if row is None else row.state,
                     batch=None if row is None else row.batch,
                     reason=None if row is None else row.reason,

@@ -69,25 +69,25 @@ Day: TypeAlias = str | int | None
 PayoutState: TypeAlias = Literal["pending", "posted", "void"]
 
 
-class Shown(BaseModel):
-    """Something that is shown."""
+class ResponseBody(BaseModel):
+    """The body of a response."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     @classmethod
     def of(cls, source: Any, **given: Any) -> Self:
-        """Return the fields that are given, and the others as a row or another object has them."""
+        """Return a body with these fields, and the others from a row or another object."""
         return cls(**{name: getattr(source, name) for name in cls.model_fields if name not in given}, **given)
 
 
-class Health(Shown):
+class Health(ResponseBody):
     """That the service and its database respond."""
 
     status: Literal["ok"]
     version: str
 
 
-class Me(Shown):
+class Me(ResponseBody):
     """Who a token belongs to, and what it allows."""
 
     name: str
@@ -95,7 +95,7 @@ class Me(Shown):
     scopes: list[Scope]
 
 
-class Token(Shown):
+class Token(ResponseBody):
     """A token, without its secret."""
 
     id: Id
@@ -113,14 +113,14 @@ class NewToken(Token):
     token: str = Field(examples=["troth_…"])
 
 
-class Joined(Shown):
+class Joined(ResponseBody):
     """An account that can sign in now."""
 
     account: Id
     name: str
 
 
-class Provider(Shown):
+class Provider(ResponseBody):
     """A provider of a campaign."""
 
     id: Id
@@ -138,7 +138,7 @@ class Invited(Provider):
     link: str = Field(examples=["https://troth.example.org/join/…"])
 
 
-class PublicData(Shown):
+class PublicData(ResponseBody):
     """Public data: a report is paid for what it says beyond them."""
 
     source: str = Field(examples=["register.csv"])
@@ -146,7 +146,7 @@ class PublicData(Shown):
     digest: str | None = Field(pattern="^sha256:[0-9a-f]{64}$", description="SHA-256 of the file.")
 
 
-class Promise(Shown):
+class Promise(ResponseBody):
     """What a campaign announces to everybody."""
 
     name: str = Field(examples=["clinics"])
@@ -194,7 +194,7 @@ class JoinedCampaign(_Campaign):
     revoked: bool
 
 
-class _Round(Shown):
+class _Round(ResponseBody):
     number: int
     day: Day
     opened: Time
@@ -203,7 +203,7 @@ class _Round(Shown):
     published: Time | None
 
 
-class Verdict(Shown):
+class Verdict(ResponseBody):
     """Whether the model fits the reports, and who would have been better off sending nothing or less.
 
     Gains and differences are in shares of the cap.
@@ -243,7 +243,7 @@ class Verdict(Shown):
     notes: list[str] = Field(default=[], description="What to check in the data, for campaigns of tasks.")
 
 
-class WouldBePaid(Shown):
+class WouldBePaid(ResponseBody):
     """A payment of a dry run."""
 
     day: Day
@@ -254,7 +254,7 @@ class WouldBePaid(Shown):
     payment: Money
 
 
-class DryRun(Shown):
+class DryRun(ResponseBody):
     """What closing a round would pay, with a separate seed."""
 
     payments: list[WouldBePaid]
@@ -286,7 +286,7 @@ class JoinedRound(_Round):
     submission: Id | None = Field(description="The submission that is your report, if you confirmed one.")
 
 
-class Report(Shown):
+class Report(ResponseBody):
     """Who has reported, and when."""
 
     member: Id
@@ -295,7 +295,7 @@ class Report(Shown):
     rows: int
 
 
-class ColumnSummary(Shown):
+class ColumnSummary(ResponseBody):
     """A column of a file: least, greatest and mean of its numbers, or counts of its most common labels."""
 
     name: str
@@ -305,7 +305,7 @@ class ColumnSummary(Shown):
     labels: list[tuple[str, int]] = []
 
 
-class Receipt(Shown):
+class Receipt(ResponseBody):
     """What a provider confirmed, signed by the service: `troth verify-receipt` checks it."""
 
     kind: Literal["troth receipt"]
@@ -336,7 +336,7 @@ class Receipt(Shown):
         return {name: value for name, value in write(self).items() if name != "tasks" or value is not None}
 
 
-class Submission(Shown):
+class Submission(ResponseBody):
     """What was sent, as it was understood: the receipt, once it is confirmed."""
 
     id: Id
@@ -363,7 +363,7 @@ class Submission(Shown):
     columns: list[ColumnSummary]
 
 
-class Step(Shown):
+class Step(ResponseBody):
     """A step from data to money."""
 
     what: str
@@ -371,7 +371,7 @@ class Step(Shown):
     meaning: str
 
 
-class Payment(Shown):
+class Payment(ResponseBody):
     """A payment and the numbers that it came from; providers see them rounded."""
 
     id: Id = Field(description="The identifier of this payment, which never changes.")
@@ -398,7 +398,7 @@ class Payment(Shown):
     steps: list[Step]
 
 
-class TaskShare(Shown):
+class TaskShare(ResponseBody):
     """One of your own tasks: what you answered, its share of the price, and why."""
 
     task: str = Field(examples=["item 17"])
@@ -408,7 +408,7 @@ class TaskShare(Shown):
     reason: str
 
 
-class TaskPay(Shown):
+class TaskPay(ResponseBody):
     """What reports on tasks earned, and why on some of them: always the same ones."""
 
     campaign: Id
@@ -425,7 +425,7 @@ class TaskPay(Shown):
     sample: list[TaskShare] = Field(description="The best, the worst and some others, the best first.")
 
 
-class Inclusion(Shown):
+class Inclusion(ResponseBody):
     """The proof that a report is a leaf of its round's tree."""
 
     place: int
@@ -433,7 +433,7 @@ class Inclusion(Shown):
     hashes: list[Hash]
 
 
-class SignedHead(Shown):
+class SignedHead(ResponseBody):
     """The head of a ledger, signed."""
 
     kind: Literal["troth head"]
@@ -447,7 +447,7 @@ class SignedHead(Shown):
     signature: str = Field(pattern="^[0-9a-f]{128}$")
 
 
-class LedgerLine(Shown):
+class LedgerLine(ResponseBody):
     """A line of the ledger, and the proof that it is under a signed head."""
 
     text: str = Field(description="The line, without its line break.")
@@ -456,7 +456,7 @@ class LedgerLine(Shown):
     head: SignedHead
 
 
-class Payments(Shown):
+class Payments(ResponseBody):
     """Payments of a round, and what its seed was made of."""
 
     campaign: Id
@@ -482,7 +482,7 @@ class Head(SignedHead):
     proof: list[Hash]
 
 
-class Payout(Shown):
+class Payout(ResponseBody):
     """A payment, and whether it was paid out."""
 
     id: Id
@@ -496,7 +496,7 @@ class Payout(Shown):
     reason: str | None
 
 
-class Payouts(Shown):
+class Payouts(ResponseBody):
     """All payouts of a campaign."""
 
     campaign: Id
@@ -505,7 +505,7 @@ class Payouts(Shown):
     payouts: list[Payout]
 
 
-class BatchLine(Shown):
+class BatchLine(ResponseBody):
     """A payment in a batch; no two batches have the same one."""
 
     id: Id
@@ -518,7 +518,7 @@ class BatchLine(Shown):
     head: Hash | None
 
 
-class Batch(Shown):
+class Batch(ResponseBody):
     """Payments that were exported together, to be paid out."""
 
     campaign: Id
@@ -527,7 +527,7 @@ class Batch(Shown):
     payments: list[BatchLine]
 
 
-class Verified(Shown):
+class Verified(ResponseBody):
     """Whether a ledger is valid."""
 
     valid: bool
@@ -538,14 +538,14 @@ class Verified(Shown):
     paid: Money | None
 
 
-class Problem(Shown):
+class Problem(ResponseBody):
     """What is wrong with a field."""
 
     field: str
     message: str
 
 
-class Refused(Shown):
+class Refused(ResponseBody):
     """Why a request was refused."""
 
     error: str = Field(examples=["there is no such campaign"])

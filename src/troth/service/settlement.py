@@ -283,7 +283,8 @@ def _record(store: Store, due: _Due, outcome: _Outcome) -> bool:
     """Store what an attempt has come to, in one transaction, unless something that it depends on has changed."""
     campaign, ids = due.campaign.id, [row.id for row in due.rounds]
     amounts = {
-        paid.day: sum(payment.payment for payment in paid.payments) for paid in Result(due.terms, due.ledger).rounds
+        paid_round.day: sum(payment.payment for payment in paid_round.payments)
+        for paid_round in Result(due.terms, due.ledger).rounds
     }
     try:
         with store.write() as tx:

@@ -172,9 +172,9 @@ def dry_run_view(result: Result, verdict: dict[str, Any] | None) -> responses.Dr
     decimals = result.campaign.decimals
     return responses.DryRun(
         payments=[
-            responses.WouldBePaid.of(payment, day=paid.day, payment=Amount(payment.payment, decimals))
-            for paid in result.rounds
-            for payment in paid.payments
+            responses.WouldBePaid.of(payment, day=paid_round.day, payment=Amount(payment.payment, decimals))
+            for paid_round in result.rounds
+            for payment in paid_round.payments
         ],
         total=Amount(result.paid, decimals),
         verdict=None if verdict is None else responses.Verdict(**verdict),
@@ -303,14 +303,14 @@ def _payments(
     members = [member] if member is not None else campaigns.list_members(tx, row.id)
     identifiers = {member.name: member.id for member in members}
     by_day: dict[Any, list[responses.Payment]] = {day: [] for day in days}
-    for paid in () if result is None else result.rounds:
-        for payment in paid.payments if paid.day in by_day else ():
+    for paid_round in () if result is None else result.rounds:
+        for payment in paid_round.payments if paid_round.day in by_day else ():
             if payment.provider in identifiers:
-                key = payouts.payout_id(row.id, paid.day, payment.provider)
+                key = payouts.payout_id(row.id, paid_round.day, payment.provider)
                 state = payout_states[key].state if key in payout_states else "pending"
                 figures = payment if member is None else shown_to_provider(terms, payment)
                 view = payment_view(terms, identifiers[payment.provider], figures, id=key, state=state)
-                by_day[paid.day].append(view)
+                by_day[paid_round.day].append(view)
     return by_day
 
 
@@ -325,7 +325,7 @@ def _seed_inputs(result: Result | None, day: Any, own_name: str | None) -> dict[
     place = next((leaves.index(report_leaf(own)) for own in by_day[day] if own.provider == own_name), None)
     hashes = None
     if place is not None and "payments" in head:
-        payments = next(paid.payments for paid in result.rounds if paid.day == day)
+        payments = next(paid_round.payments for paid_round in result.rounds if paid_round.day == day)
         hashes = inclusion_proof(payment_leaves(result.campaign, by_day[day], payments), place)
     return {
         **{name: head.get(name) for name in ("root", "link", "beacon", "seed")},

@@ -112,9 +112,9 @@ class Searched(SummaryLie):
         singles = []
         for name, amounts in _CHANGES.items():
             lies = [(by, Distort(**{name: by})) for by in amounts]  # type: ignore[arg-type]
-            tried = [(earned(lie), by) for by, lie in lies if lie.suits_reduction(knowledge.reduction)]
-            if tried and max(tried)[0] > most:
-                singles.append((*max(tried), name))
+            gains = [(earned(lie), by) for by, lie in lies if lie.suits_reduction(knowledge.reduction)]
+            if gains and max(gains)[0] > most:
+                singles.append((*max(gains), name))
         for _, by, name in sorted(singles, key=lambda single: -single[0]):
             lie = replace(best, **{name: by})  # type: ignore[arg-type]
             if earned(lie) > most:

@@ -59,7 +59,7 @@ class Ledger:
         return tuple(self._lines)
 
     def append(self, entry: dict[str, Any]) -> None:
-        """Add an entry, and remember it as whoever reads the file sees it: numbers that are not finite are text."""
+        """Add an entry, and keep it as it will be read from the file: numbers that are not finite are text."""
         body = canonical(entry)
         self._add(json.loads(body), _sealed(body, self._head))
 

@@ -161,9 +161,9 @@ def _write_features(features: Array) -> dict[str, Any]:
     return {"columns": features.shape[1], "values": b64encode(features.astype("<f8").tobytes()).decode()}
 
 
-def _read_features(written: dict[str, Any]) -> Array:
-    values = np.frombuffer(b64decode(written["values"], validate=True), dtype="<f8").astype(np.float64)
-    return values.reshape(-1, written["columns"])
+def _read_features(plain: dict[str, Any]) -> Array:
+    values = np.frombuffer(b64decode(plain["values"], validate=True), dtype="<f8").astype(np.float64)
+    return values.reshape(-1, plain["columns"])
 
 
 def read_payment(campaign: Campaign, entry: dict[str, Any]) -> Payment:

@@ -289,7 +289,7 @@ def _written(value: Any) -> str:
 
 
 def _draw(family: type[Family], names: list[str], days: int) -> dict[str, list[dict[str, Any]]]:
-    """Draw everybody's rows: the same θ for all, and a fresh one each day. A family that cannot draw has none."""
+    """Draw everybody's rows: the same θ for all, and a fresh one each day. Empty if the family cannot draw."""
     example = family.example
     rng = np.random.default_rng(example.seed)
     model = family.example_model()

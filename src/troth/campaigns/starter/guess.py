@@ -98,23 +98,25 @@ def guess(
         owners = [(table.get(names.provider or "", blank)[row], table.get(names.day or "", blank)[row]) for row in rows]
         _refuse_one_provider(names.provider, owners, all_rows=len(places) < MOST_LOOKED_AT)
         _refuse_other_dates(names.day, [(when, places[row]) for (_, when), row in zip(owners, rows, strict=True)])
-        read = [Column(name, values.at(rows), owners) for name, values in zip(names.paid, written, strict=True)]
-        _refuse_constant(read[-1], named=family_named is not None)
-        read, notes = _without_constant_features(read, may_leave_out=column is None)
-        family_name, first = _choose(families, family_named, read, regression=target is not None)
+        readable_columns = [
+            Column(name, values.at(rows), owners) for name, values in zip(names.paid, written, strict=True)
+        ]
+        _refuse_constant(readable_columns[-1], named=family_named is not None)
+        readable_columns, notes = _without_constant_features(readable_columns, may_leave_out=column is None)
+        family_name, first = _choose(families, family_named, readable_columns, regression=target is not None)
     except DataError as error:
         raise DataError(f"{data}: {error}") from None
     notes += [note for values in written for note in values.notes]
     notes += _notes_on_providers(names, table, places, unnamed, owners)
-    notes += _notes(read, first, sorted(_names_in(owners)))
+    notes += _notes(readable_columns, first, sorted(_names_in(owners)))
     if target is None and family_named is None:
-        notes += _other_kinds(read[0], family_name, families)
+        notes += _other_kinds(readable_columns[0], family_name, families)
     if no_value := len(places) - len(unnamed.union(rows)):
         notes.append(rows_without_value(no_value))
     return Guess(
         **vars(first),
         family=family_name,
-        columns=tuple(column.name for column in read if column.name != names.target),
+        columns=tuple(column.name for column in readable_columns if column.name != names.target),
         provider=names.provider,
         target=names.target,
         day=names.day,

@@ -74,13 +74,13 @@ def guess_values(data: TaskTable, columns: list[str], family: str | None) -> Gue
         if not rows:
             raise DataError(f"column {columns[0]!r} has no values")
         tasks = [table[data.task][row] for row in rows]
-        read = [Column(name, values.at(rows), tasks) for name, values in zip(columns, written, strict=True)]
-        family_name, first = _choose(families, family, read)
+        readable_columns = [Column(name, values.at(rows), tasks) for name, values in zip(columns, written, strict=True)]
+        family_name, first = _choose(families, family, readable_columns)
     except DataError as error:
         raise DataError(f"{data.source}: {error}") from None
     notes = [note for values in written for note in values.notes]
     if first.labels is None:
-        notes += [note for column in read for note in notes_on_heavy_tails(column.name, column.numbers)]
+        notes += [note for column in readable_columns for note in notes_on_heavy_tails(column.name, column.numbers)]
     missing = len(places) - len(rows)
     if missing:
         notes.append(rows_without_value(missing))

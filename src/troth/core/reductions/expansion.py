@@ -261,10 +261,10 @@ class Expansion(AddsAnswers):
         if one_weight:
             for half, weight in zip(halves[::-1], weights[::-1], strict=True):
                 np.multiply(halves[0], weight, out=half)
-        known = product[:, d : d + self._slopes, :d]
-        summaries[:, 2 : 2 + self._slopes * d] = known.reshape(len(summaries), -1)
+        block_products = product[:, d : d + self._slopes, :d]
+        summaries[:, 2 : 2 + self._slopes * d] = block_products.reshape(len(summaries), -1)
         if self._pairs:
-            summaries[:, 2 + self._slopes * d : 2 + len(self.point)] = -known.sum(axis=1)
+            summaries[:, 2 + self._slopes * d : 2 + len(self.point)] = -block_products.sum(axis=1)
         return summaries
 
     def check(self, summary: Array, values: Bounds | None = None, constant: Collection[int] = (), /) -> None:

@@ -142,7 +142,7 @@ def day_moments(family: str, summaries: Array, reduction: Reduction) -> DayMomen
 
 
 def _within(summaries: Array, reduction: Moments) -> Array:
-    """Variance of one row around its day's mean, from squares or else from what providers' means differ by."""
+    """Variance of one row around its day's mean, from squares, or else from differences between providers' means."""
     d = reduction.columns
     n, s = summaries[..., 0], summaries[..., 1 : d + 1]
     total, count = s.sum(axis=1), n.sum(axis=1)

@@ -179,7 +179,7 @@ def _expected(data: _Days, variance: Array, squares: Array) -> Array:
 
 
 def _step(data: _Days, state: _State, mean: Array, spare: Array) -> _State:
-    """Maximise over prior and offsets, and raise over variances, whose step is cut until it does not lower."""
+    """Maximise over prior and offsets; cut the step of the variances until the objective does not fall."""
     w = data.weight(state.variance)
     offset = (w * (data.average - mean[:, None])).sum(axis=0) / (w.sum(axis=0) + state.shrinkage)
     squares = (data.average - mean[:, None] - offset) ** 2 + spare[:, None]

@@ -2,7 +2,7 @@
 
 Given m and s a report of k ones among n rows has the log-likelihood F_k(a) + F_{n−k}(b) − F_n(s) with
 F_k(a) = lnΓ(a + k) − lnΓ(a). For k > 0 it is ln a + lnΓ(k) + G_k(a), G_k(a) = Σ_{0<i<k} log1p(a/i), which is smooth
-down to a = 0. So what adds over providers are counts and three functions of one number each.
+down to a = 0. So the statistics are counts and three functions of one number each.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _scale(smallest: float) -> LogScale:
 
 
 def summarise_report(ones: Array, zeros: Array, spreads: tuple[float, float]) -> Array:
-    """Return what adds over providers, for spreads (s = spread⁻²) between two ends."""
+    """Return the statistics of a report, for spreads (s = spread⁻²) between two ends."""
     rows, nodes = ones + zeros, _scale(spreads[0]).nodes
     mixed = (ones > 0) & (zeros > 0)
     orders = np.where(mixed, betaln(np.where(mixed, ones, 1.0), np.where(mixed, zeros, 1.0)), 0.0)
@@ -64,7 +64,7 @@ class _Rate:
         self.resolution, self.providers = 1 / np.sqrt(1 + t[:, 5]), t[:, 2]
 
     def constant(self, delta: Array, report: Indexes) -> Array:
-        """Return what does not depend on m."""
+        """Return the terms that do not depend on m."""
         of_rows = self._rows.value(report, self._scale.position(np.log1p(1 / delta)))
         return np.asarray(self._orders[report] - self._powers[report] * np.log(delta) - of_rows)
 

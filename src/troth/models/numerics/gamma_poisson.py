@@ -1,7 +1,7 @@
 """Counts from providers whose rates differ: gamma-Poisson with mean λ and dispersion δ, the variance of a factor.
 
 Given λ and δ a report of n rows that add up to S has the log-likelihood
-S ln λ − S log1p(nv) − λ log1p(nv)/v + Σ_{i<S} log1p(iδ) with v = λδ. So what adds over providers are counts, two
+S ln λ − S log1p(nv) − λ log1p(nv)/v + Σ_{i<S} log1p(iδ) with v = λδ. So the statistics are counts, two
 functions of v, and one of δ.
 """
 
@@ -31,7 +31,7 @@ def _scales(mean: float, spreads: tuple[float, float]) -> tuple[LogScale, LogSca
 
 
 def summarise_counts(rows: Array, total: Array, mean: float, spreads: tuple[float, float]) -> Array:
-    """Return what adds over providers, for spreads (δ = spread²) between two ends."""
+    """Return the statistics of a report, for spreads (δ = spread²) between two ends."""
     v, delta = (scale.nodes for scale in _scales(mean, spreads))
 
     def logs(n: Array) -> Array:
@@ -72,7 +72,7 @@ class _LogMean:
         self.resolution, self.providers = 1 / np.sqrt(1 + t[:, 3]), t[:, 2]
 
     def constant(self, delta: Array, report: Indexes) -> Array:
-        """Return what does not depend on λ."""
+        """Return the terms that do not depend on λ."""
         return np.asarray(self._prior + self._rising.value(report, self._scale_of_delta.position(np.log(delta))))
 
     def slopes(self, x: Array, delta: Array, report: Indexes) -> tuple[Array, Array, Array]:

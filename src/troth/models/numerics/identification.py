@@ -49,8 +49,8 @@ def dirichlet_sensitivity(model: Any, prior: Array, rows: int, peers: Peers) -> 
 def compare_predictions(model: Any, rows: int, cosines: Array, lengths: Array, least: float) -> Sensitivity:
     """Compare what all admissible reports predict of the peers, if there are not too many.
 
-    Given are cosines between the peers' distributions under each state, the lengths of these up to a common factor, and
-    the least eigenvalue of the cosines.
+    ``cosines`` are those between the peers' distributions under each state, ``lengths`` are their lengths up to a
+    common factor, and ``least`` is the least eigenvalue of the cosines.
     """
     labels = model.reduction.width
     if comb(rows + labels, labels) > _MOST_PAIRED_REPORTS:
@@ -74,8 +74,8 @@ def compare_predictions(model: Any, rows: int, cosines: Array, lengths: Array, l
 def compare_log_pmi(model: Any, rows: int, peers: Peers) -> Sensitivity:
     """Compare the log PMI of all admissible reports with all that three rows of the largest peer could say.
 
-    What a peer's first rows are predicted to be follows from what all of them are, so reports that these distinguish
-    are distinguished.
+    The prediction of a peer's first rows follows from the prediction of all its rows. So if two reports predict the
+    first rows differently, the peers' data distinguish them.
     """
     if refutation := refuted_without_data(peers):
         return refutation

@@ -83,7 +83,7 @@ class SpreadGrid:
 
 
 class _Quadrature:
-    """Places between the nodes, and what each counts."""
+    """Points between the nodes, and their weights."""
 
     def __init__(self, nodes: Array, low: float, high: float, spacing: float) -> None:
         points, weights = np.polynomial.legendre.leggauss(ceil(np.pi / 2 * (high - low) / spacing))

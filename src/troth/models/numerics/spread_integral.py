@@ -37,10 +37,10 @@ class Location(Protocol):
     providers: Array  # how many each report sums up
 
     def constant(self, delta: Array, report: Indexes) -> Array:
-        """Return what does not depend on the location."""
+        """Return the terms that do not depend on the location."""
 
     def slopes(self, x: Array, delta: Array, report: Indexes) -> tuple[Array, Array, Array]:
-        """Return the function, but for what is constant, and its first and second derivative."""
+        """Return the function without its constant terms, and its first and second derivative."""
 
     def values(self, x: Array, delta: Array, report: Indexes) -> Array:
         """Return the function alone; points are on the last axis."""
@@ -110,7 +110,7 @@ class BySpread(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _quadrature(points: int, nodes: int) -> tuple[Array, Array, Array]:
-    """Return what values at Chebyshev points count at Gauss and Legendre's, these in [−1, 1], and their weights."""
+    """Return the matrix from values at Chebyshev points to those at Gauss–Legendre nodes, the nodes, and weights."""
     x, weights = np.polynomial.legendre.leggauss(nodes)
     angles = np.pi * (np.arange(points) + 0.5) / points
     powers = np.cos(np.arange(points)[:, None] * angles) * np.where(np.arange(points) > 0, 2.0, 1.0)[:, None] / points
@@ -118,7 +118,7 @@ def _quadrature(points: int, nodes: int) -> tuple[Array, Array, Array]:
 
 
 def evidence_by_spread(location: Location, low: float, high: float) -> list[BySpread]:
-    """L at the points that matter, by how many these are."""
+    """L at the points that matter, grouped by the number of points."""
     reports = len(location.start)
     report_of_step = np.repeat(np.arange(reports), _COARSE)
     first = np.log(low**2 + location.resolution)
@@ -217,7 +217,7 @@ def _draw_location(location: Location, report: Indexes, spread: Array, uniform: 
 
 
 def _distinct(statistics: Array) -> tuple[Array, Indexes]:
-    """Return the different rows of a table, and which of them each row is."""
+    """Return the distinct rows of a table, and the index of each row among them."""
     flat = np.ascontiguousarray(statistics) + 0.0
     _, first, inverse = np.unique(flat.view(np.dtype((np.void, flat.itemsize * flat.shape[1]))), True, True)
     return flat[first], inverse.ravel()

@@ -104,14 +104,14 @@ def draw_days(result: Result) -> Picture:
     top, row, left = 24, 22, 0.3
     cut = len(names) < len(result.totals) or len(rounds) < len(result.rounds)
     picture = Picture("Shares of the cap by provider and day", height=top + row * len(names) + 34 + 22 * cut)
-    for x, anchor, paid in ((percent(left), "start", rounds[0]), ("100%", "end", rounds[-1])):
-        picture.add("text", short(str(paid.day), 20), kind="note", x=x, y=14, text_anchor=anchor)
+    for x, anchor, paid_round in ((percent(left), "start", rounds[0]), ("100%", "end", rounds[-1])):
+        picture.add("text", short(str(paid_round.day), 20), kind="note", x=x, y=14, text_anchor=anchor)
     column = picture.add("svg", width=percent(left - 0.02), height="100%")
     for i, name in enumerate(names):
         picture.add("text", short(name, 30), inside=column, x=0, y=top + row * i + 14)
     step = (1 - left) / len(rounds)
-    for j, paid in enumerate(rounds):
-        payments = {payment.provider: payment for payment in paid.payments}
+    for j, paid_round in enumerate(rounds):
+        payments = {payment.provider: payment for payment in paid_round.payments}
         sides = {"x": percent(left + step * (j + 0.04)), "width": percent(0.92 * step)}
         for i, name in enumerate(names):
             kind, shade, words = "missing", 1.0, "no report"
@@ -119,7 +119,7 @@ def draw_days(result: Result) -> Picture:
                 payment = payments[name]
                 words = f"{share(payment.share)} of the cap, {result.campaign.show(payment.payment)}"
                 kind, shade = "bar", _shade(payment.share)
-            cell = picture.group(f"{short(str(paid.day), 20)}: {words}")
+            cell = picture.group(f"{short(str(paid_round.day), 20)}: {words}")
             y = top + row * i
             picture.add("rect", kind=kind, inside=cell, y=y, height=row - 3, rx=2, fill_opacity=shade, **sides)
     y = top + row * len(names) + 24

@@ -1,4 +1,4 @@
-"""The frame around every page: what asks for it, templates, what all of them know, and how times look."""
+"""The frame around every page: the visit, templates and their shared variables, and how times are written."""
 
 from __future__ import annotations
 
@@ -90,9 +90,9 @@ def goto(path: str, notice: str | None = None) -> Response:
 def changes(
     change: Callable[..., Any], to: str, notice: str, **fields: Callable[[forms.Fields], Any]
 ) -> Callable[..., Response]:
-    """Return what a form does that calls `change` in one transaction, and then sends the browser to a page.
+    """Return the action of a form that calls `change` in one transaction, and then sends the browser to a page.
 
-    What is called gets who asks, what the address says, and ``fields`` as they are read from the form.
+    The function gets the user, the parameters of the address, and ``fields``, read from the form.
     """
 
     def in_transaction(store: Store, *user: User, **values: Any) -> None:
@@ -105,7 +105,7 @@ def changes(
 def settles(
     work: Callable[..., Any], to: str, notice: str, **fields: Callable[[forms.Fields], Any]
 ) -> Callable[..., Response]:
-    """Return the same for what has transactions of its own, and is called with the store."""
+    """Return the action of a form that calls a function with transactions of its own, on the store."""
 
     def answer(visit: Visit, **values: Any) -> Response:
         work(visit.store, visit.user, **values, **{name: read(visit.form) for name, read in fields.items()})
@@ -115,7 +115,7 @@ def settles(
 
 
 def is_part(request: Request) -> bool:
-    """Return whether htmx asks, which wants a part of a page."""
+    """Return whether the request is from htmx, which needs only a part of the page."""
     return request.headers.get("hx-request") == "true"
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from troth.models.latent_class import LatentClass
 
 ProgressCallback: TypeAlias = Callable[[float, str], None]
-"""Called with the share of the work that is done and what is being done."""
+"""Called with the fraction of the work that is done and the name of the current step."""
 
 FEWEST_DAYS = 10
 FEWEST_DAYS_OF_A_PROVIDER = 5
@@ -124,7 +124,7 @@ def usable_providers(history: History, outcome: str) -> tuple[list[str], list[st
 def choose_types(
     history: History, outcome: str, most: int, seed: int, spread: float | None, progress: ProgressCallback
 ) -> tuple[int, dict[int, tuple[float, float]]]:
-    """Return the number of types that predicts held-out days best, and what each number reached.
+    """Return the number of types that predicts held-out days best, and the score of each number.
 
     Days are held out in blocks, because neighbours are alike. The smallest number is taken whose mean log-likelihood is
     within one standard error of the best one's, paired by day.

@@ -110,7 +110,7 @@ def _last(mean: Any) -> float:
 def standard_errors(data: OutcomeData, state: State, providers: Sequence[str]) -> Errors:
     """Return standard errors from the information Σ_d s_d s_dᵀ, s_d the score of day d averaged over its type.
 
-    To it comes what the shrinkage towards the population is worth. With fewer than three days per parameter providers
+    The information of the shrinkage towards the population is added. With fewer than three days per parameter providers
     are taken one by one, as if the others' parameters were known.
     """
     _, posterior = day_log_likelihoods(data, state)

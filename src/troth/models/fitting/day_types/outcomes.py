@@ -314,7 +314,7 @@ OutcomeData = LabelData | CountData | ValueData
 
 
 def outcome_of(reduction: Reduction) -> str:
-    """Return the kind of outcome that days have which were reduced so.
+    """Return the kind of outcome of days with this reduction.
 
     Examples
     --------
@@ -329,7 +329,7 @@ def outcome_of(reduction: Reduction) -> str:
 
 
 def outcome_data(history: History, outcome: str, spread: float | None) -> OutcomeData:
-    """Return a history for the fit of a kind of outcome, or say why its summaries are not for it."""
+    """Return a history prepared for the fit of a kind of outcome, or say why its summaries do not suit it."""
     reduction = history.reduction
     if outcome in LABELS:
         if not isinstance(reduction, Counts) or (outcome == "binary" and reduction.size != 2):
@@ -401,7 +401,7 @@ def softmax_variance(probabilities: Array, covariance: Array) -> Array:
 
 
 def root_error(variance: Array, error: Array) -> Array:
-    """Return the standard error of a root, which near 0 is how far one error of the square reaches."""
+    """Return the standard error of a square root as √(variance + error) − √variance, which is finite at 0."""
     return np.sqrt(variance + error) - np.sqrt(variance)
 
 

@@ -22,7 +22,7 @@ FLOATS = st.floats(-1e12, 1e12, allow_nan=False)
 REPORTS = st.integers(1, 9).flatmap(lambda n: arrays(np.float64, (n, 3), elements=FLOATS))
 
 
-@settings(max_examples=2000 if SOAK else 100)
+@settings(max_examples=2000 if SOAK else 100, deadline=None)
 @given(REPORTS, st.randoms(use_true_random=False))
 def test_leave_one_out_is_exact_to_the_last_rounding(t: Any, random: Any) -> None:
     groups = [random.randrange(3) for _ in t]
@@ -33,7 +33,7 @@ def test_leave_one_out_is_exact_to_the_last_rounding(t: Any, random: Any) -> Non
             assert abs(Fraction(float(peers[i, j])) - expected) <= abs(expected) * Fraction(1, 2**51)
 
 
-@settings(max_examples=1000 if SOAK else 50)
+@settings(max_examples=1000 if SOAK else 50, deadline=None)
 @given(REPORTS, st.randoms(use_true_random=False))
 def test_leave_one_out_depends_on_the_set_of_reports_alone(t: Any, random: Any) -> None:
     t = np.concatenate([t, t[:1]])

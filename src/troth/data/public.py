@@ -32,7 +32,7 @@ def read_public(data: Any, request: Request, model: Model, *, engine: str = "thr
         if isinstance(model, HasReduction):
             reports, statistics = read_reports(data, request, engine=engine, provider=PUBLIC)
             if statistics:
-                raise DataError(f"{file_name(statistics[0])}: is not a file of rows")
+                raise DataError.at(file_name(statistics[0]), "is not a file of rows")
         else:
             reports = gather_reports(model, data, request, PUBLIC)
     except DataError as error:

@@ -162,9 +162,9 @@ class Request:
         header = list(available)
         for name in self.named:
             if name not in header:
-                raise DataError(f"{place}: there is no column {name!r}; there are {listed(header) or 'none at all'}")
+                raise DataError.at(place, f"there is no column {name!r}; there are {listed(header) or 'none at all'}")
             if header.count(name) > 1:
-                raise DataError(f"{place}: there are {header.count(name)} columns named {name!r}; keep one")
+                raise DataError.at(place, f"there are {header.count(name)} columns named {name!r}; keep one")
 
     def refuse_nobody(self, provider: str | None) -> None:
         """Raise if neither a column nor a name says whose the rows of a table are."""
@@ -244,7 +244,9 @@ def refuse(problems: Sequence[Problem]) -> None:
     if len(merged) > _SHOWN:
         lines.append(f"… and {len(merged) - _SHOWN} more lines like these")
     head = "the data have values that cannot be used; correct or remove these rows, then run again:"
-    raise DataError("\n  ".join([head, *lines]))
+    refusal = DataError("\n  ".join([head, *lines]))
+    refusal.place = problems[0].place
+    raise refusal
 
 
 @dataclass

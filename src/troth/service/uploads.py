@@ -21,6 +21,7 @@ from troth.campaigns.tasks import TaskReport, check_own_tasks
 from troth.campaigns.terms import Campaign
 from troth.core.contract import Array
 from troth.core.errors import DataError, TrothError
+from troth.core.formats import short
 from troth.data.files import format_of
 from troth.data.public import PUBLIC
 from troth.data.read import canonical_name, task_name
@@ -150,7 +151,7 @@ def read_upload(
     except UploadError:
         raise
     except DataError as error:
-        raise UploadError(422, _placed(shown_name, str(error))) from None
+        raise UploadError(422, _printable_message(f"{shown_name}: {error}")) from None
     return Upload(report, digest, preview, columns, expanded)
 
 
@@ -216,7 +217,7 @@ def _read_rows(
     if problem:
         raise UploadError(status, f"{shown_name}: {problem}")
     if "error" in answer:
-        raise UploadError(413 if answer.get("status") == 413 else 422, _placed(shown_name, str(answer["error"])))
+        raise UploadError(413 if answer.get("status") == 413 else 422, _printable_message(str(answer["error"])))
     return dict(answer)
 
 
@@ -321,8 +322,7 @@ def digest_of(path: Path) -> str:
         return file_digest(file, "sha256").hexdigest()
 
 
-def _placed(shown_name: str, message: str) -> str:
-    """Return a message that names the file and has only printable characters."""
-    message = message if shown_name in message else f"{shown_name}: {message}"
+def _printable_message(message: str) -> str:
+    """Return a message that is not too long and has only printable characters."""
     clean = "".join(sign if sign.isprintable() or sign == "\n" else "�" for sign in message[: _MESSAGE_LENGTH + 1])
-    return clean if len(clean) <= _MESSAGE_LENGTH else clean[: _MESSAGE_LENGTH - 1] + "…"
+    return short(clean, _MESSAGE_LENGTH)

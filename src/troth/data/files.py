@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from csv import Error as CsvError
 from csv import reader as read_csv
 from dataclasses import dataclass, replace
+from hashlib import file_digest
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -215,6 +216,12 @@ def stem(path: Path) -> str:
     """Return a file's name without its ending."""
     name = path.name[: -len(path.suffix)] if path.suffix.lower() in _COMPRESSED else path.name
     return name[: -len(Path(name).suffix)] if Path(name).suffix else name
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 digest of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
 
 
 def _partitions(root: Path, path: Path) -> tuple[tuple[str, str | None], ...]:

@@ -6,7 +6,6 @@ import json
 import os
 import tempfile
 from dataclasses import dataclass, replace
-from hashlib import file_digest
 from math import isfinite
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -22,7 +21,7 @@ from troth.campaigns.terms import Campaign
 from troth.core.contract import Array
 from troth.core.errors import DataError, TrothError
 from troth.core.formats import short
-from troth.data.files import format_of
+from troth.data.files import format_of, sha256_of
 from troth.data.public import PUBLIC
 from troth.data.read import canonical_name, task_name
 from troth.data.request import Day, Report
@@ -121,7 +120,7 @@ def read_upload(
     except DataError as error:
         raise UploadError(415, str(error)) from None
     _refuse_mislabelled(path, shown_name, kind)
-    digest = digest_of(path)
+    digest = sha256_of(path)
     provider, expanded = canonical_name(provider), size
     try:
         if campaign.task is not None and kind == "statistics":
@@ -314,12 +313,6 @@ def _refuse_mislabelled(path: Path, shown_name: str, kind: str) -> None:
             if signature in _WORKBOOKS:
                 wrong = f"which the service does not read; {_AS_CSV}"
             raise UploadError(415, f"{shown_name}: is {content}, {wrong}")
-
-
-def digest_of(path: Path) -> str:
-    """Return the SHA-256 digest of a file."""
-    with path.open("rb") as file:
-        return file_digest(file, "sha256").hexdigest()
 
 
 def _printable_message(message: str) -> str:

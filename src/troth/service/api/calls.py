@@ -16,7 +16,7 @@ from pydantic import BaseModel, TypeAdapter
 from sqlalchemy import Connection, Row
 
 from troth.data.files import sha256_of
-from troth.operations import Content, Operation
+from troth.operations import Content, Operation, names_in
 from troth.service import incoming, requests, responses, threads, views
 from troth.service.access import KnownRequest
 from troth.service.accounts import User
@@ -133,7 +133,7 @@ def _receipt(call: Call, row: Row[Any], user: User, campaign: str, number: int) 
 
 def _signature(operation: Operation) -> Signature:
     parameters: dict[str, Any] = {"request": Request}
-    parameters |= {name: requests.PARAMETERS[name] for name in (*operation.path_parameters, *operation.query)}
+    parameters |= {name: requests.PARAMETERS[name] for name in (*names_in(operation.path), *operation.query)}
     if isinstance(operation.input, str):
         parameters["body"] = getattr(requests, operation.input)
     needed = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind) for name, kind in parameters.items()]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from troth.core.errors import DataError
+from troth.core.formats import counted
 from troth.core.reductions.reduction import HasTarget
 
 if TYPE_CHECKING:
@@ -201,11 +202,11 @@ class Problem:
 
     def __str__(self) -> str:
         provider = f"provider {self.provider!r}, " if self.provider is not None else ""
-        times = f"{self.count:,} values" if self.count > 1 else "1 value"
+        values = counted(self.count, "value")
         row = f"row {self.row:,}" if self.row is not None else "a row"
         location = f"{row} of {self.place}" if self.place else row
         example = "" if self.value is None else f": {shown(self.value)}"
-        return f"{provider}column {self.column!r}: {times} {self.fault} (first: {location}{example})"
+        return f"{provider}column {self.column!r}: {values} {self.fault} (first: {location}{example})"
 
 
 def shown(value: Any) -> str:

@@ -73,11 +73,6 @@ class Operation:
         return self.slow or ("reads" if self.method == "GET" else "writes")
 
     @property
-    def path_parameters(self) -> tuple[str, ...]:
-        """The names in the path, in order."""
-        return names_in(self.path)
-
-    @property
     def repeatable(self) -> bool:
         """Whether sending it twice does no harm."""
         return self.keyed or self.method != "POST"

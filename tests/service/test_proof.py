@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -616,13 +617,28 @@ def test_whoever_pays_out_every_batch_pays_once(world: World) -> None:
     assert all(line["head"] == world.round().head for line in batch["payments"])
     assert get(world, "Ana", "/payouts/1") == batch
     file = client.get(f"{world.base}/payouts/1/payouts.csv", headers=world.headers("Ana")).text
-    assert len(file.splitlines()) == len(due)
+    rows = [dict(line, batch=1) for line in batch["payments"]]
+    expected = [{name: "" if entry is None else str(entry) for name, entry in row.items()} for row in rows]
+    assert list(csv.DictReader(file.splitlines())) == expected
     post(world, "Ana", f"/payouts/{due[1]['id']}/void", {"reason": "bounced"})
     assert get(world, "Ana", "/payouts/1") == batch  # what was exported does not change
     states = [payout["state"] for payout in get(world, "Ana", "/payouts")["payouts"]]
     assert states == ["void", "void", "posted"]
     with world.store.read() as tx:
         assert len(tx.execute(select(payouts)).all()) == len(due)
+
+
+def test_amounts_in_a_batch_are_for_programs(database: str) -> None:
+    """People write 4,000.00; a program that reads CSV needs 4000.00."""
+    with opened(database) as store:
+        world = make_world(store, terms={**TERMS, "campaign": {**TERMS["campaign"], "budget": "12000.00"}})
+        world.report_all(COUNTS)
+        world.close()
+        amounts = [line["amount"] for line in post(world, "Ana", "/payouts", status=201)["payments"]]
+        headers = world.headers("Ana")
+        file = world.client().get(f"{world.base}/payouts/1/payouts.csv", headers=headers).text
+    assert [row["amount"] for row in csv.DictReader(file.splitlines())] == amounts
+    assert max(map(float, amounts)) > 1000
 
 
 def test_batches_are_numbered_by_campaign(database: str) -> None:

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 
 from service.world import one_app
 from troth import operations
-from troth.operations import OPERATIONS, PREFIX, Operation, operation_at
+from troth.operations import OPERATIONS, PREFIX, Operation, names_in, operation_at
 from troth.service import request_limits
 from troth.service.request_limits import LARGEST_JSON, SMALL_JSON, BodyLimits
 
@@ -25,7 +25,7 @@ LARGE = {"create_campaign", "change_terms", "submit_statistics"}
 
 def address(operation: Operation) -> str:
     """Return an address of an operation."""
-    return PREFIX + operation.path.format_map(dict.fromkeys(operation.path_parameters, "1"))
+    return PREFIX + operation.path.format_map(dict.fromkeys(names_in(operation.path), "1"))
 
 
 def body_sent(operation: Operation, content: Any) -> Any:

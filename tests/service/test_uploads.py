@@ -392,3 +392,10 @@ def socket_open() -> Any:
 def test_statistics_of_another_shape_keep_their_place(tmp_path: Path) -> None:
     with pytest.raises(UploadError, match=r"^ash\.json: .*provider 'Elm', not 'Ash'"):
         upload(tmp_path, campaigns()["bernoulli"], "ash.json", statistics(provider="Elm"))
+
+
+def test_message_names_the_file_even_if_its_name_is_a_word_of_the_message(tmp_path: Path) -> None:
+    campaign = Campaign.from_dict({**campaigns()["bernoulli"].plain, "limits": {"rows": 3}})
+    campaign = replace(campaign, format="csv")
+    with pytest.raises(UploadError, match=r"^rows: more than the 3 rows that \[limits\] rows allows$"):
+        upload(tmp_path, campaign, "rows", FORMATS["rows.csv"](binary(20)))

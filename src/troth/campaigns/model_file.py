@@ -6,12 +6,11 @@ that of the model in its one canonical spelling, in which `save_model` writes it
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from troth import models
-from troth.campaigns.records.canonical_json import canonical, digest
+from troth.campaigns.records.canonical_json import canonical, digest, read_json
 from troth.campaigns.records.ledger import write_whole
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import Section
@@ -89,7 +88,7 @@ def _read(path: Path) -> Mapping[str, Any]:
     try:
         if path.stat().st_size > _LARGEST_FILE:
             raise DataError(f"{path.name}: has more than {_LARGEST_FILE >> 20} MiB, too large for a model file")
-        plain = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
+        plain = read_json(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise DataError(f"{path.name}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
@@ -97,7 +96,3 @@ def _read(path: Path) -> Mapping[str, Any]:
     if not isinstance(plain, dict) or not isinstance(plain.get("family"), str):
         raise DataError(f'{path.name}: not a model that troth.save_model wrote ("family" is missing)')
     return plain
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is not a number")

@@ -85,9 +85,7 @@ def to_text(minor: int, decimals: int) -> str:
     >>> to_text(100050, 2), to_text(-7, 2), to_text(3, 0)
     ('1000.50', '-0.07', '3')
     """
-    whole, rest = divmod(abs(minor), 10**decimals)
-    text = str(whole) + (f".{rest:0{decimals}}" if decimals else "")
-    return f"-{text}" if minor < 0 else text
+    return f"{to_decimal(minor, decimals):f}"
 
 
 def portion(share: float, cap: Fraction) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from hashlib import file_digest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ import numpy as np
 from troth.campaigns.rounds import check_possible
 from troth.core.contract import HasReduction
 from troth.core.errors import DataError, MissingCapabilityError
+from troth.data.files import sha256_of
 from troth.data.read import canonical_name
 from troth.data.request import Report, parse_day
 from troth.data.single_provider import read_own_report
@@ -54,8 +54,7 @@ def make_statistics(campaign: Campaign, file: str | Path, provider: str | None =
     ]
     days = [{"day": report.day, **part} for report, part in zip(reports, parts, strict=True)]
     body: dict[str, Any] = {"days": days} if campaign.daily else parts[0]
-    with path.open("rb") as rows:
-        return {**head, **body, "digest": "sha256:" + file_digest(rows, "sha256").hexdigest()}
+    return {**head, **body, "digest": f"sha256:{sha256_of(path)}"}
 
 
 def read_statistics(campaign: Campaign, paths: Sequence[Path]) -> list[Report]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -136,7 +135,7 @@ def verify_receipt(
     from troth.campaigns.records.statements import RECEIPT, check_signature
     from troth.client.heads import compare_with_seen
 
-    signed = _read(receipt)
+    signed = read_object(receipt)
     signed = signed.get("receipt") or signed
     believed = [] if key is not None else ["that this is the service's key: note it when you first submit"]
     try:
@@ -154,7 +153,7 @@ def verify_receipt(
         raise DataError(f"{receipt}: this is not a receipt that a service signs: {error!r}") from None
     if payments is not None:
         try:
-            payments_file = _read(payments)
+            payments_file = read_object(payments)
             checked += check_paid_round(signed, payments_file)
             if payments_file.get("line") is not None:
                 if compare_with_seen(payments_file["line"]["head"]):
@@ -179,15 +178,14 @@ def verify_receipt(
         raise typer.Exit(3)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_object(path: Path) -> dict[str, Any]:
+    """Read a file that another command has written."""
+    from troth.campaigns.records.canonical_json import read_json
+
     try:
-        plain = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+        plain = read_json(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
         plain = None
     if not isinstance(plain, dict):
         raise DataError(f"{path}: this is not a JSON object")
     return plain
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a number in JSON")

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from troth.cli.ledger import read_object
 from troth.cli.options import AsJson
 from troth.cli.output import STOPPED, report_poor_fit, warn
 from troth.cli.service_connection import Server, TheCampaign, TheRound, find_campaign, find_round, open_client
@@ -228,7 +229,6 @@ def payouts(
     from troth.campaigns.private_files import replace_private
     from troth.campaigns.records.canonical_json import as_json as write_json
     from troth.client import RefusedError
-    from troth.client.http import parse_json
 
     client, campaign_view = find_campaign(server, campaign)
     try:
@@ -240,7 +240,7 @@ def payouts(
     directory.mkdir(parents=True, exist_ok=True)
     stem, exported = f"payouts-{campaign_view['id']}-", dict[str, str]()
     for path in directory.glob(f"{stem}*.json"):
-        exported |= {line["id"]: path.name for line in parse_json(path.read_bytes())["payments"]}
+        exported |= {line["id"]: path.name for line in read_object(path)["payments"]}
     files = []
     for batch in sorted(batches):
         name, content = f"{stem}{batch:04d}", client.show_payouts(campaign_view["id"], batch)

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from troth.client.http import Body, Transport, parse_json
 from troth.core.errors import DataError
-from troth.operations import OPERATIONS, PREFIX, SCOPES, Content, Operation
+from troth.operations import OPERATIONS, PREFIX, SCOPES, Content, Operation, names_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -74,7 +74,7 @@ class Client(Transport):
 
 
 def _method(operation: Operation) -> Callable[..., Any]:
-    names = operation.path_parameters
+    names = names_in(operation.path)
 
     def method(self: Client, *values: Any, **fields: Any) -> Any:
         method.__signature__.bind(self, *values, **fields)  # type: ignore[attr-defined]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from troth.campaigns.records.merkle import leaf, root
+from troth.campaigns.records.merkle import root
 from troth.campaigns.records.statements import StatementError, check_head
 from troth.client.credentials import credentials_path, write_private
 from troth.client.http import RefusedError
@@ -43,7 +43,7 @@ def check_lines(head: Mapping[str, Any] | None, ledger: Ledger) -> None:
     if head is None:
         return
     check_head(None, head)
-    if root([leaf(line) for line in ledger.lines[: head["lines"]]]) != head["root"]:
+    if root(ledger.leaves(head["lines"])) != head["root"]:
         raise StatementError(
             f"the ledger that the service sends, of {len(ledger.lines)} lines, does not begin with the {head['lines']} "
             "lines whose head it has signed: one of the two was changed or cut off"

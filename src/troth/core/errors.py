@@ -48,9 +48,19 @@ class DataError(TrothError, ValueError):
     ----------
     names : tuple of str
         The providers at fault, where they are known by name.
+    place : str
+        The file or table at fault, where the message names it.
     """
 
     names: tuple[str, ...] = ()
+    place: str = ""
+
+    @staticmethod
+    def at(place: str, problem: str) -> DataError:
+        """Return a mistake in a file or a table, which the message names first if it has a name."""
+        error = DataError(f"{place}: {problem}" if place else problem)
+        error.place = place
+        return error
 
 
 class IncompatibleModelsError(TrothError, ValueError):

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from csv import Error as CsvError
 from csv import reader as read_csv
 from dataclasses import dataclass, replace
+from hashlib import file_digest
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -88,11 +89,11 @@ class Fragment:
                 raise self.unreadable(error) from None
             return part
         except UnicodeError:
-            raise DataError(f"{place}: {NOT_UNICODE}") from None
+            raise DataError.at(place, NOT_UNICODE) from None
 
     def unreadable(self, error: BaseException) -> DataError:
         """Return what to say when the file is not in its format."""
-        return DataError(f"{file_name(self.path)}: cannot be read as {self.format}: {first_line(error)}")
+        return DataError.at(file_name(self.path), f"cannot be read as {self.format}: {first_line(error)}")
 
     def refuse_missing(self, request: Request, names: Sequence[str]) -> None:
         """Raise if the file and its path do not have the requested columns."""
@@ -141,7 +142,7 @@ class Fragment:
         except (pa.ArrowException, CsvError, OSError, UnicodeError, EOFError) as error:
             is_text = self.format in ("csv", "jsonl") and isinstance(error, pa.ArrowInvalid)
             if isinstance(error, UnicodeError) or (is_text and not _is_unicode(self.path)):
-                raise DataError(f"{file_name(self.path)}: {NOT_UNICODE}") from None
+                raise DataError.at(file_name(self.path), NOT_UNICODE) from None
             raise self.unreadable(error) from None
 
     def _with_constants(self, batch: Any) -> Any:
@@ -181,7 +182,7 @@ def find_files(source: Source) -> list[tuple[Path, Path]]:
             inside = [p for p in sorted(path.rglob("*")) if p.is_file() and _suffix(p) in FORMATS]
             usable = [p for p in inside if not any(part[0] in "._" for part in p.relative_to(path).parts)]
             if not usable:
-                raise DataError(f"{entry}: the folder has no data files ({', '.join(sorted(FORMATS))})")
+                raise DataError.at(str(entry), f"the folder has no data files ({', '.join(sorted(FORMATS))})")
             files += [(path, p) for p in usable]
         elif path.is_file():
             files.append((path.parent, path))
@@ -189,13 +190,13 @@ def find_files(source: Source) -> list[tuple[Path, Path]]:
             matches = [Path(p) for p in sorted(glob.glob(str(entry), recursive=True))]  # noqa: PTH207 (absolute patterns)
             matches = [p for p in matches if p.is_file()]
             if not matches:
-                raise DataError(f"{entry}: no file matches this pattern")
+                raise DataError.at(str(entry), "no file matches this pattern")
             files += [(path.parent, p) for p in matches]
         else:
-            raise DataError(f"{entry}: there is no such file or folder")
+            raise DataError.at(str(entry), "there is no such file or folder")
     for path, times in Counter(path.resolve() for _, path in files).items():
         if times > 1:
-            raise DataError(f"{file_name(path)}: named twice by the source; its rows would count twice")
+            raise DataError.at(file_name(path), "named twice by the source; its rows would count twice")
     return files
 
 
@@ -203,7 +204,7 @@ def format_of(path: Path) -> str:
     """Return the format that a file's name ends in."""
     suffix = _suffix(path)
     if suffix not in FORMATS:
-        raise DataError(f"{file_name(path)}: unknown kind of file; the name must end in {', '.join(sorted(FORMATS))}")
+        raise DataError.at(file_name(path), f"unknown kind of file; the name must end in {', '.join(sorted(FORMATS))}")
     return FORMATS[suffix]
 
 
@@ -215,6 +216,12 @@ def stem(path: Path) -> str:
     """Return a file's name without its ending."""
     name = path.name[: -len(path.suffix)] if path.suffix.lower() in _COMPRESSED else path.name
     return name[: -len(Path(name).suffix)] if Path(name).suffix else name
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 digest of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
 
 
 def _partitions(root: Path, path: Path) -> tuple[tuple[str, str | None], ...]:
@@ -277,8 +284,7 @@ def _csv_names(fragment: Fragment) -> list[str]:
         lines = (last := line for line in text)
         names = next(filter(None, read_csv(lines, delimiter=_delimiter(Path(fragment.path)))), None)
     if names is None or not last.endswith(("\n", "\r")):  # no line of names that ends, so no rows either
-        place = file_name(fragment.path)
-        raise DataError(f"{place}: the file is empty; it needs a line of column names and rows")
+        raise DataError.at(file_name(fragment.path), "the file is empty; it needs a line of column names and rows")
     "".join(names).encode()  # raises UnicodeError
     return names
 
@@ -307,10 +313,8 @@ def _open_csv(fragment: Fragment, columns: list[str], types: dict[str, Any]) -> 
         row, place = invalid_rows[0], file_name(fragment.path)
         lengths = f"{counted(row.actual_columns, 'value')} for {counted(row.expected_columns, 'column')}"
         excerpt = row.text[:_EXCERPT].splitlines()[0]
-        raise DataError(
-            f"{place}, row {row.number - 1}: {lengths} ({excerpt}); correct the row: a value with a comma in it "
-            "needs quotes around it"
-        ) from None
+        problem = f"{lengths} ({excerpt}); correct the row: a value with a comma in it needs quotes around it"
+        raise DataError.at(f"{place}, row {row.number - 1}", problem) from None
 
 
 def _is_unicode(path: str) -> bool:
@@ -354,7 +358,7 @@ def _jsonl_type(field: Any, request: Request) -> Any:
 
 def _open_jsonl(fragment: Fragment, options: Any = None) -> Any:
     if Path(fragment.path).stat().st_size == 0:
-        raise DataError(f"{file_name(fragment.path)}: the file is empty")
+        raise DataError.at(file_name(fragment.path), "the file is empty")
     read_options = json.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False)
     return json.open_json(fragment.path, read_options=read_options, parse_options=options)
 

@@ -128,7 +128,7 @@ def requested_rows(data: Any, request: Request, *, format: str | None = None) ->
         except TextAmongNumbersError:  # so that whoever reads the values can say which are not numbers
             by_fragment = [list(fragment.batches(request, text=True)) for fragment in fragments]
         if not any(batch.num_rows for batches in by_fragment for batch in batches):
-            raise DataError(f"{file_name(find_files(data)[0][1])}: the file has no rows")
+            raise DataError.at(file_name(find_files(data)[0][1]), "the file has no rows")
         table = _joined([pa.Table.from_batches(batches) for batches in by_fragment if batches], request)
         return Located(
             table.select(list(request.named)),

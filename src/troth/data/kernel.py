@@ -226,7 +226,7 @@ class Adder:
         try:
             return encode(array)
         except TypeError as error:
-            raise DataError(f"{self.place}: column {column!r} has {error}{remedy}") from None
+            raise DataError.at(self.place, f"column {column!r} has {error}{remedy}") from None
 
     def _named(self, batch: Any) -> tuple[Sequence[str], Codes]:
         """Return providers' names, and the place of each row's name among them, −1 where it has none."""
@@ -301,7 +301,7 @@ class Adder:
         """Read text as numbers where the file holds nothing else; otherwise report what is not a number."""
         if not is_text(array.type):
             remedy = "; write every entry of a list to its own column" if pa.types.is_nested(array.type) else ""
-            raise DataError(f"{self.place}: column {name!r} has type {array.type}, not numbers{remedy}")
+            raise DataError.at(self.place, f"column {name!r} has type {array.type}, not numbers{remedy}")
         wrong = np.array([not reads_as_number(entry) for entry in array.cast(pa.large_string()).to_pylist()])
         if wrong.any():
             labels = self.request.reduction.labels is not None and not self.request.columns[1:]

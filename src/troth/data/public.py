@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from hashlib import file_digest, sha256
+from hashlib import sha256
 from typing import Any
 
 from troth.core.contract import HasReduction, Model
 from troth.core.errors import DataError
-from troth.data.files import find_files
+from troth.data.files import find_files, sha256_of
 from troth.data.gather import column_names, gather_reports
 from troth.data.read import is_paths, read_reports
 from troth.data.request import Report, Request, file_name
@@ -32,7 +32,7 @@ def read_public(data: Any, request: Request, model: Model, *, engine: str = "thr
         if isinstance(model, HasReduction):
             reports, statistics = read_reports(data, request, engine=engine, provider=PUBLIC)
             if statistics:
-                raise DataError(f"{file_name(statistics[0])}: is not a file of rows")
+                raise DataError.at(file_name(statistics[0]), "is not a file of rows")
         else:
             reports = gather_reports(model, data, request, PUBLIC)
     except DataError as error:
@@ -47,10 +47,7 @@ def _origin(data: Any) -> tuple[str, str | None]:
     if not is_paths(data):
         return "a table", None
     paths = [path for _, path in find_files(data)]
-    digests = []
-    for path in paths:
-        with path.open("rb") as file:
-            digests.append(file_digest(file, "sha256").hexdigest())
+    digests = [sha256_of(path) for path in paths]
     digest = digests[0] if len(digests) == 1 else sha256("\n".join(digests).encode()).hexdigest()
     and_more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
     return ", ".join(map(file_name, paths[:3])) + and_more, f"sha256:{digest}"

@@ -17,7 +17,7 @@ from troth.data.features import FeatureSampler
 from troth.data.files import plan
 from troth.data.frames import is_frame, plan_frame
 from troth.data.kernel import Totals
-from troth.data.request import Day, Key, Part, Problem, Report, Request, day_order, refuse
+from troth.data.request import Day, Key, Part, Problem, Report, Request, day_order, file_name, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -85,7 +85,7 @@ def read_reports(
     reporting = {report.provider for report in reports}
     for name, path in spellings.items():
         if canonical_name(name) not in reporting:
-            raise DataError(f"{Path(path).name}: has no rows; send some, or remove the file")
+            raise DataError.at(file_name(path), "has no rows; send some, or remove the file")
     return reports, statistics
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from troth.core.errors import DataError
+from troth.core.formats import counted
 from troth.core.reductions.reduction import HasTarget
 
 if TYPE_CHECKING:
@@ -162,9 +163,9 @@ class Request:
         header = list(available)
         for name in self.named:
             if name not in header:
-                raise DataError(f"{place}: there is no column {name!r}; there are {listed(header) or 'none at all'}")
+                raise DataError.at(place, f"there is no column {name!r}; there are {listed(header) or 'none at all'}")
             if header.count(name) > 1:
-                raise DataError(f"{place}: there are {header.count(name)} columns named {name!r}; keep one")
+                raise DataError.at(place, f"there are {header.count(name)} columns named {name!r}; keep one")
 
     def refuse_nobody(self, provider: str | None) -> None:
         """Raise if neither a column nor a name says whose the rows of a table are."""
@@ -201,11 +202,11 @@ class Problem:
 
     def __str__(self) -> str:
         provider = f"provider {self.provider!r}, " if self.provider is not None else ""
-        times = f"{self.count:,} values" if self.count > 1 else "1 value"
+        values = counted(self.count, "value")
         row = f"row {self.row:,}" if self.row is not None else "a row"
         location = f"{row} of {self.place}" if self.place else row
         example = "" if self.value is None else f": {shown(self.value)}"
-        return f"{provider}column {self.column!r}: {times} {self.fault} (first: {location}{example})"
+        return f"{provider}column {self.column!r}: {values} {self.fault} (first: {location}{example})"
 
 
 def shown(value: Any) -> str:
@@ -244,7 +245,9 @@ def refuse(problems: Sequence[Problem]) -> None:
     if len(merged) > _SHOWN:
         lines.append(f"… and {len(merged) - _SHOWN} more lines like these")
     head = "the data have values that cannot be used; correct or remove these rows, then run again:"
-    raise DataError("\n  ".join([head, *lines]))
+    refusal = DataError("\n  ".join([head, *lines]))
+    refusal.place = problems[0].place
+    raise refusal
 
 
 @dataclass

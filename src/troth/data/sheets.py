@@ -23,9 +23,9 @@ def read_sheet(path: str) -> Any:
     try:
         rows = CalamineWorkbook.from_path(path).get_sheet_by_index(0).to_python()
     except (CalamineError, OSError, IndexError, ValueError) as error:
-        raise DataError(f"{file_name(path)}: cannot be read as a spreadsheet: {error}") from None
+        raise DataError.at(file_name(path), f"cannot be read as a spreadsheet: {error}") from None
     if not rows:
-        raise DataError(f"{file_name(path)}: the first sheet is empty; it needs a row of column names and rows")
+        raise DataError.at(file_name(path), "the first sheet is empty; it needs a row of column names and rows")
     names = [str(name) for name in rows[0]]
     columns = zip(*rows[1:], strict=True) if len(rows) > 1 else ([] for _ in names)
     return pa.Table.from_arrays([_column(column) for column in columns], names)

@@ -40,15 +40,15 @@ def read_own_report(
     reports, _ = read_reports(str(file), request, format=kind, provider=provider)
     names = sorted({report.provider for report in reports})
     if not names:
-        raise DataError(f"{place}: the file has no rows")
+        raise DataError.at(place, "the file has no rows")
     name = canonical_name(provider) if provider is not None else names[0]
     if request.provider is not None and len(names) > 1:
-        raise DataError(f"{place}: holds rows of {len(names)} providers ({listed(names, 5)}); send the rows of one")
+        raise DataError.at(place, f"holds rows of {len(names)} providers ({listed(names, 5)}); send the rows of one")
     if request.provider is not None and name != names[0]:
-        raise DataError(f"{place}: the rows belong to provider {shown(names[0])}, not {name!r}")
+        raise DataError.at(place, f"the rows belong to provider {shown(names[0])}, not {name!r}")
     other_days = [report.day for report in reports if report.day != day]
     if request.day is not None and day is not None and other_days:
-        raise DataError(f"{place}: has rows for day {other_days[0]}, but the report is for day {day}; send that day's")
+        raise DataError.at(place, f"has rows for day {other_days[0]}, but the report is for day {day}; send that day's")
     return [replace(report, provider=name, day=day if request.day is None else report.day) for report in reports]
 
 
@@ -64,7 +64,7 @@ def read_own_tasks(
 
     The request's column of days is that of tasks, and ``rows`` the most rows for one task.
     """
-    place, kind, header = _own_file(file, format)
+    _, kind, header = _own_file(file, format)
     request = replace(request, own=True, provider=request.provider if request.provider in header else None)
     table = read_rows(requested_rows(str(file), request, format=kind), request)
     if request.provider is not None:
@@ -72,7 +72,7 @@ def read_own_tasks(
     spelled, codes = table.names(str(request.day), "task")
     _refuse_odd_names(table, spelled, codes)
     names, places = in_order(spelled, codes, task_name)
-    summaries = table.add_up(places, rows, lambda task: f"{place}: task {shown(names[task])}")
+    summaries = table.add_up(places, rows, lambda task: f"task {shown(names[task])}")
     return OwnTasks(tuple(names), summaries)
 
 
@@ -82,8 +82,8 @@ def _refuse_others(table: TaskRows, column: str, provider: str) -> None:
         if canonical_name(spelled[code]) != canonical_name(provider):
             file, row = table.place(int(np.argmax(codes == code)))
             name = shown(spelled[code])
-            raise DataError(
-                f"{file}: row {row:,} belongs to provider {name}, not {provider!r}; send only your own rows"
+            raise DataError.at(
+                file, f"row {row:,} belongs to provider {name}, not {provider!r}; send only your own rows"
             )
 
 
@@ -93,10 +93,8 @@ def _refuse_odd_names(table: TaskRows, spelled: list[str], codes: NDArray[np.int
         if len(task) > LONGEST_NAME or not task.isprintable():
             file, row = table.place(int(np.argmax(codes == code)))
             problem = "has unprintable characters" if len(task) <= LONGEST_NAME else f"is {len(task):,} characters long"
-            raise DataError(
-                f"{file}: row {row:,}: the name of task {shown(task)} {problem}; use at most {LONGEST_NAME} printable "
-                "characters"
-            )
+            problem += f"; use at most {LONGEST_NAME} printable characters"
+            raise DataError.at(file, f"row {row:,}: the name of task {shown(task)} {problem}")
 
 
 def _own_file(file: str | Path, format: str | None) -> tuple[str, str, list[str]]:  # noqa: A002
@@ -104,5 +102,5 @@ def _own_file(file: str | Path, format: str | None) -> tuple[str, str, list[str]
     path = Path(file)
     kind = format or format_of(path)
     if not path.is_file() or kind == "statistics":
-        raise DataError(f"{path.name}: is not a file of rows")
+        raise DataError.at(path.name, "is not a file of rows")
     return path.name, kind, Fragment(str(path), kind).column_names()

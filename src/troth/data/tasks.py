@@ -107,7 +107,7 @@ class TaskRows:
         blank = [code for code in np.unique(codes).tolist() if code < 0 or not spelled[code].strip()]
         if blank:
             file, row = self.place(int(np.argmax(np.isin(codes, blank))))
-            raise DataError(f"{file}: row {row:,}: column {column!r}: the name of the {what} is missing; add it")
+            raise DataError.at(file, f"row {row:,}: column {column!r}: the name of the {what} is missing; add it")
         return spelled, codes
 
     def add_up(self, reports: Places, most: int | None, spell: Callable[[int], str]) -> Array:

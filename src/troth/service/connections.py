@@ -8,7 +8,6 @@ before it.
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import resource
 from http import HTTPStatus
@@ -16,6 +15,7 @@ from typing import Any
 
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
+from troth.service.responses import Refused
 from troth.service.web import HEADERS
 
 HEADER_SECONDS = 10.0
@@ -90,7 +90,7 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
             timer.cancel()
 
     def _refuse(self, status: int, message: str) -> None:
-        body = json.dumps({"error": message, "problems": []}).encode()
+        body = Refused(error=message).model_dump_json().encode()
         about = {"content-type": "application/json", "content-length": str(len(body)), "connection": "close"}
         lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", *map(": ".join, (HEADERS | about).items()), "", ""]
         self._stop_waiting()

@@ -18,7 +18,7 @@ from urllib.request import Request, urlopen
 from sqlalchemy import func, select
 
 from troth.campaigns.records.ledger import Ledger, LedgerError
-from troth.campaigns.records.merkle import consistency_proof, leaf, root
+from troth.campaigns.records.merkle import consistency_proof, root
 from troth.campaigns.records.statements import HEAD
 from troth.campaigns.rounds import used_seeds
 from troth.campaigns.terms import Campaign
@@ -32,18 +32,13 @@ TARGETS = "TROTH_PUBLISH_HEADS"
 """Has the files and addresses that heads are published to, as a list in JSON."""
 
 
-def leaves_of(ledger: Ledger, lines: int | None = None) -> list[str]:
-    """Return the leaves of a ledger's first lines."""
-    return [leaf(line) for line in ledger.lines[:lines]]
-
-
 def check_continues(keys: Keys, campaign: str, ledger: Ledger) -> None:
     """Raise if a ledger does not begin with the lines whose head was signed last."""
     signed = keys.heads(campaign)
     if not signed:
         return
     last = signed[-1]
-    leaves = leaves_of(ledger, last["lines"])
+    leaves = ledger.leaves(last["lines"])
     if len(leaves) < last["lines"] or root(leaves) != last["root"]:
         raise LedgerError(
             f"the database's ledger is not the one whose head was signed at {last['time']} ({last['lines']} "
@@ -100,12 +95,12 @@ def shown_head(keys: Keys, campaign: str, ledger: Ledger, lines: int, since: int
     head = last_head(keys, campaign, lines)
     if head is None:
         return None
-    return {**head, "proof": consistency_proof(leaves_of(ledger, head["lines"]), since)}
+    return {**head, "proof": consistency_proof(ledger.leaves(head["lines"]), since)}
 
 
 def _add(keys: Keys, campaign: str, ledger: Ledger, epoch: int) -> dict[str, Any]:
     statement = {"kind": HEAD, "campaign": campaign, "epoch": epoch, "lines": len(ledger.lines)}
-    head = keys.sign({**statement, "root": root(leaves_of(ledger)), "head": ledger.head, "time": now()})
+    head = keys.sign({**statement, "root": root(ledger.leaves()), "head": ledger.head, "time": now()})
     keys.add_head(campaign, head)
     for target in json.loads(os.environ.get(TARGETS, "[]")):
         _publish(target, head)

@@ -30,7 +30,7 @@ def load_file(tx: Connection, campaign: str) -> bytes | None:
 
 
 def add_lines(tx: Connection, campaign: str, ledger: Ledger, count: int, file: bytes | None = None) -> None:
-    """Add the lines of a ledger after the first ``known``, if the database still has exactly those.
+    """Add the lines of a ledger after the first ``count``, if the database still has exactly those.
 
     ``file`` is the file of shares, of tasks.
     """

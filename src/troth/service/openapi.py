@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import Response, Security
 from fastapi.security import HTTPBearer
 
-from troth.operations import Content, Operation
+from troth.operations import Content, Operation, names_in
 from troth.service import responses
 
 REFUSALS = {
@@ -56,7 +56,7 @@ def described(operation: Operation) -> dict[str, Any]:
 def _refusals(operation: Operation) -> dict[int, dict[str, Any]]:
     statuses = {503, *operation.refusals}
     statuses |= {401, 403} if operation.access.roles else set()
-    statuses |= {404, 422} if operation.path_parameters else set()
+    statuses |= {404, 422} if names_in(operation.path) else set()
     statuses |= {400, 408, 413, 422} if operation.input is not None else set()
     statuses |= {422} if operation.keyed else set()
     return {status: {"model": responses.Refused, "description": REFUSALS[status]} for status in sorted(statuses)}

@@ -16,9 +16,10 @@ import pyarrow.json
 import pyarrow.parquet as pq
 
 from troth.core.errors import DataError, TrothError
+from troth.core.formats import short
 from troth.data.arrow_columns import as_numbers, encode, holds_numbers, is_text, numbers_of_text
 from troth.data.files import NOT_UNICODE, Fragment
-from troth.data.request import Day, Request, shown
+from troth.data.request import Day, Request, listed
 from troth.data.single_provider import read_own_report, read_own_tasks
 
 SHOWN_ROWS, SHOWN_LENGTH, SHOWN_LABELS, MOST_COLUMNS = 8, 40, 12, 10_000
@@ -71,11 +72,11 @@ def parse(
         if declared is not None and declared != view.rows:
             raise DataError(f"declares {declared:,} rows, but has {view.rows:,}; the file is damaged")
     except TooLargeError as error:
-        return {"status": 413, "error": str(error)}
+        return {"status": 413, "error": f"{name}: {error}"}
     except Exception as error:  # whatever it is, the file caused it
         if _of_memory(error):
             raise MemoryError from None
-        return {"status": 422, "error": _message(error, kind)[:_MESSAGE_LENGTH]}
+        return {"status": 422, "error": _message(error, name, kind)[:_MESSAGE_LENGTH]}
     return {**content, "preview": view.preview, "columns": view.summary(), "bytes": max(size, view.bytes)}
 
 
@@ -131,8 +132,7 @@ class View:
         except pa.ArrowNotImplementedError:
             return
         if len(names) > 1:
-            examples = ", ".join(map(shown, names[:5])) + (", …" if len(names) > 5 else "")
-            raise DataError(f"has rows of {len(names)} providers ({examples}); send only your own")
+            raise DataError(f"has rows of {len(names)} providers ({listed(names, 5)}); send only your own")
 
 
 class _Numbers:
@@ -181,13 +181,17 @@ class _Labels:
         return {"labels": common[:SHOWN_LABELS]}
 
 
-def _message(error: Exception, kind: str) -> str:
-    if isinstance(error, TrothError):
+def _message(error: Exception, name: str, kind: str) -> str:
+    """Return what is wrong with the file, which the message names."""
+    if isinstance(error, DataError) and error.place:
         return str(error)
-    if isinstance(error, UnicodeError):
-        return NOT_UNICODE
     usual = isinstance(error, pa.ArrowException | OSError)
-    return f"cannot be read as {kind}: {error if usual else repr(error)}"
+    problem = f"cannot be read as {kind}: {error if usual else repr(error)}"
+    if isinstance(error, TrothError):
+        problem = str(error)
+    if isinstance(error, UnicodeError):
+        problem = NOT_UNICODE
+    return f"{name}: {problem}"
 
 
 def _refuse_text(schema: Any, request: Request) -> None:
@@ -224,7 +228,7 @@ def _expanded_size(path: str, most: int) -> int:
 def _shortened(value: Any) -> str:
     text = "" if value is None else str(value)
     text = "".join(sign if sign.isprintable() else "·" for sign in text[: SHOWN_LENGTH + 1])
-    return text if len(text) <= SHOWN_LENGTH else text[: SHOWN_LENGTH - 1] + "…"
+    return short(text, SHOWN_LENGTH)
 
 
 def _of_memory(error: BaseException | None) -> bool:

@@ -6,8 +6,6 @@ two: whoever pays out every batch once pays everybody once, however often a batc
 
 from __future__ import annotations
 
-import csv
-import io
 from hashlib import sha256
 from typing import Any
 
@@ -15,7 +13,7 @@ from sqlalchemy import Connection, func, insert, select, update
 
 from troth.campaigns.records.canonical_json import canonical
 from troth.data.request import Day
-from troth.results.result import escape_formula
+from troth.results.result import csv_text, escape_formula
 from troth.service import campaigns, ledgers, responses, rounds
 from troth.service.accounts import User
 from troth.service.errors import ConflictError, NotFoundError
@@ -87,12 +85,9 @@ def batch_view(tx: Connection, user: User, campaign: str, number: int) -> respon
 
 def batch_file(tx: Connection, user: User, campaign: str, number: int) -> bytes:
     """Return a batch as CSV."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [*responses.BatchLine.model_fields, "batch"])
-    writer.writeheader()
-    for line in batch_view(tx, user, campaign, number).payments:
-        writer.writerow({**dict(line), "provider": escape_formula(line.provider), "batch": number})
-    return text.getvalue().encode()
+    lines = [line.model_dump() for line in batch_view(tx, user, campaign, number).payments]
+    rows = [{**line, "provider": escape_formula(line["provider"]), "batch": number} for line in lines]
+    return csv_text([rows[0], *(row.values() for row in rows)]).encode()
 
 
 def void(tx: Connection, user: User, campaign: str, payout: str, reason: str) -> None:

@@ -9,6 +9,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from troth.operations import PREFIX, operation_at
+from troth.service.responses import Refused
 
 LARGEST_JSON, SMALL_JSON = 4 << 20, 1 << 16
 _FORM = 1 << 20  # what a form has around a file
@@ -35,7 +36,7 @@ class BodyLimits:
         message = f"the request is larger than {most or 0:,} bytes, the most that is accepted here"
         declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
         if most is not None and (not declared.isdigit() or len(declared) > 18 or int(declared) > most):
-            refusal = JSONResponse({"error": message, "problems": []}, 413, {"connection": "close"})
+            refusal = JSONResponse(Refused(error=message).model_dump(), 413, {"connection": "close"})
             await refusal(scope, receive, send)
             return
         loop = asyncio.get_running_loop()

@@ -19,13 +19,14 @@ from typing import Any
 from sqlalchemy import Connection, Row, bindparam, exists, func, insert, select, update
 
 from troth.campaigns.private_files import sync_folder
+from troth.data.files import sha256_of
 from troth.service import campaigns, rounds, threads
 from troth.service.accounts import User
 from troth.service.errors import ConflictError, TooManyError
 from troth.service.schema import members, new_id, queued, reports, uploads
 from troth.service.schema import rounds as round_table
 from troth.service.store import Store, after, now, queue
-from troth.service.uploads import Limits, Upload, UploadError, digest_of, printable_name, read_upload
+from troth.service.uploads import Limits, Upload, UploadError, printable_name, read_upload
 
 MOST_WAITING, MOST_ATTEMPTS = 8, 3
 HOURLY_SECONDS, HOURLY_BYTES, CAMPAIGNS = 600, 16 << 30, 10
@@ -51,7 +52,7 @@ def enqueue(
     if key is not None:
         queue(tx, f"{user.account} {key}")
     row, member = rounds.open_to(tx, user, campaign, number, received)
-    digest, size = digest_of(path), path.stat().st_size
+    digest, size = sha256_of(path), path.stat().st_size
     identifier = new_id() if key is None else identifier_of(user.account, key)
     values = {"round": row.id, "member": member.id, "account": user.account, "sha256": digest, "bytes": size}
     earlier = tx.execute(select(queued).where(queued.c.id == identifier)).first()

@@ -6,7 +6,6 @@ import json
 import os
 import tempfile
 from dataclasses import dataclass, replace
-from hashlib import file_digest
 from math import isfinite
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -21,7 +20,8 @@ from troth.campaigns.tasks import TaskReport, check_own_tasks
 from troth.campaigns.terms import Campaign
 from troth.core.contract import Array
 from troth.core.errors import DataError, TrothError
-from troth.data.files import format_of
+from troth.core.formats import short
+from troth.data.files import format_of, sha256_of
 from troth.data.public import PUBLIC
 from troth.data.read import canonical_name, task_name
 from troth.data.request import Day, Report
@@ -120,7 +120,7 @@ def read_upload(
     except DataError as error:
         raise UploadError(415, str(error)) from None
     _refuse_mislabelled(path, shown_name, kind)
-    digest = digest_of(path)
+    digest = sha256_of(path)
     provider, expanded = canonical_name(provider), size
     try:
         if campaign.task is not None and kind == "statistics":
@@ -150,7 +150,7 @@ def read_upload(
     except UploadError:
         raise
     except DataError as error:
-        raise UploadError(422, _placed(shown_name, str(error))) from None
+        raise UploadError(422, _printable_message(f"{shown_name}: {error}")) from None
     return Upload(report, digest, preview, columns, expanded)
 
 
@@ -216,7 +216,7 @@ def _read_rows(
     if problem:
         raise UploadError(status, f"{shown_name}: {problem}")
     if "error" in answer:
-        raise UploadError(413 if answer.get("status") == 413 else 422, _placed(shown_name, str(answer["error"])))
+        raise UploadError(413 if answer.get("status") == 413 else 422, _printable_message(str(answer["error"])))
     return dict(answer)
 
 
@@ -315,14 +315,7 @@ def _refuse_mislabelled(path: Path, shown_name: str, kind: str) -> None:
             raise UploadError(415, f"{shown_name}: is {content}, {wrong}")
 
 
-def digest_of(path: Path) -> str:
-    """Return the SHA-256 digest of a file."""
-    with path.open("rb") as file:
-        return file_digest(file, "sha256").hexdigest()
-
-
-def _placed(shown_name: str, message: str) -> str:
-    """Return a message that names the file and has only printable characters."""
-    message = message if shown_name in message else f"{shown_name}: {message}"
+def _printable_message(message: str) -> str:
+    """Return a message that is not too long and has only printable characters."""
     clean = "".join(sign if sign.isprintable() or sign == "\n" else "�" for sign in message[: _MESSAGE_LENGTH + 1])
-    return clean if len(clean) <= _MESSAGE_LENGTH else clean[: _MESSAGE_LENGTH - 1] + "…"
+    return short(clean, _MESSAGE_LENGTH)

@@ -40,6 +40,15 @@ def finite(plain: Any) -> Any:
     return plain
 
 
+def read_json(text: str) -> Any:
+    """Return the plain data of JSON; infinite numbers and NaN, which it cannot have, raise `ValueError`."""
+
+    def refuse(constant: str) -> None:
+        raise ValueError(f"{constant} is not a number")
+
+    return json.loads(text, parse_constant=refuse)
+
+
 def as_json(plain: Any) -> str:
     """Return plain data as JSON for people and programs to read."""
     return json.dumps(finite(plain), indent=2, ensure_ascii=False, allow_nan=False, default=str)

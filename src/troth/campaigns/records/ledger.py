@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from troth.campaigns.private_files import sync_folder, write_beside
 from troth.campaigns.records.canonical_json import canonical
+from troth.campaigns.records.merkle import leaf
 from troth.core.errors import DataError
 
 if TYPE_CHECKING:
@@ -52,6 +53,10 @@ class Ledger:
     def head(self) -> str:
         """Hash of the last line, the closing one included: it identifies the ledger."""
         return _hash_of(self._closing_line())
+
+    def leaves(self, lines: int | None = None) -> list[str]:
+        """Return the leaves of the tree over the first lines, or over all."""
+        return [leaf(line) for line in self._lines[:lines]]
 
     @property
     def lines(self) -> tuple[bytes, ...]:

@@ -21,6 +21,7 @@ from troth.campaigns.starter.columns import (
     rows_without_value,
 )
 from troth.core.errors import DataError, ParameterError
+from troth.core.formats import counted
 from troth.core.settings import closest
 from troth.data.files import find_files
 from troth.data.gather import MOST_LOOKED_AT, column_names, first_rows
@@ -227,7 +228,7 @@ def _notes_on_providers(
         return []
     notes, column = [], table[names.provider]
     if unnamed:
-        rows, first = "1 row" if len(unnamed) == 1 else f"{len(unnamed):,} rows", min(unnamed)
+        rows, first = counted(len(unnamed), "row"), min(unnamed)
         notes.append(
             f"column {names.provider!r} has no provider's name in {rows} (first: {places[first]}: "
             f'{shown(column[first])}): the campaign says missing = "drop", and the ledger counts them; fill in names, '

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from troth.campaigns.starter.columns import (
@@ -159,12 +160,10 @@ def guess_labels(data: TaskTable, columns: list[str], family: str | None) -> Gue
             f"{_repeated(sizes)}: a repeated label looks like an error, and nothing is paid until one "
             f"of them is removed; if several rows are one report, add [limits] rows = {max(sizes)}"
         )
-    first = class_family().first_guess_of_labels(len(labels))
+    codes = tuple(sorted(labels, key=float if numbers else str))
+    first = replace(class_family().first_guess_of_labels(len(labels)), labels=codes)
     return Guess(
-        parameters=first.parameters,
-        meanings=first.meanings,
-        advice=first.advice,
-        labels=tuple(sorted(labels, key=float if numbers else str)),
+        **vars(first),
         family=class_family().__name__,
         columns=(column,),
         provider=data.provider,

@@ -15,13 +15,13 @@ from fastapi import Request, Response
 from pydantic import BaseModel, TypeAdapter
 from sqlalchemy import Connection, Row
 
-from troth.operations import Content, Operation
+from troth.data.files import sha256_of
+from troth.operations import Content, Operation, names_in
 from troth.service import incoming, requests, responses, threads, views
 from troth.service.access import KnownRequest
 from troth.service.accounts import User
 from troth.service.errors import InvalidError
 from troth.service.idempotency import KeyedRequest, Reply, answer_once, earlier_reply
-from troth.service.uploads import digest_of
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def _receipt(call: Call, row: Row[Any], user: User, campaign: str, number: int) 
 
 def _signature(operation: Operation) -> Signature:
     parameters: dict[str, Any] = {"request": Request}
-    parameters |= {name: requests.PARAMETERS[name] for name in (*operation.path_parameters, *operation.query)}
+    parameters |= {name: requests.PARAMETERS[name] for name in (*names_in(operation.path), *operation.query)}
     if isinstance(operation.input, str):
         parameters["body"] = getattr(requests, operation.input)
     needed = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind) for name, kind in parameters.items()]
@@ -144,7 +144,7 @@ def _signature(operation: Operation) -> Signature:
 def _keyed(request: Request, key: str, body: BaseModel | Path | None) -> KeyedRequest:
     """Return what identifies a request under a key."""
     if isinstance(body, Path):
-        content = digest_of(body)
+        content = sha256_of(body)
     else:
         content = "" if body is None else json.dumps(body.model_dump(), sort_keys=True)
     fingerprint = sha256()

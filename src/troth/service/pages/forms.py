@@ -37,8 +37,7 @@ class Fields:
 
     def text(self, name: str, default: str = "") -> str:
         """Return a text without spaces around it."""
-        value = self.data.get(name)
-        return value.strip() if isinstance(value, str) and value.strip() else default
+        return self.secret(name).strip() or default
 
     def secret(self, name: str) -> str:
         """Return a text as it was typed."""

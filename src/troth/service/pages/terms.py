@@ -7,14 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from troth.campaigns.toml import to_toml
 from troth.mechanisms import offered_rules
 from troth.models import FAMILIES
 from troth.operations import CAMPAIGN
-from troth.service import campaigns, incoming, views
+from troth.service import campaigns, incoming, threads, views
 from troth.service.errors import InvalidError
 from troth.service.pages import terms_form
 from troth.service.pages.forms import Fields
@@ -130,7 +129,7 @@ async def change_public(visit: Visit, campaign: str) -> Response:
     if file is None:
         raise InvalidError("file: choose one")
     async with incoming.stored(incoming.blocks_of(file), visit.settings.limits, visit.store.spool) as path:
-        await run_in_threadpool(_change_public, visit, campaign, path, file.filename or "")
+        await threads.run("work", _change_public, visit, campaign, path, file.filename or "")
     return goto(f"/campaigns/{campaign}", "changed")
 
 

@@ -193,7 +193,6 @@ class Normal(ReferenceNoise, NormalMean):
 
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
-        """Match how the days' means vary, and rows within days."""
         return normal_parameters(cls.__name__, summaries, reduction)
 
 
@@ -315,7 +314,6 @@ class NormalUnknownVariance(Conjugate, ReducesRows):
 
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
-        """Match how the days' means vary, and rows within days."""
         days = day_moments(cls.__name__, summaries, reduction)
         return {
             "mean": Real(days.centre[0], np.sqrt(days.between[0])),

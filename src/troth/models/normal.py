@@ -246,7 +246,6 @@ class NormalUnknownVariance(Conjugate, ReducesRows):
     @staticmethod
     def _log_integral(*, mean: Array, strength: Array, shape: Array, scale: Array) -> Array:
         """lnΓ(A) − A ln B − ½ ln λ."""
-        del mean
         return np.asarray(gammaln(shape) - shape * np.log(scale) - 0.5 * np.log(strength))
 
     @staticmethod

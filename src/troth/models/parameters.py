@@ -62,7 +62,6 @@ class Number(Kind):
     """A finite number."""
 
     def checked(self, name: str, value: Any, owner: object) -> float:
-        del owner
         try:
             x = float(value)
         except OverflowError:
@@ -238,7 +237,6 @@ class Word(Kind):
         self.choices = {word: word for word in choices}
 
     def checked(self, name: str, value: Any, owner: object) -> Any:
-        del owner
         if value not in self.choices:
             raise ValueError(f"there is no {name} {value!r}; there are {', '.join(self.choices)}")
         return str(value)
@@ -251,7 +249,6 @@ class Flag(Word):
         super().__init__("true", "false")
 
     def checked(self, name: str, value: Any, owner: object) -> bool:
-        del owner
         if not isinstance(value, bool | np.bool_):
             raise ValueError(f"{name} must be true or false, not {value!r}")
         return bool(value)

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.core.contract import Array, Generator, HasSupport
+from troth.audits.strategies.row_shapes import has_labels
 from troth.core.errors import MissingCapabilityError
 from troth.core.information import log_pmi
 from troth.mechanisms import Breakdown, Round, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from troth.core.contract import Array, Generator
 
 
 def honest_test(data: Any, rng: Generator) -> Any:  # noqa: ARG001
@@ -125,7 +127,7 @@ class OutOfBag(Rule):
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
         model: Any = this_round.evidence
-        if not (isinstance(model, HasSupport) and model.support.integer and np.isfinite(model.support.high)):
+        if not has_labels(model):
             raise MissingCapabilityError("OutOfBag is defined here for labels only")
         rows = _own_rows(this_round)
         joint, peers = (model.log_evidence(t) for t in (this_round.own + this_round.peers, this_round.peers))

@@ -16,6 +16,7 @@ from troth.audits.strategies.values import OtherValue
 from troth.core.contract import SamplesData
 from troth.core.errors import DataError, MissingCapabilityError
 from troth.mechanisms.task_labels import Labels, labels_of
+from troth.models.numerics.dispersed import draw_codes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,7 +72,8 @@ def audit_tasks(
     tables, label = labels.tables[world.likelihood_of[world.provider]], world.summaries.argmax(axis=1)
     prior, guess = np.broadcast_to(labels.prior, tables.shape[:2]), None
     if public is not None:
-        by_guess, guesses = np.asarray(public, dtype=np.float64).T, _draw(rng, np.asarray(public)[classes])
+        by_class = np.asarray(public, dtype=np.float64)
+        by_guess, guesses = by_class.T, draw_codes(rng, by_class[classes], 1)[:, 0].astype(np.intp)
         with np.errstate(divide="ignore"):
             world = replace(world, known=np.log(by_guess)[guesses])
         guess = guesses[world.task]
@@ -120,7 +122,7 @@ def draw_world(rng: Generator, tasks: Tasks, labels: Labels) -> tuple[Tasks, Ind
     """Draw a class for each task and labels of the same workers; return the tasks with these answers, and classes."""
     classes = rng.choice(len(labels.prior), p=labels.prior, size=int(tasks.task[-1]) + 1)
     tables = labels.tables[tasks.likelihood_of[tasks.provider]]
-    label = _draw(rng, tables[np.arange(len(tasks)), classes[tasks.task]])
+    label = draw_codes(rng, tables[np.arange(len(tasks)), classes[tasks.task]], 1)[:, 0].astype(np.intp)
     return replace(tasks, summaries=np.eye(labels.tables.shape[2])[label], known=None), classes
 
 
@@ -139,11 +141,6 @@ def some_tasks(tasks: Tasks, wanted: int, *, repeat: bool = False) -> Tasks:
     task = np.concatenate([tasks.task + turn * count for turn in range(times)])
     provider, summaries = np.tile(tasks.provider, times), np.tile(tasks.summaries, (times, 1))
     return replace(tasks, task=task, provider=provider, summaries=summaries, known=None)
-
-
-def _draw(rng: Generator, probabilities: Array) -> Indexes:
-    below = np.cumsum(probabilities, axis=1)[:, :-1] < rng.random(len(probabilities))[:, None]
-    return np.asarray(below.sum(axis=1), dtype=np.intp)
 
 
 def mean_over_tasks(task: Indexes, entries: Array) -> tuple[float, float]:

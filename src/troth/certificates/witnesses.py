@@ -9,6 +9,7 @@ import numpy as np
 from troth.core.contract import SamplesData, one_each
 from troth.core.errors import TrothError
 from troth.mechanisms import Round
+from troth.models.parameters import nested_tuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,8 +52,4 @@ def extreme_round(
     except TrothError:
         return None
     index = np.unravel_index(int((share if lowest else -share).argmin()), share.shape)
-    return float(share[index]), _nested(t[index[0]].tolist())
-
-
-def _nested(numbers: Any) -> Any:
-    return tuple(map(_nested, numbers)) if isinstance(numbers, list) else numbers
+    return float(share[index]), nested_tuple(t[index[0]])

@@ -51,13 +51,6 @@ DECLARED = tuple(Declarations.__annotations__)
 """The names of these attributes."""
 
 
-class _DeclaredBy(Declarations):
-    """What one model declares."""
-
-    def __init__(self, model: Any) -> None:
-        vars(self).update({name: getattr(model, name) for name in DECLARED if hasattr(model, name)})
-
-
 def declared(model: Any) -> Declarations:
     """Return what a model declares, with the defaults of what it does not.
 
@@ -69,4 +62,6 @@ def declared(model: Any) -> Declarations:
     >>> declared(object()).row_axes
     0
     """
-    return _DeclaredBy(model)
+    declarations = Declarations()
+    vars(declarations).update({name: getattr(model, name) for name in DECLARED if hasattr(model, name)})
+    return declarations

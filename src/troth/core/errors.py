@@ -21,7 +21,6 @@ class TrothError(Exception):
 
         Errors of a rule, which knows providers and days by their indexes, override this.
         """
-        del names, days
         return str(self)
 
 
@@ -96,7 +95,6 @@ class ReportError(DataError):
 
     def in_campaign(self, names: Sequence[str], days: Sequence[object] = ()) -> str:
         """Name the provider."""
-        del days
         return f"provider {names[self.provider]!r}: {self.problem}"
 
 
@@ -139,7 +137,6 @@ class UnpayableRoundError(ReportError):
 
     def in_campaign(self, names: Sequence[str], days: Sequence[object] = ()) -> str:
         """Name the providers."""
-        del days
         quoted = [repr(names[provider]) for provider in self.providers]
         return f"provider {quoted[0]}: {self._problem(quoted)}"
 

@@ -43,6 +43,7 @@ _ADDITIVE = "statistics add over providers"
 _MEAN_PMI = "the mean of PMI over independent datasets is 1"
 
 Failures: TypeAlias = Iterator[str]
+"""How a law is broken: the first failure is told, and no other is looked for."""
 
 
 @dataclass(frozen=True)
@@ -308,7 +309,6 @@ def _density_ratio(simulation: Simulation, where: str, a: Array, b: Array) -> Fa
                 "lacks a term or has a wrong sign, or statistics do not add over providers; first pair: "
                 f"{_text(a[0])} and {_text(b[0])}"
             )
-            return
 
 
 def _information(simulation: Simulation) -> Failures:
@@ -321,7 +321,6 @@ def _information(simulation: Simulation) -> Failures:
         slack = _rounding(model, a[0], b[0], a[0] + b[0])
         if mean < -odds / len(sample) - slack:
             yield f"with {own} and {peers} rows it is {mean:.5f} nats"
-            return
         if isinstance(model, HasExpectedEvidence) and np.ndim(_rows_planned(model, own)) == 1:
             exact = mutual_information(model, own, peers, rng=simulation.rng, draws=10)
             # Rare datasets may have a larger log PMI than any drawn: twice as large, or 30 nats, is allowed for.
@@ -329,7 +328,6 @@ def _information(simulation: Simulation) -> Failures:
             error = np.sqrt(2 * sample.var(ddof=1) * odds / len(sample)) + 7 * width * odds / (3 * len(sample))
             if exact.method == "exact" and abs(exact.value - mean) > error + slack:
                 yield f"with {own} and {peers} rows it should be {exact.value:.5f} and is {mean:.5f} ± {error:.5f} nats"
-                return
 
 
 def _design(model: Any, statistics: Array, rng: Generator) -> Failures:
@@ -359,7 +357,6 @@ def _fresh(simulation: Simulation) -> Failures:
                     f"against {peers} rows of {name}, PMI/(1 + PMI) of {own} drawn rows averages {drawn.mean():.4f}, "
                     f"of redrawn statistics {redrawn.mean():.4f} ± {margin:.4f}"
                 )
-                return
 
 
 def _draw_examples(model: Model, rng: Generator) -> list[Any]:

@@ -8,7 +8,6 @@ certificates need not know about this: they take the model whose prior is the po
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import Any, cast, overload
 
 import numpy as np
@@ -25,6 +24,7 @@ from troth.core.contract import (
     shared_evidence,
 )
 from troth.core.declarations import DECLARED
+from troth.core.delegation import delegates
 from troth.core.errors import DataError
 from troth.core.support import as_floats
 
@@ -141,9 +141,7 @@ def conditioned_on(model: Model, known: Array) -> Model:
     >>> conditioned.log_evidence(model.statistics([1])), model.log_evidence(model.statistics([1, 1, 1, 0, 1]))
     (array(-3.40119738), array(-3.40119738))
     """
-    offers: dict[str, Any] = {
-        name: property(attrgetter(f"model.{name}")) for name in _OF_THE_LIKELIHOOD if hasattr(model, name)
-    }
+    offers: dict[str, Any] = {}
     if isinstance(model, HasLogPMI):
         offers["log_pmi"] = Conditioned._log_pmi
     if isinstance(model, SamplesPosterior):
@@ -152,5 +150,6 @@ def conditioned_on(model: Model, known: Array) -> Model:
         offers["posterior_probabilities"] = Conditioned._posterior_probabilities
     if isinstance(model, Combinable):
         offers["in_space_of"] = Conditioned._in_space_of
-    kind = type(type(model).__name__, (Conditioned,), offers)  # capabilities are what a class has
-    return cast("Model", kind(model, known))
+    kind: type[Any] = type(type(model).__name__, (Conditioned,), offers)  # capabilities are what a class has
+    unchanged = [name for name in _OF_THE_LIKELIHOOD if hasattr(model, name)]
+    return cast("Model", delegates("model", *unchanged)(kind)(model, known))

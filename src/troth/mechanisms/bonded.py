@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.claims import Claim
+from troth.core.delegation import delegates
 from troth.mechanisms.breakdown import Breakdown, Figures, Step
 from troth.mechanisms.disclosure import Span, rounded_from
 from troth.mechanisms.round import Round, empty_round
-from troth.mechanisms.rule import Rule, delegates
+from troth.mechanisms.rule import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

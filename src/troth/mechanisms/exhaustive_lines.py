@@ -14,7 +14,7 @@ from troth.mechanisms.decoys import Lines
 from troth.mechanisms.drawn_peers import BLOCK, distinct_designs
 from troth.mechanisms.line import compare_ordered, exhaustive_line_score, on_grid
 from troth.mechanisms.score_range import situations
-from troth.models.numerics.enumeration import count_reports, enumerate_reports
+from troth.models.numerics.enumeration import count_reports, enumerate_reports, enumerate_together
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -105,11 +105,7 @@ class ExhaustiveLines(Lines):
 
     def _outcomes(self, design: Array) -> tuple[Array, Array]:
         """Return all that peers of a design could report, and with what probability."""
-        total, log_orders = np.zeros((1, self.own.shape[-1])), np.zeros(1)
-        for model, rows in self._listed(design):
-            _, statistics, orders = enumerate_reports(model, [rows])
-            total = (total[:, None] + statistics).reshape(-1, total.shape[-1])
-            log_orders = (log_orders[:, None] + orders).ravel()
+        total, log_orders = enumerate_together(self._listed(design), self.own.shape[-1])
         chances = _chances(self.model, total, log_orders)
         return total, chances / chances.sum()
 

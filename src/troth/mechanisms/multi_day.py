@@ -9,6 +9,7 @@ import numpy as np
 
 from troth.core.claims import Claim
 from troth.core.contract import Array, Bounds, ComparedDesign, Mask, Model, Models, has_independent_rows
+from troth.core.delegation import delegates
 from troth.core.errors import DataError
 from troth.core.information import impossible, leave_one_out, log_pmi
 from troth.mechanisms.bonded import Bonded
@@ -18,7 +19,7 @@ from troth.mechanisms.description import NO_LIE_GAINS
 from troth.mechanisms.disclosure import Span
 from troth.mechanisms.divergences import DIVERGENCE, Divergence, logistic, score_formula
 from troth.mechanisms.options import Option, option
-from troth.mechanisms.rule import Rule, delegates
+from troth.mechanisms.rule import Rule
 from troth.mechanisms.settings import read_rule
 
 if TYPE_CHECKING:

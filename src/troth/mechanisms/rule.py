@@ -11,8 +11,7 @@ import dataclasses
 from collections import Counter
 from fractions import Fraction
 from math import fsum
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -24,30 +23,14 @@ from troth.mechanisms.tasks import Tasks, TaskShares, share_by_stacks
 from troth.mechanisms.unpayable_rounds import may_be_due_to_reports, name_reports, refuse_oversized
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from troth.core.contract import Array, Bounds, Generator, Model, Models
 
     Amount: TypeAlias = float | Sequence[float] | Array
     Shares: TypeAlias = Sequence[float] | Array
 
-R = TypeVar("R", bound="Rule")
-
 _CONTRADICTION = "where peers contradict each other, a report is paid as if it were empty, whatever it says"
-
-
-def delegates(attribute: str, *names: str, **renamed: str) -> Callable[[type[R]], type[R]]:
-    """Make a rule answer to ``names`` as its ``attribute`` does, which is another rule or a divergence.
-
-    ``strict="strictly_convex"`` delegates a name to one that is called otherwise there.
-    """
-
-    def decorate(rule: type[R]) -> type[R]:
-        for name, name_there in (dict(zip(names, names, strict=True)) | renamed).items():
-            setattr(rule, name, property(attrgetter(f"{attribute}.{name_there}")))
-        return rule
-
-    return decorate
 
 
 class Rule(RuleDescription):

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from troth.core.delegation import delegates
 from troth.core.information import log_pmi
 from troth.mechanisms.breakdown import Breakdown, normalise
 from troth.mechanisms.divergences import DIVERGENCE, Divergence, logistic, score_formula
 from troth.mechanisms.drawn_peers import draw_peers
 from troth.mechanisms.multi_day import MultiDay
 from troth.mechanisms.options import Whole, option
-from troth.mechanisms.rule import Rule, delegates
+from troth.mechanisms.rule import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -140,7 +140,6 @@ class Bernoulli(BetaPrior, DirichletCounts):
 
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
-        """Match how the days' rates vary."""
         if reduction.labels not in (None, 2):
             raise DataError(f"Bernoulli needs two codes, but the history has {reduction.labels}: use Categorical")
         zeros, ones = dirichlet_moments(cls.__name__, summaries, reduction)

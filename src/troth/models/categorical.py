@@ -154,5 +154,4 @@ class Categorical(Conjugate, DirichletCounts):
 
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
-        """Match how the days' shares of each code vary."""
         return {"alpha": Positive(dirichlet_moments(cls.__name__, summaries, reduction))}

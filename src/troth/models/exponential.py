@@ -48,7 +48,6 @@ class Gamma(GammaPrior, CountAndSum):
         return {"shape": shape, "rate": self.rate + statistics[..., 1]}
 
     def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
-        """Log PMI in a form that keeps its digits at any number of rows."""
         k = self.known_shape
         return gamma_log_pmi(np.array([self.shape / k, self.rate]), own, peers, both, shape_per_row=k)
 
@@ -78,7 +77,6 @@ class Gamma(GammaPrior, CountAndSum):
 
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, fixed: Mapping[str, Any], /) -> FreeParameters:
-        """Match how the days' rates vary."""
         k = float(fixed.get("known_shape", 1.0))
         days = day_moments(cls.__name__, summaries, reduction)
         shape, rate = gamma_moments(k / np.maximum(days.means[:, 0], 1e-300))

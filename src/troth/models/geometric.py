@@ -77,7 +77,6 @@ class NegativeBinomial(BetaPrior, CountAndSum):
 
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, fixed: Mapping[str, Any], /) -> FreeParameters:
-        """Match how the days' success probabilities vary."""
         r = float(fixed.get("r", 1.0))
         days = day_moments(cls.__name__, summaries, reduction)
         alpha, beta = beta_moments(r / (r + days.means[:, 0]))

@@ -140,7 +140,6 @@ class LinearRegression(ReferenceNoise, KnownNoiseRegression):
 
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
-        """Take the coefficients of all days together, which vary by what moves answers by one noise."""
         start = regression_moments(summaries, reduction)
         return {
             "mean": Real(start.mean, start.scale),
@@ -259,7 +258,6 @@ class LinearRegressionUnknownNoise(Regression):
 
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
-        """Take the coefficients of all days together, which vary by what moves answers by one noise."""
         start = regression_moments(summaries, reduction)
         return {
             "mean": Real(start.mean, start.scale),

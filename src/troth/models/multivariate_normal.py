@@ -180,7 +180,6 @@ class MultivariateNormal(ReferenceNoise, NormalVectors):
         return parameters, np.linalg.cholesky(np.array(self.noise))
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
-        """Draw counts, sums and outer products for each mean and number of rows."""
         return self._weight * super().draw_statistics(rng, parameters, design)
 
     def expected_log_evidence(self, design: Array, /) -> Array | None:
@@ -200,7 +199,6 @@ class MultivariateNormal(ReferenceNoise, NormalVectors):
 
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
-        """Match how the days' means vary, and rows within days."""
         days = day_moments(cls.__name__, summaries, reduction)
         return {
             "mean": Real(days.centre, np.sqrt(days.between)),
@@ -297,7 +295,6 @@ class MultivariateNormalUnknownCovariance(Conjugate, NormalVectors):
 
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
-        """Match how the days' means vary, and rows within days."""
         days = day_moments(cls.__name__, summaries, reduction)
         return {
             "mean": Real(days.centre, np.sqrt(days.between)),

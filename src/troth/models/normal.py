@@ -193,7 +193,6 @@ class Normal(ReferenceNoise, NormalMean):
 
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
-        """Match how the days' means vary, and rows within days."""
         return normal_parameters(cls.__name__, summaries, reduction)
 
 
@@ -247,7 +246,6 @@ class NormalUnknownVariance(Conjugate, ReducesRows):
     @staticmethod
     def _log_integral(*, mean: Array, strength: Array, shape: Array, scale: Array) -> Array:
         """lnΓ(A) − A ln B − ½ ln λ."""
-        del mean
         return np.asarray(gammaln(shape) - shape * np.log(scale) - 0.5 * np.log(strength))
 
     @staticmethod
@@ -315,7 +313,6 @@ class NormalUnknownVariance(Conjugate, ReducesRows):
 
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
-        """Match how the days' means vary, and rows within days."""
         days = day_moments(cls.__name__, summaries, reduction)
         return {
             "mean": Real(days.centre[0], np.sqrt(days.between[0])),

@@ -62,8 +62,6 @@ class Number(Kind):
     """A finite number."""
 
     def checked(self, name: str, value: Any, owner: object) -> float:
-        """Return a float."""
-        del owner
         try:
             x = float(value)
         except OverflowError:
@@ -75,7 +73,6 @@ class Number(Kind):
         return x
 
     def parse(self, text: str) -> int | float:
-        """Read one number."""
         line = _one_line(text)
         if len(line) != 1:
             raise ValueError("must be one number")
@@ -114,7 +111,6 @@ class Whole(Number):
     least: int
 
     def checked(self, name: str, value: Any, owner: object) -> Any:
-        """Return an int."""
         x = super().checked(name, value, owner)
         if x != int(x) or x < self.least:
             raise ValueError(f"{name} must be a whole number of at least {self.least}, not {value!r}")
@@ -132,7 +128,6 @@ class Numbers(Kind):
 
     @property
     def hint(self) -> str:
-        """How to write them, in the words of a form."""
         return "rows separated by semicolons" if self.wide else "numbers separated by commas"
 
     @property
@@ -141,7 +136,6 @@ class Numbers(Kind):
         return 2 in self.axes
 
     def checked(self, name: str, value: Any, owner: object) -> Any:
-        """Return nested tuples of floats."""
         return nested_tuple(self.array(name, value, owner))
 
     def array(self, name: str, value: Any, owner: object) -> Array:
@@ -182,7 +176,6 @@ class Probabilities(Numbers):
     """Positive numbers that sum to 1."""
 
     def array(self, name: str, value: Any, owner: object) -> Array:
-        """Return the probabilities as an array."""
         p = super().array(name, value, owner)
         if not (p > 0).all():
             raise ValueError(f"{name}[{int(np.argmin(p))}] must be above 0; leave out what is impossible")
@@ -229,12 +222,10 @@ class Precision(PositiveDefinite):
         return np.broadcast_to(entries, (len(getattr(owner, self.length_of)),))
 
     def parse(self, text: str) -> Any:
-        """Read one number, a line of them, or a matrix."""
         entries = Numbers((1, 2)).parse(text)
         return entries[0] if len(entries) == 1 and np.ndim(entries) == 1 else entries
 
     def text(self, value: Any) -> str:
-        """Write one number, or numbers with commas and rows with semicolons."""
         return number.text(value) if np.ndim(value) == 0 else super().text(value)
 
 
@@ -247,8 +238,6 @@ class Word(Kind):
         self.choices = {word: word for word in choices}
 
     def checked(self, name: str, value: Any, owner: object) -> Any:
-        """Return the word."""
-        del owner
         if value not in self.choices:
             raise ValueError(f"there is no {name} {value!r}; there are {', '.join(self.choices)}")
         return str(value)
@@ -261,18 +250,14 @@ class Flag(Word):
         super().__init__("true", "false")
 
     def checked(self, name: str, value: Any, owner: object) -> bool:
-        """Return the flag."""
-        del owner
         if not isinstance(value, bool | np.bool_):
             raise ValueError(f"{name} must be true or false, not {value!r}")
         return bool(value)
 
     def parse(self, text: str) -> bool:
-        """Read true or false."""
         return text == "true"
 
     def text(self, value: Any) -> str:
-        """Write true or false."""
         return "true" if value else "false"
 
 

@@ -58,7 +58,6 @@ class Poisson(GammaPrior, CountAndSum):
         return {"shape": self.shape + statistics[..., 1], "rate": self.rate + statistics[..., 0]}
 
     def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
-        """Log PMI in a form that keeps its digits at any number of rows."""
         total = None if both is None else both[..., ::-1]
         return gamma_log_pmi(np.array([self.shape, self.rate]), own[..., ::-1], peers[..., ::-1], total)
 
@@ -98,7 +97,6 @@ class Poisson(GammaPrior, CountAndSum):
 
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
-        """Match how the days' rates vary."""
         days = day_moments(cls.__name__, summaries, reduction)
         excess = days.excess(days.centre)
         return {"shape": Positive((days.centre**2 / excess)[0]), "rate": Positive((days.centre / excess)[0])}

@@ -71,7 +71,6 @@ class RegressionCandidates(FittedCandidates):
         return {}
 
     def rows(self, statistics: Array, /) -> Array:
-        """Count the rows behind each statistic."""
         return np.asarray(statistics, dtype=np.float64)[..., len(self.coefficients)]
 
     def plan(self, rows: Any, /) -> Array:

@@ -99,7 +99,6 @@ class ReportedCandidates(FittedCandidates):
         return np.concatenate([s[..., 1:], s[..., :1]], axis=-1)
 
     def rows(self, statistics: Array, /) -> Array:
-        """Count the rows behind each statistic."""
         return np.asarray(statistics, dtype=np.float64)[..., -1]
 
     def compared_design(self, _: Array, /) -> ComparedDesign:

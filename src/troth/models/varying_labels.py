@@ -75,7 +75,6 @@ class VaryingLabels(CompleteEvidence, VaryingProviders):
         return total
 
     def rows(self, statistics: Array, /) -> Array:
-        """Count the rows behind each statistic."""
         t = np.asarray(statistics, dtype=np.float64)
         return np.asarray(t[..., 0] + t[..., 1])
 
@@ -257,5 +256,4 @@ class VaryingCategorical(VaryingLabels):
 
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
-        """Match how the days' shares of each code vary."""
         return {"alpha": Positive(dirichlet_moments(cls.__name__, summaries, reduction))}

@@ -166,5 +166,4 @@ class VaryingNormal(RandomEffects):
 
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
-        """Match how the days' means vary, and rows within days."""
         return normal_parameters(cls.__name__, summaries, reduction)

@@ -155,7 +155,6 @@ class VaryingPoisson(CompleteEvidence, VaryingProviders):
 
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
-        """Match how the days' rates vary."""
         days = day_moments(cls.__name__, summaries, reduction)
         excess = days.excess(days.centre)
         return {"mean": Positive(days.centre[0], reach=_REACH), "scale": Positive(np.sqrt(excess[0]))}

@@ -139,7 +139,6 @@ class VaryingLinearRegression(VaryingCoefficients):
         return ComparedDesign.of_products(self._without_spread(t)[0] * t[..., -1:, None])
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
-        """Draw statistics for each (coefficients, τ) and precision."""
         answers = super().draw_statistics(rng, parameters, design)
         return self._with_variance(answers, np.broadcast_to(design[..., -1], answers.shape[:-1]))
 

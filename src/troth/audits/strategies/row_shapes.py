@@ -45,7 +45,7 @@ def take_rows(model: Any, data: Any, start: int, stop: int) -> Any:
 
 def has_labels(model: Any) -> bool:
     """Whether rows are labels, of which there are finitely many."""
-    return isinstance(model, HasSupport) and model.support.integer and bool(np.isfinite(model.support.high))
+    return isinstance(model, HasSupport) and model.support.finite
 
 
 def count_labels(model: Any) -> int:

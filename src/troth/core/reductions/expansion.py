@@ -20,6 +20,7 @@ from troth.core.reductions.sums import SLACK, check_products, checked_rows, solv
 from troth.core.support import Array, Bounds, Support
 
 _LEAST_WEIGHT = 1e-280  # below which curvature is nothing, and its root still has an inverse
+_upper_half = lru_cache(maxsize=4)(np.triu_indices)  # rows and columns, for the size of a matrix
 
 
 class AddsAnswers(ABC):
@@ -311,12 +312,6 @@ class Expansion(AddsAnswers):
         if wanted != self:
             raise DataError("the history was expanded at another point, or for other answers: read its rows again")
         return np.asarray(summary, dtype=np.float64)
-
-
-@lru_cache(maxsize=4)
-def _upper_half(size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return rows and columns of the upper half of a matrix."""
-    return np.triu_indices(size)
 
 
 def _linear(weights: Sequence[float], columns: Sequence[Any]) -> Any:

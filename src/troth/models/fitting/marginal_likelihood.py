@@ -12,6 +12,7 @@ noise of a normal, or the mean around which its values are taken). All providers
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -105,13 +106,9 @@ class _MarginalLikelihood:
 
         reach = np.concatenate([np.full(parameter.free, parameter.reach) for parameter in self.parameters.values()])
         self.log_likelihood(np.zeros(free))  # refuses summaries that lack what the family needs
-        best = None
         bounds = [(-bound, bound) for bound in reach.tolist()]
-        for start in self._starts():
-            top = minimize(loss, start, method="L-BFGS-B", bounds=bounds, options={"maxiter": 500, "ftol": 1e-13})
-            if best is None or top.fun < best.fun - 1e-9:
-                best = top
-        assert best is not None  # noqa: S101 (there is at least one start)
+        search = partial(minimize, loss, method="L-BFGS-B", bounds=bounds, options={"maxiter": 500, "ftol": 1e-13})
+        best = reduce(lambda best, top: top if top.fun < best.fun - 1e-9 else best, map(search, self._starts()))
         if best.fun >= 1e300:
             raise DataError(f"{self.family.__name__}: no prior makes this history possible")
         curvature = _hessian(loss, best.x)

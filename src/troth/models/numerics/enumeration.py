@@ -36,6 +36,16 @@ def enumerate_reports(model: Any, sizes: Sequence[int]) -> tuple[Array, Array, A
     return counts[possible], statistics[possible], orders[possible]
 
 
+def enumerate_together(reports: Sequence[tuple[Any, int]], width: int) -> tuple[Array, Array]:
+    """Return all that reports of given models and sizes can add up to: statistics, and log numbers of orders."""
+    total, log_orders = np.zeros((1, width)), np.zeros(1)
+    for model, rows in reports:
+        _, statistics, orders = enumerate_reports(model, [rows])
+        total = (total[:, None] + statistics).reshape(-1, width)
+        log_orders = (log_orders[:, None] + orders).ravel()
+    return total, log_orders
+
+
 def count_reports(model: Any, rows: int) -> int:
     """Return how many datasets of ``rows`` rows there are up to order."""
     labels = _labels(model)

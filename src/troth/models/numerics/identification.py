@@ -15,7 +15,7 @@ from troth.core.contract import Array
 from troth.core.information import second_difference
 from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
 from troth.models.numerics.collisions import log_same_type
-from troth.models.numerics.enumeration import enumerate_reports
+from troth.models.numerics.enumeration import enumerate_reports, enumerate_together
 
 _MOST_REPORTS = 360_000
 _MOST_PAIRED_REPORTS = 600
@@ -150,11 +150,7 @@ def exact_linear_price(model: Any, rows: int, peers: Peers, low: float = -np.inf
     if size > _LARGEST_COMPARISON:
         return None
     _, own, _ = enumerate_reports(model, range(rows + 1))
-    pooled, orders = np.zeros((1, len(model.prior))), np.zeros(1)
-    for other, count in peers:
-        _, t, log_orders = enumerate_reports(other, [count])
-        pooled = (pooled[:, None] + t[None]).reshape(-1, pooled.shape[1])
-        orders = (orders[:, None] + log_orders[None]).ravel()
+    pooled, orders = enumerate_together(peers, len(model.prior))
     possible = np.isfinite(model.log_evidence(pooled))
     pooled, orders = pooled[possible], orders[possible]
     log_p = model.log_evidence(own[:, None] + pooled[None]) - model.log_evidence(own)[:, None]

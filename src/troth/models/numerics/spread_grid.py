@@ -30,6 +30,12 @@ class SpreadGrid:
     """Spreads at which a log evidence is evaluated, and how its integral follows from the values.
 
     The ``nodes`` are 0, and spreads from below the smallest to above the largest that is possible.
+
+    Examples
+    --------
+    >>> grid = SpreadGrid(0.01, 1.0)
+    >>> bool(abs(grid.integrate(np.zeros(len(grid.nodes)), np.array(3.0))) < 1e-12)
+    True
     """
 
     def __init__(self, smallest: float, largest: float) -> None:
@@ -109,14 +115,4 @@ class _Quadrature:
         return np.asarray(np.concatenate([evidence[..., :1], between + top], axis=-1) + self._log_weights)
 
 
-@lru_cache(maxsize=32)
-def spread_grid(smallest: float, largest: float) -> SpreadGrid:
-    """Return the grid of a spread between two ends, each factor having the same prior probability.
-
-    Examples
-    --------
-    >>> grid = spread_grid(0.01, 1.0)
-    >>> bool(abs(grid.integrate(np.zeros(len(grid.nodes)), np.array(3.0))) < 1e-12)
-    True
-    """
-    return SpreadGrid(smallest, largest)
+spread_grid = lru_cache(maxsize=32)(SpreadGrid)

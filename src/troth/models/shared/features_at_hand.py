@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from hashlib import sha256
 from typing import Any, ClassVar
@@ -10,6 +11,7 @@ import numpy as np
 
 from troth.core.contract import Array, ComparedDesign, Generator, Model
 from troth.core.declarations import declared
+from troth.core.delegation import delegates
 from troth.core.errors import DataError, MissingCapabilityError
 from troth.core.information import line_log_pmi, log_pmi
 from troth.core.support import Support
@@ -22,16 +24,8 @@ _BLOCK = 1 << 21  # answers drawn at a time
 _ROWS_OF_A_CLOSED_FORM = 10  # about as many answers are drawn while the evidence of a report is computed
 
 
-class Delegated:
-    """An attribute or a method delegated to ``model``."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, instance: Any, owner: type) -> Any:
-        return self if instance is None else getattr(instance.model, self._name)
-
-
+@delegates("model", "assumption", "evidence_limit", "limit_measured", "possible", "possible_statistics")
+@delegates("model", "width", "space", "statistics", "log_evidence", "log_pmi", "rows", "design", "draw_parameters")
 class FeaturesAtHand:
     """A regression, or `Candidates`, with the features of one provider.
 
@@ -44,19 +38,8 @@ class FeaturesAtHand:
     features_in_words: ClassVar[str] = "the peers' features"
     draws_limit: ClassVar[str] = ""
 
-    width = Delegated()
-    space = Delegated()
-    assumption = Delegated()
-    evidence_limit = Delegated()
-    limit_measured = Delegated()
-    possible_statistics = Delegated()
-    statistics = Delegated()
-    log_evidence = Delegated()
-    log_pmi = Delegated()
-    rows = Delegated()
-    possible = Delegated()
-    design = Delegated()
-    draw_parameters = Delegated()
+    statistics: Callable[[Any], Array]
+    log_evidence: Callable[[Array], Array]
 
     def __init__(self, model: Any, features: Any) -> None:
         self.model, self.features = model, features
@@ -74,7 +57,7 @@ class FeaturesAtHand:
     @property
     def approximation(self) -> str:
         """What is not exact: the evidence, if the model expands it."""
-        return _EXPANDED + self.features_in_words if self.evidence_limit else ""
+        return _EXPANDED + self.features_in_words if self.model.evidence_limit else ""
 
     def in_space_of(self, _: Model, /) -> Model:
         """Return this model: statistics do not depend on the features at hand."""
@@ -105,19 +88,13 @@ class FeaturesAtHand:
         return np.where(design[..., -1:] > 0, fresh, 0.0)
 
 
+@delegates("model", "reduction", "summary", "from_summary", "answer_part", "answer_scorer", "warning_about")
 class KeptFeatures(FeaturesAtHand):
     """A regression with features ``(kept rows, d)`` of one provider, who has ``rows`` rows in all.
 
     Where only a sample of the features was kept, each of them stands for rows/kept rows. Two are equal if the models
     and the features are, so that equal reports have equal decoys.
     """
-
-    reduction = Delegated()
-    summary = Delegated()
-    from_summary = Delegated()
-    answer_part = Delegated()
-    answer_scorer = Delegated()
-    warning_about = Delegated()
 
     def __init__(self, model: Any, features: Any, rows: int | None = None) -> None:
         z = Support().check(features, "feature", columns=model.reduction.features)

@@ -121,16 +121,14 @@ def climb(data: OutcomeData, types: int, rng: Generator, starts: int, steps: int
     climbs = [maximise(data, _start(data, points, types, rng, k), _BURN) for k in range(1 if types == 1 else starts)]
     state = max(climbs, key=lambda climb: climb[1][-1])[0]
     state, trace = maximise(data, state, steps, tolerance)
-    reached = trace[-1]
     for _ in range(_ROUNDS if types > 2 else 0):
         climbs = [maximise(data, candidate, _BURN) for candidate in _rearranged(data, points, state)]
         if not climbs:
             break
         best = max(climbs, key=lambda climb: climb[1][-1])
-        if not best[1][-1] > reached:
+        if not best[1][-1] > trace[-1]:
             break
         state, trace = maximise(data, best[0], steps, tolerance)
-        reached = trace[-1]
     return state
 
 

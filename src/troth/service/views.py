@@ -30,7 +30,7 @@ from troth.results.verdict import unchecked_before
 from troth.service import campaigns, heads, ledgers, payouts, responses, rounds, upload_queue
 from troth.service.accounts import User
 from troth.service.errors import ConflictError, NotFoundError, RefusedError
-from troth.service.keys import keys_of
+from troth.service.keys import Keys, keys_of
 from troth.service.receipts import check_receipts, signed_receipt
 from troth.service.responses import Amount
 from troth.service.store import Store, now
@@ -184,10 +184,10 @@ def dry_run_view(result: Result, verdict: dict[str, Any] | None) -> responses.Dr
 def joined_rounds(tx: Connection, member: Row[Any], rows: Iterable[Row[Any]]) -> list[responses.JoinedRound]:
     """Return rounds as a member sees them."""
     reported = rounds.my_reports(tx, member.id)
-    return [_joined_round(row, reported.get(row.id)) for row in rows]
+    return [joined_round(row, reported.get(row.id)) for row in rows]
 
 
-def _joined_round(row: Row[Any], submission: str | None) -> responses.JoinedRound:
+def joined_round(row: Row[Any], submission: str | None) -> responses.JoinedRound:
     """Return a round as a provider sees it, with what it has confirmed: nothing changes before it is published."""
     state: Any = "published" if row.published is not None else "open" if _state(row) == "open" else "closed"
     return responses.JoinedRound.of(row, closed=_closed(row), state=state, submission=submission)
@@ -218,20 +218,32 @@ def list_reports(tx: Connection, user: User, campaign: str, number: int) -> list
 def list_submissions(tx: Connection, user: User, campaign: str, number: int) -> list[responses.Submission]:
     """Return a provider's submissions to a round, the latest first."""
     row, member = campaigns.joined(tx, user, campaign)
-    terms, round_row = campaigns.terms_of(row), rounds.find_round(tx, campaign, number)
+    return submissions_of(tx, campaigns.terms_of(row), member, rounds.find_round(tx, campaign, number))
+
+
+def submissions_of(
+    tx: Connection, terms: Campaign, member: Row[Any], round_row: Row[Any]
+) -> list[responses.Submission]:
+    """Return a member's submissions to a round, the latest first."""
     waiting = [_unread(terms, upload) for upload in upload_queue.unread(tx, member.id, round_row.id)]
     uploads = rounds.my_uploads(tx, member.id, round_row.id)
-    return [*waiting, *(_submission(tx, terms, upload) for upload in uploads)]
+    return [*waiting, *(_submission(keys_of(tx), terms, upload) for upload in uploads)]
 
 
 def submission_view(tx: Connection, user: User, campaign: str, number: int, submission: str) -> responses.Submission:
     """Return one of a provider's submissions: the receipt, once it is confirmed."""
     row, member = campaigns.joined(tx, user, campaign)
-    terms, round_row = campaigns.terms_of(row), rounds.find_round(tx, campaign, number)
+    return submission_of(tx, campaigns.terms_of(row), member, rounds.find_round(tx, campaign, number), submission)
+
+
+def submission_of(
+    tx: Connection, terms: Campaign, member: Row[Any], round_row: Row[Any], submission: str
+) -> responses.Submission:
+    """Return one of a member's submissions to a round."""
     waiting = upload_queue.find(tx, submission)
     if waiting is not None and waiting.state != "read" and (waiting.member, waiting.round) == (member.id, round_row.id):
         return _unread(terms, waiting)
-    return _submission(tx, terms, rounds.my_upload(tx, member.id, round_row.id, submission))
+    return _submission(keys_of(tx), terms, rounds.my_upload(tx, member.id, round_row.id, submission))
 
 
 def _unread(terms: Campaign, waiting: Row[Any]) -> responses.Submission:
@@ -246,8 +258,8 @@ def _sent(terms: Campaign, file: Row[Any], **given: Any) -> responses.Submission
     return responses.Submission.of(file, round=file.number, file=file.name, commitment=terms.commitment, **given)
 
 
-def _submission(tx: Connection, terms: Campaign, upload: Row[Any]) -> responses.Submission:
-    receipt = signed_receipt(keys_of(tx), terms.commitment, upload)
+def _submission(keys: Keys, terms: Campaign, upload: Row[Any]) -> responses.Submission:
+    receipt = signed_receipt(keys, terms.commitment, upload)
     signed = None if receipt is None else responses.Receipt(**receipt)
     values = {"state": "read", "problem": None, "received": upload.created, "receipt": signed}
     return _sent(terms, upload, **values, **upload.shown)
@@ -335,7 +347,7 @@ def _line_of(tx: Connection, campaign: str, ledger: Ledger, day: Any) -> respons
     return responses.LedgerLine(
         text=ledger.lines[place].decode().removesuffix("\n"),
         place=place,
-        hashes=inclusion_proof(ledger.leaves(head["lines"]), place),
+        hashes=inclusion_proof(heads.leaves_of(ledger, head["lines"]), place),
         head=responses.SignedHead(**head),
     )
 

@@ -61,11 +61,13 @@ class Page(NamedTuple):
 
         parameters = {"request": Request} | {name: PARAMETERS[name] for name in names_in(self.path)}
         needed = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind) for name, kind in parameters.items()]
-        query = [
-            parameter.replace(kind=Parameter.KEYWORD_ONLY)
-            for parameter in signature(self.function, eval_str=True).parameters.values()
+        own_parameters = signature(self.function, eval_str=True).parameters.values()
+        form_parameters = [
+            parameter
+            for parameter in own_parameters
             if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and parameter.default is not parameter.empty
         ]
+        query = [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in form_parameters]
         endpoint.__signature__ = Signature([*needed, *query])  # type: ignore[attr-defined]
         return endpoint
 

@@ -25,7 +25,10 @@ def home(visit: Visit) -> Response:
     if user.role == "provider":
         return provider.home(visit)
     with visit.store.read() as tx:
-        campaign_views = [(view, _status(tx, user, view.id)) for view in views.list_campaigns(tx, user)]
+        campaign_views = [
+            (views.own_campaign(tx, user, row.id), _status(tx, user, row.id))
+            for row in campaigns.list_campaigns(tx, user)
+        ]
     all_rounds = [(view, round_row) for view, status in campaign_views for round_row in status["rounds"]]
     deadlines = [
         (view, round_row)

@@ -37,7 +37,8 @@ class Fields:
 
     def text(self, name: str, default: str = "") -> str:
         """Return a text without spaces around it."""
-        return self.secret(name).strip() or default
+        value = self.data.get(name)
+        return value.strip() if isinstance(value, str) and value.strip() else default
 
     def secret(self, name: str) -> str:
         """Return a text as it was typed."""

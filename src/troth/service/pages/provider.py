@@ -54,10 +54,12 @@ def round_page(visit: Visit, campaign: str, number: int) -> Response:
     with visit.store.read() as tx:
         row, member = campaigns.joined(tx, visit.user, campaign)
         terms, round_row = campaigns.terms_of(row), rounds.find_round(tx, campaign, number)
+        submissions = views.submissions_of(tx, terms, member, round_row)
+        report = next((submission.id for submission in submissions if submission.confirmed is not None), None)
         context = {
             "view": views.campaign_for(tx, row, member),
-            "round": views.round_view(tx, visit.user, campaign, number),
-            "submissions": views.list_submissions(tx, visit.user, campaign, number),
+            "round": views.joined_round(round_row, report),
+            "submissions": submissions,
             "columns": {name: terms.request.values_in_words(name) for name in terms.columns if name is not None},
             "payment": views.own_payments(tx, row, member, [round_row]).get(number),
             "limits": visit.settings.limits,
@@ -109,10 +111,12 @@ def _add(visit: Visit, campaign: str, number: int, path: Path, name: str) -> tup
 def submission_page(visit: Visit, campaign: str, number: int, submission: str) -> Response:
     """Show a submission to be confirmed, or its receipt once it is."""
     with visit.store.read() as tx:
+        row, member = campaigns.joined(tx, visit.user, campaign)
+        round_row = rounds.find_round(tx, campaign, number)
         context = {
-            "view": views.campaign_view(tx, visit.user, campaign),
-            "receipt": views.submission_view(tx, visit.user, campaign, number, submission),
-            "round": views.round_view(tx, visit.user, campaign, number),
+            "view": views.campaign_for(tx, row, member),
+            "receipt": views.submission_of(tx, campaigns.terms_of(row), member, round_row, submission),
+            "round": views.joined_round(round_row, rounds.my_reports(tx, member.id).get(round_row.id)),
         }
     return visit.page("submission.html", **context)
 

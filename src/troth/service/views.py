@@ -347,7 +347,7 @@ def _line_of(tx: Connection, campaign: str, ledger: Ledger, day: Any) -> respons
     return responses.LedgerLine(
         text=ledger.lines[place].decode().removesuffix("\n"),
         place=place,
-        hashes=inclusion_proof(heads.leaves_of(ledger, head["lines"]), place),
+        hashes=inclusion_proof(ledger.leaves(head["lines"]), place),
         head=responses.SignedHead(**head),
     )
 

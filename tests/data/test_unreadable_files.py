@@ -37,6 +37,7 @@ QUOTED = "correct the row: a value with a comma in it needs quotes around it"
         ("own.csv.gz", compress(b"a\n" + MANY, mtime=0)[:-20], "own.csv.gz: cannot be read as csv: Truncated"),
         ("own.csv", b"a\n\xff\n", "own.csv: holds text that is not in UTF-8"),
         ("own.csv", b"a\n" + MANY + b"\xc3\n", "own.csv: holds text that is not in UTF-8"),
+        ("own.csv", b"a\n1\n\xff,2\n", "own.csv: holds text that is not in UTF-8"),
         ("own.csv.gz", compress(b"a\n\xff\n", mtime=0), "own.csv.gz: holds text that is not in UTF-8"),
         ("own.jsonl", b'{"a": 1}\n{"a": "\xff"}\n', "own.jsonl: holds text that is not in UTF-8"),
         ("own.jsonl", b'{"a": 1}\n{"a":', "own.jsonl: cannot be read as jsonl: JSON parse error"),

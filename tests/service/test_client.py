@@ -398,6 +398,10 @@ def test_a_service_that_was_set_back_pays_nobody_out_twice(monkeypatch: pytest.M
     (tmp_path / "payouts-c-0001.json").rename(tmp_path / "payouts-c-0003.json")
     with pytest.raises(DataError, match="payment a of batch 1 is already in .*0003.json"):
         export("ab")
+    for content in ("{}", '{"payments": 1}', '{"payments": [{}]}', "[", ""):
+        (tmp_path / "payouts-c-0002.json").write_text(content)
+        with pytest.raises(DataError, match="payouts-c-0002.json: this is not a"):
+            export("ab")
 
 
 def test_tokens_that_others_can_read_are_reported(service: Running, analyst: Person) -> None:

@@ -240,7 +240,10 @@ def payouts(
     directory.mkdir(parents=True, exist_ok=True)
     stem, exported = f"payouts-{campaign_view['id']}-", dict[str, str]()
     for path in directory.glob(f"{stem}*.json"):
-        exported |= {line["id"]: path.name for line in read_object(path)["payments"]}
+        try:
+            exported |= {line["id"]: path.name for line in read_object(path)["payments"]}
+        except (LookupError, TypeError):
+            raise DataError(f"{path}: this is not a batch that `troth payouts` wrote") from None
     files = []
     for batch in sorted(batches):
         name, content = f"{stem}{batch:04d}", client.show_payouts(campaign_view["id"], batch)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 from codecs import getincrementaldecoder
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from csv import Error as CsvError
 from csv import reader as read_csv
@@ -140,8 +140,8 @@ class Fragment:
         try:
             yield
         except (pa.ArrowException, CsvError, OSError, UnicodeError, EOFError) as error:
-            is_text = self.format in ("csv", "jsonl") and isinstance(error, pa.ArrowInvalid)
-            if isinstance(error, UnicodeError) or (is_text and not _is_unicode(self.path)):
+            from_text = self.format in ("csv", "jsonl") and isinstance(error, pa.ArrowInvalid)
+            if isinstance(error, UnicodeError) or (from_text and not _is_unicode(self.path)):
                 raise DataError.at(file_name(self.path), NOT_UNICODE) from None
             raise self.unreadable(error) from None
 
@@ -292,29 +292,49 @@ def _csv_names(fragment: Fragment) -> list[str]:
 @contextmanager
 def _open_csv(fragment: Fragment, columns: list[str], types: dict[str, Any]) -> Iterator[Any]:
     """Open a text file; a row with too many or too few values raises an error that names it."""
+    try:
+        with _csv_reader(fragment, columns, types) as reader:
+            yield reader
+    except pa.ArrowInvalid:
+        row = _invalid_row(fragment)
+        if row is None:
+            raise
+        lengths = f"{counted(row.actual_columns, 'value')} for {counted(row.expected_columns, 'column')}"
+        excerpt = row.text[:_EXCERPT].splitlines()[0]
+        problem = f"{lengths} ({excerpt}); correct the row: a value with a comma in it needs quotes around it"
+        raise DataError.at(f"{file_name(fragment.path)}, row {row.number - 1}", problem) from None
+
+
+def _csv_reader(
+    fragment: Fragment, columns: list[str], types: dict[str, Any], on_invalid_row: Callable[[Any], str] | None = None
+) -> Any:
+    return csv.open_csv(
+        fragment.path,
+        read_options=csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
+        parse_options=csv.ParseOptions(
+            delimiter=_delimiter(Path(fragment.path)), newlines_in_values=True, invalid_row_handler=on_invalid_row
+        ),
+        convert_options=csv.ConvertOptions(column_types=types, include_columns=columns),
+    )
+
+
+def _invalid_row(fragment: Fragment) -> Any:
+    """Read a text file again for its first row with too many or too few values; None if there is none.
+
+    Arrow decodes a row before it hands it out, and prints a traceback if it cannot: other encodings are left out.
+    """
     invalid_rows: list[Any] = []
 
     def refuse(row: Any) -> str:
         invalid_rows.append(row)
         return "error"
 
-    options = {"delimiter": _delimiter(Path(fragment.path)), "newlines_in_values": True, "invalid_row_handler": refuse}
-    try:
-        with csv.open_csv(
-            fragment.path,
-            read_options=csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
-            parse_options=csv.ParseOptions(**options),
-            convert_options=csv.ConvertOptions(column_types=types, include_columns=columns),
-        ) as reader:
-            yield reader
-    except pa.ArrowInvalid:
-        if not invalid_rows:
-            raise
-        row, place = invalid_rows[0], file_name(fragment.path)
-        lengths = f"{counted(row.actual_columns, 'value')} for {counted(row.expected_columns, 'column')}"
-        excerpt = row.text[:_EXCERPT].splitlines()[0]
-        problem = f"{lengths} ({excerpt}); correct the row: a value with a comma in it needs quotes around it"
-        raise DataError.at(f"{place}, row {row.number - 1}", problem) from None
+    if _is_unicode(fragment.path):
+        first = _csv_names(fragment)[0]
+        with suppress(pa.ArrowInvalid), _csv_reader(fragment, [first], {first: pa.string()}, refuse) as reader:
+            for _ in reader:
+                pass
+    return next(iter(invalid_rows), None)
 
 
 def _is_unicode(path: str) -> bool:

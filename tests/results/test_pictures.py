@@ -33,16 +33,19 @@ def worker(share: float) -> Any:
 
 CURVE = Belief(HOSTILE, [0.0, 0.5, 1.0], [1.0, 1.0, 1.0], [0.1, 1.0, 0.1])
 STATES = Belief("state", [HOSTILE, "b"], [0.5, 0.5], [0.9, 0.1], discrete=True)
-MANY_STATES = {
-    "campaign": {"name": "states", "budget": "1"},
-    "model": {"family": "Finite", "columns": ["x"], "prior": [1 / 500] * 500, "likelihood": [[0.5, 0.5]] * 500},
-}
+
+
+def states(count: int) -> Campaign:
+    model = {"family": "Finite", "columns": ["x"], "prior": [1 / count] * count, "likelihood": [[0.5, 0.5]] * count}
+    return Campaign.from_dict({"campaign": {"name": "states", "budget": "1"}, "model": model})
+
+
 PICTURES = {
     "bars": lambda: draw_bars("Bars", [Bar(HOSTILE, "1.00", 0.9, 0.5, 100), Bar("b", "-2.00", -0.2, 0.0, 50)]),
     "curve": lambda: draw_belief(CURVE),
     "prior alone": lambda: draw_belief(Belief("mean", [0.0, 1.0], [1.0, 1.0], [])),
     "states": lambda: draw_belief(STATES),
-    "very many states": lambda: draw_belief(*beliefs_of(Campaign.from_dict(MANY_STATES), [])),
+    "very many states": lambda: draw_belief(*beliefs_of(states(500), [])),
     "lies": lambda: draw_lies([lie(0.3, 0.1, 0.5), lie(-0.1, -0.2, -0.05), lie(0.0, -0.1, 0.1)]),
     "score": lambda: draw_score(0.4, -1.0, 1.0, 0.68),
     "score outside": lambda: draw_score(float("-inf"), -1.0, 1.0, 1.2),
@@ -50,6 +53,15 @@ PICTURES = {
     "workers": lambda: draw_workers([worker(0.5), worker(0.01), worker(1.0)], {HOSTILE: 0.1}),
     "no budget": lambda: draw_budget("nothing", paid=0, pending=0, budget=0),
 }
+
+
+@pytest.mark.parametrize(
+    ("count", "summary"),
+    [(16, ""), (17, "the other one has 5.88%"), (18, "the other 2 together have 11.11%")],
+)
+def test_states_that_are_not_drawn_are_counted(count: int, summary: str) -> None:
+    (belief,) = beliefs_of(states(count), [])
+    assert (len(belief.places), belief.summary) == (16, summary)
 
 
 def sides(picture: Picture, kind: str, *names: str) -> list[tuple[str, ...]]:

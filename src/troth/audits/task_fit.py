@@ -80,7 +80,7 @@ class TaskFit(Fit):
             part = f"{frequency.observed:8.1%} of the answers, expected {frequency.expected:.1%}"
             lines.append(f"  {frequency.label:<38} {part}   p = {frequency.p_value:.4f}")
         for name in sorted(self.observed, key=lambda label: -self.observed[label]):
-            gain, expected = (share(counts[name], 1, sign=True) for counts in (self.observed, self.expected))
+            gain, expected = (share(gains[name], 1, sign=True) for gains in (self.observed, self.expected))
             lines.append(f"  {name:<38} {gain:>8} of the price, under the model {expected}")
         return "\n".join(lines)
 
@@ -136,7 +136,7 @@ def check_task_fit(tasks: Tasks, rule: Rule, names: Sequence[str], *, past: int 
         _LEVEL,
         int(sample.task[-1]) + 1,
         frequencies,
-        tuple(name for name, replayable in zip(names, (counts > 0) & ~replayed, strict=True) if replayable),
+        tuple(name for name, left_out in zip(names, (counts > 0) & ~replayed, strict=True) if left_out),
     )
     if fit.verdict == "fits" and not count_peers(sample).any():
         raise MissingCapabilityError("no answer has a peer on its task, so every answer earns the empty share")

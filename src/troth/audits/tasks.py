@@ -82,8 +82,8 @@ def audit_tasks(
     findings = []
     level = float(ndtri(1 - false_alarm / 2))
     for name, answers in _lies(rng, labels, tables, label, guess, prior):
-        known_answers = np.where(answers >= 0, answers, 0)
-        share = rule.evaluate_tasks(world.with_own(np.eye(size)[known_answers]), np.random.default_rng(seed)).share
+        sent = np.where(answers >= 0, answers, 0)
+        share = rule.evaluate_tasks(world.with_own(np.eye(size)[sent]), np.random.default_rng(seed)).share
         share = np.where(answers >= 0, share, 0.0)
         gain, error = mean_over_tasks(world.task, share - honest.share)
         findings.append(with_margin(name, float(honest.share.mean()), float(share.mean()), gain, level * error))

@@ -160,8 +160,8 @@ def _with_witness(claim: Claim, rule: Rule, model: Models, rows: Sequence[int], 
     if claim.verdict != "refuted" or claim.witness is not None or not (lowest or claim.name == "budget feasible"):
         return claim
     extreme = extreme_round(rule, model, rows, groups, lowest=lowest)
-    scale = 1.0 if np.isfinite(rule.cap(len(rows), budget=1.0)).all() else 0.0  # without caps, any payment
-    if extreme is not None and (extreme[0] < 0 if lowest else extreme[0] > scale):
+    most = 1.0 if np.isfinite(rule.cap(len(rows), budget=1.0)).all() else 0.0  # without caps, any payment
+    if extreme is not None and (extreme[0] < 0 if lowest else extreme[0] > most):
         return replace(claim, margin=extreme[0], witness=extreme[1])
     return replace(claim, verdict="undecided", text=f"{claim.text}; no such round was drawn here")
 
@@ -225,7 +225,7 @@ def _sensitivity(model: Model, rows: int, peers: Any) -> Sensitivity:
     return proved
 
 
-def _in_a_panel(sensitivity: Any, panel: Any) -> Sensitivity:
+def _in_a_panel(case: Any, panel: Any) -> Sensitivity:
     """Return the sensitivity of a mean over panels.
 
     What the largest panel distinguishes the mean does, and what all peers together do not distinguish no panel does.
@@ -233,7 +233,7 @@ def _in_a_panel(sensitivity: Any, panel: Any) -> Sensitivity:
     among = _sensitivity(*panel)
     if among.verdict == "proved":
         return replace(among, reason=f"{among.reason}, in the largest panel")
-    together = _sensitivity(*sensitivity)
+    together = _sensitivity(*case)
     if together.verdict == "refuted":
         return together
     return Sensitivity("undecided", f"one panel of the peers alone may not distinguish all posteriors ({among.reason})")

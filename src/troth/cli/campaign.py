@@ -95,8 +95,8 @@ def init(
 ) -> None:
     """Write a commented campaign file, with a small example dataset or for your own data."""
     if task is not None:
-        task_options = {"--rule": rule, "--target": target, "--day": day, "--daily": daily or None}
-        unused = [option for option, value in task_options.items() if value is not None]
+        other_options = {"--rule": rule, "--target": target, "--day": day, "--daily": daily or None}
+        unused = [option for option, value in other_options.items() if value is not None]
         if unused:
             raise ParameterError(f"{unused[0]} cannot be combined with --task: edit the campaign file afterwards")
         of_table = {"provider": provider, "task": task, "columns": column, "family": family}

@@ -87,7 +87,7 @@ def certify(
         from troth.campaigns.task_checks import certify_task_campaign
         from troth.results.task_page import assumed_of
 
-        limits, assumed = [], assumed_of(terms)
+        setting_lines, assumed = [], assumed_of(terms)
         certificate = certify_task_campaign(terms, beside(terms, terms.source or ()))
     else:
         with progress_bar() as progress:
@@ -96,8 +96,8 @@ def certify(
         certificate = certify_campaign(terms, setting, reports)
         days = len({report.day for report in reports})
         on_days = f" on the first of {days} days; claims hold on all of them" if days > 1 and rows is None else ""
-        limits = [f"{setting}{on_days}"]
-    lines = [*limits, f"{certificate}\n", "assumed, not proved:", *(f"  – {line}" for line in assumed)]
+        setting_lines = [f"{setting}{on_days}"]
+    lines = [*setting_lines, f"{certificate}\n", "assumed, not proved:", *(f"  – {line}" for line in assumed)]
     show({"claims": certificate.to_dict(), "assumed": list(assumed)}, as_json, *lines)
 
 

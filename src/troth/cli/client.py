@@ -112,8 +112,8 @@ def join(
 def campaigns(server: Server = None, as_json: AsJson = False) -> None:
     """List your campaigns."""
     client = open_client(server)
-    joined = client.list_campaigns()
-    for campaign in joined:
+    listed = client.list_campaigns()
+    for campaign in listed:
         if campaign.get("head") is not None:
             compare_head(client, campaign)
     rows = [
@@ -123,10 +123,10 @@ def campaigns(server: Server = None, as_json: AsJson = False) -> None:
             campaign["state"],
             f"{money(campaign['budget'])} {campaign['currency']}".strip(),
         ]
-        for campaign in joined
+        for campaign in listed
     ]
     show_lines(
-        joined, as_json, table_lines(["id", "name", "state", "budget"], rows) if joined else ["no campaigns yet"]
+        listed, as_json, table_lines(["id", "name", "state", "budget"], rows) if listed else ["no campaigns yet"]
     )
 
 

@@ -64,7 +64,7 @@ def read_table(content: bytes) -> Any:
     # by this thread alone: one that still holds Python's bytes at the end of the process would abort it
     table = pq.read_table(pa.BufferReader(content), use_threads=False, pre_buffer=False)
     number = (table.schema.metadata or {}).get(_KEY, b"1").decode()
-    prefixes = {str(path): prefix for path, prefix in _PREFIXES.items()}
+    prefixes = {str(version): prefix for version, prefix in _PREFIXES.items()}
     if number not in prefixes:
         raise DataError(f"it has format {number!r}, but this version reads {' and '.join(prefixes)}")
     old = prefixes[number]

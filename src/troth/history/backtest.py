@@ -175,7 +175,7 @@ def _refuse_without_peers(history: History, splits: Sequence[Split], groups: Seq
         {label for label, reports_present in zip(labels, day, strict=True) if reports_present}
         for day in history.present[paid]
     ]
-    if all(len(labels) < 2 for labels in present):
+    if all(len(reporting) < 2 for reporting in present):
         of_groups = "" if groups is None else " of different groups"
         raise DataError(
             f"nobody has a peer on any of the {len(paid)} days that would be replayed, so nothing can be tested: "

@@ -32,13 +32,13 @@ def log_marginal(model: Any, history: History, days: Indexes | None = None) -> A
     """
     summaries = history.summaries if days is None else history.summaries[days]
     models = one_each(model, summaries.shape[1])
-    if any(score_measure(model) is None for model in models):
+    if any(score_measure(member) is None for member in models):
         return np.full(len(summaries), np.nan)
     present = history.reduction.rows(summaries) > 0
     total = np.where(present[..., None], daily_statistics(model, summaries, history.reduction), 0.0).sum(axis=1)
     evidence = models[0].log_evidence(total) - models[0].log_evidence(np.zeros(total.shape[-1]))
-    for provider, model_of_provider in enumerate(models):
-        base = model_of_provider.base_measure(summaries[:, provider], history.reduction)
+    for provider, member in enumerate(models):
+        base = member.base_measure(summaries[:, provider], history.reduction)
         evidence = evidence + np.where(present[:, provider], base, 0.0)
     return np.asarray(evidence)
 

@@ -110,7 +110,7 @@ def design_ranks(designs: Array) -> Indexes:
         if ((ranks[..., 1:] == ranks[..., :1]) & (column[..., 1:] == column[..., :1])).all():
             continue
         order = np.lexsort((column, ranks))
-        values, before = (np.take_along_axis(values, order, axis=-1) for values in (column, ranks))
+        values, before = (np.take_along_axis(array, order, axis=-1) for array in (column, ranks))
         differs = np.zeros(order.shape, dtype=bool)
         differs[..., 1:] = (values[..., 1:] != values[..., :-1]) | (before[..., 1:] != before[..., :-1])
         np.put_along_axis(ranks, order, np.cumsum(differs, axis=-1), axis=-1)

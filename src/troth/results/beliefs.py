@@ -70,11 +70,10 @@ def _belief_in_states(model: HasFiniteStates, total: Array) -> Belief:
     likeliest = np.sort(np.argsort(-posterior, kind="stable")[:_MOST_STATES])
     places = [f"{word} {k + 1}" for k in likeliest]
     remainder = posterior.sum() - posterior[likeliest].sum()
-    summary = (
-        ""
-        if len(likeliest) == len(posterior)
-        else f"the other {len(posterior) - len(likeliest)} together have {remainder:.2%}"
-    )
+    summary = ""
+    if unlisted := len(posterior) - len(likeliest):
+        subject = "the other one has" if unlisted == 1 else f"the other {unlisted} together have"
+        summary = f"{subject} {remainder:.2%}"
     name = "state of the world" if word == "state" else f"{word}s"
     return Belief(
         name, places, prior[likeliest].tolist(), posterior[likeliest].tolist(), discrete=True, summary=summary

@@ -143,17 +143,17 @@ class TaskResult(Result):
             gap = payment.empty_share - payment.share
             if payment.rows >= _FEW and gap > 2 * self.spread[payment.provider]:
                 below[payment.provider] = gap
-        fit, caveat = None, ""
+        fit, reason = None, ""
         try:
             fit = check_reports(self.campaign, self.recorded.reports, self.recorded.public)
         except TrothError as error:
-            caveat = str(error)
+            reason = str(error)
         answers = sum(payment.rows for payment in self.payments)
         mean = sum(payment.rows * payment.share for payment in self.payments) / answers
         empty = sum(payment.rows * payment.empty_share for payment in self.payments) / answers
         under = sum(payment.share < payment.empty_share for payment in self.payments)
         return TaskVerdict(
-            fit, caveat, providers=len(self.payments), below_empty=below, mean=mean, empty=empty, below=under
+            fit, reason, providers=len(self.payments), below_empty=below, mean=mean, empty=empty, below=under
         )
 
     def write_ledger(self, path: str | Path) -> Path:

@@ -333,7 +333,7 @@ def _truthful_claim(result: Result) -> Claim | None:
 
 def _why_untried(result: Result) -> str:
     if isinstance(result.campaign.model, HasReduction):
-        return "not tried: half of the rows, or a tenth, is too few to be a report"
+        return "not tried: half of the rows, or a tenth, are too few for a report"
     return "not tried: the sums of this model do not determine the pay of fewer rows"
 
 

@@ -94,7 +94,7 @@ def _modules(private: list[Path]) -> list[Path]:
     readable = []
     for path in map(Path, sorted({*installed, *single, *filter(None, sys.path)})):
         folder = path.resolve()
-        within = [path for path in private if folder in (path, *path.parents)]
+        within = [place for place in private if folder in (place, *place.parents)]
         if within and str(path) in installed:
             _lacking.append(f"modules: {within[0]} lies in {path}, which reading files needs; move it elsewhere")
         elif not within and folder.exists():

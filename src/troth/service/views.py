@@ -425,10 +425,12 @@ def verified(store: Store, user: User, campaign: str) -> responses.Verified:
             ledger, file = ledgers.load_ledger(tx, campaign), ledgers.load_file(tx, campaign)
             rows = rounds.list_rounds(tx, campaign)
             row = campaigns.owned(tx, user, campaign)
-            confirmed = rounds.confirmed_rows(tx, campaign, [row.id for row in rows if row.head is not None])
+            confirmed = rounds.confirmed_rows(
+                tx, campaign, [paid_row.id for paid_row in rows if paid_row.head is not None]
+            )
         heads.check_continues(store.keys, campaign, ledger)
         check_receipts(store.keys, campaigns.terms_of(row), confirmed)
-        noted = [row.head for row in rows if row.head is not None]
+        noted = [paid_row.head for paid_row in rows if paid_row.head is not None]
         result = verify(ledger, head=noted[-1] if noted else None, file=file)
         _check_recorded(result, confirmed)
     except RefusedError:

@@ -67,7 +67,7 @@ class SendPart(SummaryLie):
         return {2: "send half", 10: "send a tenth"}.get(self.parts, f"send one row in {self.parts}")
 
     def change_summary(self, knowledge: RoundKnowledge) -> Array:
-        """Take a part of each summary, or say that it is too few to be a report."""
+        """Take a part of each summary, or raise an error if it has too few rows for a report."""
         return np.array([self._part_of(own, knowledge) for own in knowledge.own])
 
     def _part_of(self, own: Array, knowledge: RoundKnowledge) -> Array:

@@ -75,7 +75,7 @@ class FabricateFromPast(SummaryLie):
 
 @dataclass(frozen=True)
 class SendStale(SummaryLie):
-    """Send the liar's report of some days before once more."""
+    """Send the liar's report from some days earlier once more."""
 
     age: int = 1
 

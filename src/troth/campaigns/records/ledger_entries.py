@@ -80,10 +80,10 @@ def report_leaf(report: Report) -> str:
     The nonce of its receipt keeps others from guessing the report from it. The provider's name is not in it, so that
     payments do not depend on names: equal reports are paid alike, whoever sent them.
     """
-    task_root = {"tasks": report.tasks}
+    extra = {"tasks": report.tasks}
     if report.features is not None:
-        task_root["features"] = digest(_write_features(report.features))
-    return leaf_of(report.day, report.rows, report.summary.tolist(), report.nonce, **task_root)
+        extra["features"] = digest(_write_features(report.features))
+    return leaf_of(report.day, report.rows, report.summary.tolist(), report.nonce, **extra)
 
 
 def leaf_of(day: Day, rows: int, summary: Sequence[float], nonce: str | None, **more: str | None) -> str:

@@ -77,7 +77,7 @@ class Tables:
         return cell, u
 
     def value(self, table: Indexes, at: Array) -> Array:
-        """Evaluate functions ``which`` at positions in cells."""
+        """Evaluate functions, given by their numbers in the ``table``, at positions in cells."""
         cell, u = self._local(table, at)
         beyond = np.maximum(u - 1.0, 0.0) if u.max(initial=0.0) > 1.0 else None
         u = u if beyond is None else u - beyond

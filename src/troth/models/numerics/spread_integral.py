@@ -86,7 +86,7 @@ class BySpread(NamedTuple):
         return total
 
     def draw(self, rows: Indexes, uniform: Array, low: float, high: float) -> Array:
-        """Turn two uniform numbers for each draw, ``(2, draw)``, into a spread of the report ``which``; 0 is none."""
+        """Turn two uniform numbers for each draw, ``(2, draw)``, into a spread of the report in ``rows``; 0 is none."""
         first, last = (np.log(np.exp(end) - self.resolution)[:, None] for end in (self.low, self.high))
         step = (last - first) / _CELLS
         v = first + step * (np.arange(_CELLS) + 0.5)

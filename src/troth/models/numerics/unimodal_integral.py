@@ -57,11 +57,11 @@ def find_peaks(slopes: Slopes, start: Array, close: float) -> tuple[Array, Array
 
 def find_tails(slopes: Slopes, mode: Array, value: Array, width: Array) -> Peaks:
     """Find how long the tails are, roughly: tangents to a concave function cross a level beyond it."""
-    ends, all_reports = [], np.arange(len(mode))
+    ends, every_function = [], np.arange(len(mode))
     for side in (-1.0, 1.0):
         distance = np.minimum(5.0 * width, _FARTHEST)
         for _ in range(2):
-            at, slope, _ = slopes(mode + side * distance, all_reports)
+            at, slope, _ = slopes(mode + side * distance, every_function)
             missing = at - (value - _DROP)
             distance = np.clip(distance + missing / np.maximum(-side * slope, _FLATTEST), 4.0 * width, _FARTHEST)
         ends.append(distance)

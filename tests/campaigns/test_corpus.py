@@ -90,6 +90,11 @@ CASES: dict[str, tuple[str, Files | None, str]] = {
     "target without regression": (change('columns = ["improved"]', 'columns = ["improved"]\ntarget = "y"'), None, "regressions only"),
     "regression without target": (REGRESSION.replace('target = "improved"', ""), SIZES, "target: is missing"),
     "too few categories": (change('columns = ["improved"]', 'columns = ["improved"]\ncategories = ["yes"]'), None, "1 labels for 2"),
+    "provider's own family": (
+        GOOD + '\n[model.providers."Ash"]\nfamily = "Poisson"\n',
+        None,
+        r"\[model.providers.Ash\] family: there is no such setting; there are prior, alpha, beta",
+    ),
     "provider's own prior": (GOOD + '\n[model.providers."Ash"]\nalpha = 3\n', None, r"\[model.providers\].*share"),
     # mechanism
     "unknown rule": (change('"OneTime"', '"Auction"'), None, r"\[mechanism\] rule.*'Auction'"),

@@ -508,6 +508,22 @@ def test_a_family_that_is_not_registered_is_paid_as_a_custom_model(tmp_path: Pat
         )
 
 
+def test_an_unregistered_family_is_in_no_file_and_no_table_of_providers(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"who": ["a", "b", "c"], "x": [1.0, 2.0, 3.0]})
+    for family in (Unregistered, Halved):
+        with pytest.raises(troth.ParameterError, match="is not registered, so nobody could load it"):
+            troth.save_model(family(0, 1, 1), tmp_path / "model.json")
+        with pytest.raises(troth.ParameterError, match="takes models of the same family, Normal; that of 'a' is of"):
+            troth.pay(
+                frame,
+                troth.models.Normal(0, 1, 1),
+                provider="who",
+                budget="9",
+                terms={"model": {"providers": {"a": family(0, 1, 2)}}},
+            )
+    assert not list(tmp_path.iterdir())
+
+
 def test_an_unregistered_regression_is_paid_as_a_registered_one() -> None:
     class Line(troth.models.LinearRegression):
         """An empty subclass."""

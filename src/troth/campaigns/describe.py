@@ -124,6 +124,11 @@ def _describe_model(model: Model, columns: list[str], table: dict[str, Any]) -> 
         return {"columns": columns}
     for name, other in table.get("providers", {}).items():
         if isinstance(other, Family):
+            if type(other) is not type(model):
+                raise ParameterError(
+                    f"terms: [model.providers] takes models of the same family, {type(model).__name__}; that of "
+                    f"{name!r} is of {type(other).__name__}"
+                )
             settings = other.to_dict().items()
             table["providers"][name] = {key: value for key, value in settings if value != described.get(key)}
     if explains_target(model) and "target" not in table:

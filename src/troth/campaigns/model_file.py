@@ -35,6 +35,9 @@ def save_model(model: Family, path: str | Path) -> str:
     ((0.0, 1.0), (1.0, 0.0))
     """
     plain = model.to_dict()
+    if not models.is_registered(model):
+        name = type(model).__name__
+        raise ParameterError(f"{name} is not registered, so nobody could load it: call troth.models.register({name})")
     write_whole(path, canonical(plain))
     return digest(plain)
 

@@ -236,9 +236,14 @@ def _check_columns(
 
 
 def _parameters(section: Section, family: str | None = None) -> tuple[str, dict[str, Any]]:
-    """Take a family and its parameters, which may be in the table itself or in one called prior."""
+    """Take a family and its parameters, which may be in the table itself or in one called prior.
+
+    A table of one provider has only parameters, of the ``family`` that is given.
+    """
+    other_keys: tuple[str, ...] = ("prior",)
     if family is None:
         family = section.text("family", required=True, among=tuple(models.FAMILIES))
+        other_keys = ("family", "file", "digest", *_DATA_OF_MODEL, "prior", "providers")
     declared = models.FAMILIES[str(family)].parameters()
     names = [parameter.name for parameter in declared]
     prior = section.take("prior", {})
@@ -255,7 +260,7 @@ def _parameters(section: Section, family: str | None = None) -> tuple[str, dict[
             raise section.error_at(name, "is given twice, here and under prior")
         if name in section.remaining:
             parameters[name] = section.take(name)
-    section.refuse_unknown(("family", "file", "digest", *_DATA_OF_MODEL, "prior", "providers", *names))
+    section.refuse_unknown((*other_keys, *names))
     for name in (parameter.name for parameter in declared if parameter.kind.numeric and parameter.name in parameters):
         try:
             numbers(parameters[name])

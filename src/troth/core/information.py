@@ -77,7 +77,7 @@ def log_pmi(model: Models, own: Array, peers: Array, both: Array | None = None) 
 def line_log_pmi(model: Models, own: Array, line: Array) -> Array:
     """Log PMI of reports ``(..., statistic)`` with many peers each, ``(member, ..., statistic)``, all of one design.
 
-    A family that shares the work between the members of a line does so; equal members have equal log PMI, to the bit.
+    A family that shares the work between the members of a line does so; equal members have equal log PMI, bit for bit.
     """
     evidence = shared_evidence(model)
     if isinstance(evidence, HasLineLogPMI):

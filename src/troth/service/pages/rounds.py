@@ -1,4 +1,4 @@
-"""A round: who has reported, closing, then payments and what was learned, publishing; and what to do if it failed."""
+"""A round: who has reported, closing, then payments and what was learnt, publishing; and what to do if it failed."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _recent: dict[tuple[str, str, str], list[Belief]] = {}
 
 
 def _beliefs(campaign: str, head: str, day: Any, result: Result) -> list[Belief]:
-    """Return prior and posterior of what was to be learned, where they can be drawn; computed once."""
+    """Return prior and posterior of what was to be learnt, where they can be drawn; computed once."""
     key = (campaign, head, repr(day))
     if key not in _recent:
         reports = [report for report in result.reports if report.day == day]

@@ -61,6 +61,15 @@ def test_words_among_numbers_are_named_wherever_they_are(rows: bytes, tmp_path: 
     assert (problem.fault, problem.value, problem.row) == ("not a number", "one", 2 + len(rows) // 2)
 
 
+def test_rows_that_are_read_once_more_are_looked_at_once(tmp_path: Path) -> None:
+    (tmp_path / "own.csv").write_bytes(b"a\n" + MANY + b"one\n")
+    rows: list[int] = []
+    request = Request(Moments(), ("a",), look=lambda batch: rows.append(batch.num_rows))
+    part = Fragment(str(tmp_path / "own.csv"), "csv").summarise(request)
+    assert part.problems
+    assert 0 < sum(rows) <= len(MANY) // 2
+
+
 def test_offsets_beyond_the_text_are_refused(tmp_path: Path) -> None:
     buffers = [None, pa.py_buffer(bytes([0, 0, 0, 0, 200, 0, 0, 0, 1, 0, 0, 0])), pa.py_buffer(b"x")]
     batch = pa.record_batch([pa.Array.from_buffers(pa.string(), 2, buffers)], names=["a"])

@@ -107,7 +107,7 @@ class Fragment:
             try:
                 for batch in (_read_text if text else _READERS[self.format])(self, request, columns):
                     complete = self._with_constants(batch)
-                    if request.look is not None:
+                    if request.look is not None and not text:  # what is read once more was looked at
                         request.look(complete)
                     yield complete
             except pa.ArrowInvalid as error:

@@ -103,7 +103,7 @@ class Databases:
         return target
 
     def give_back(self, url: str) -> None:
-        """Let the next who wants a database have this one, emptied, which is much faster than another one."""
+        """Let the next test that wants a database have this one, emptied, which is much faster than another one."""
         if "://" not in url:
             self.remove(url)
             return
@@ -115,6 +115,9 @@ class Databases:
         steps.append("ALTER TABLE ledger_lines ENABLE TRIGGER ALL")
         with psycopg.connect(url) as connection:
             connection.execute("; ".join(steps).encode())
+        store = Store(url)
+        shutil.rmtree(store.spool, ignore_errors=True)  # uploads that were still waiting
+        store.close()
         self._emptied.append(url)
 
     def keep(self, url: str) -> None:

@@ -113,6 +113,9 @@ def test_a_family_that_does_not_describe_itself_is_refused() -> None:
     class Undecorated(models.Bernoulli):
         gamma: float = field(metadata=parameter("a shape", positive, 1.0))
 
+    class Annotated(models.Bernoulli):
+        gamma: float
+
     @dataclass(frozen=True)
     class Improbable(models.Family):
         description: ClassVar[str] = "numbers"
@@ -141,6 +144,7 @@ def test_a_family_that_does_not_describe_itself_is_refused() -> None:
         (Mute, "define summary or statistics, which turn rows into numbers"),
         (Improbable, "define log_evidence, the log evidence of statistics"),
         (Undecorated, r"write @dataclass\(frozen=True\) above the class"),
+        (Annotated, r"write @dataclass\(frozen=True\) above the class"),
         (Meaningless, "say what gamma means"),
         (Hidden, "give gamma a default, because nobody is asked for it"),
         (Unkind, "the kind of gamma must be one of troth.models.parameters, such as positive, not 'positive'"),

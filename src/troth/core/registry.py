@@ -24,10 +24,17 @@ def check_entry(registry: Mapping[str, type[C]], entry: Any, base: type[C]) -> N
     """
     if not (isinstance(entry, type) and issubclass(entry, base)):
         raise ParameterError(f"{entry!r} cannot be registered: it is not a subclass of {base.__name__}")
-    if any(isinstance(value, dataclasses.Field) for value in vars(entry).values()):
+    if "__dataclass_params__" not in vars(entry) and _declares_fields(entry):
         raise ParameterError(f"{entry.__name__}: write @dataclass(frozen=True) above the class")
     other = registry.get(entry.__name__)
     if other and (other.__module__, other.__qualname__) != (entry.__module__, entry.__qualname__):
         raise ParameterError(
             f"{entry.__name__} is taken by {other.__module__}.{other.__qualname__}: give your class another name"
         )
+
+
+def _declares_fields(entry: type) -> bool:
+    """Return whether the body of a class declares fields, which mean nothing without its `@dataclass`."""
+    body, inherited = vars(entry), getattr(entry, "__dataclass_fields__", {})
+    unset = [name for name in body.get("__annotations__", ()) if name not in inherited and not hasattr(entry, name)]
+    return bool(unset) or any(isinstance(value, dataclasses.Field) for value in body.values())

@@ -399,3 +399,20 @@ def test_message_names_the_file_even_if_its_name_is_a_word_of_the_message(tmp_pa
     campaign = replace(campaign, format="csv")
     with pytest.raises(UploadError, match=r"^rows: more than the 3 rows that \[limits\] rows allows$"):
         upload(tmp_path, campaign, "rows", FORMATS["rows.csv"](binary(20)))
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"improved\n1\n1,2\n", r"ash\.csv, row 2: 2 values for 1 column \(1,2\); correct the row: .*"),
+        (b"improved\n1\n\xff\n", r"ash\.csv: holds text that is not in UTF-8.*"),
+        (b"other\n1\n", r"ash\.csv: .*'improved'.*"),
+        (b"improved\n1\n7\n", r".*\(first: row 2 of ash\.csv: 7\)"),
+    ],
+    ids=["row too long", "not UTF-8", "missing column", "neither 0 nor 1"],
+)
+def test_message_names_the_file_once(content: bytes, problem: str, tmp_path: Path) -> None:
+    with pytest.raises(UploadError) as refused:
+        upload(tmp_path, campaigns()["bernoulli"], "ash.csv", content)
+    assert re.fullmatch(problem, str(refused.value), re.DOTALL)
+    assert str(refused.value).count("ash.csv") == 1

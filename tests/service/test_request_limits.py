@@ -73,6 +73,17 @@ def test_the_limit_itself_is_allowed(name: str, most: int, declared: bool) -> No
         assert (sent.status_code != 413) == allowed
 
 
+def read_body(receive: Any) -> None:
+    """Have an application behind the limits read a whole body."""
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        while (await receive())["more_body"]:
+            pass
+
+    scope = {"type": "http", "method": "POST", "path": "/api/v1/tokens", "headers": []}
+    asyncio.run(BodyLimits(application, largest=0)(scope, receive, AsyncMock()))
+
+
 @pytest.mark.parametrize("beyond", [False, True])
 def test_the_parts_of_a_body_of_unknown_length_count_together(beyond: bool) -> None:
     sizes = [SMALL_JSON // 2, 0, SMALL_JSON // 2, int(beyond)]
@@ -82,13 +93,8 @@ def test_the_parts_of_a_body_of_unknown_length_count_together(beyond: bool) -> N
     async def receive() -> Any:
         return next(parts, last)
 
-    async def read_all(scope: Any, receive: Any, send: Any) -> None:
-        while (await receive())["more_body"]:
-            pass
-
-    scope, send = {"type": "http", "method": "POST", "path": "/api/v1/tokens", "headers": []}, AsyncMock()
     with pytest.raises(HTTPException, match="larger than 65,536 bytes") if beyond else nullcontext():
-        asyncio.run(BodyLimits(read_all, largest=0)(scope, receive, send))
+        read_body(receive)
 
 
 @pytest.mark.parametrize(("size", "drips"), [(1, True), (3000, False)])
@@ -104,13 +110,8 @@ def test_a_body_whose_parts_keep_coming_is_refused_if_it_is_slow_as_a_whole(
         await asyncio.sleep(0.05)
         return {"type": "http.request", "body": b"x" * size, "more_body": next(left) > 0}
 
-    async def read_all(scope: Any, receive: Any, send: Any) -> None:
-        while (await receive())["more_body"]:
-            pass
-
-    scope, send = {"type": "http", "method": "POST", "path": "/api/v1/tokens", "headers": []}, AsyncMock()
     with pytest.raises(HTTPException, match="arrived too slowly") if drips else nullcontext():
-        asyncio.run(BodyLimits(read_all, largest=0)(scope, receive, send))
+        read_body(receive)
 
 
 def test_every_address_has_its_operation() -> None:

@@ -22,6 +22,7 @@ PAGES: dict[str, tuple[str, ...]] = {
         "troth.core.information",
         "troth.core.laws",
         "troth.core.contract",
+        "troth.core.provider_models",
         "troth.core.posterior",
         "troth.core.reductions",
         "troth.core.effective_candidates",

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from troth.certificates import check_fit as check_fit
     from troth.certificates import find_near_duplicates as find_near_duplicates
     from troth.core.contract import Model as Model
-    from troth.core.contract import combine as combine
     from troth.core.errors import DataError as DataError
     from troth.core.errors import IncompatibleModelsError as IncompatibleModelsError
     from troth.core.errors import LawBrokenError as LawBrokenError
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from troth.core.information import peer_log_pmi as peer_log_pmi
     from troth.core.laws import check_model as check_model
     from troth.core.posterior import posterior as posterior
+    from troth.core.provider_models import combine as combine
     from troth.core.settings import CampaignError as CampaignError
     from troth.core.support import Support as Support
     from troth.history import Backtest as Backtest
@@ -88,12 +88,13 @@ _HOMES = {
     "troth.campaigns.seed": "Secret",
     "troth.campaigns.terms": "Campaign",
     "troth.certificates": "Certificate Claim Fit NearDuplicates certify check_fit find_near_duplicates",
-    "troth.core.contract": "Model combine",
+    "troth.core.contract": "Model",
     "troth.core.errors": "DataError IncompatibleModelsError LawBrokenError MissingCapabilityError ParameterError "
     "ScoreOutOfRangeError TrothError UnboundedRangeError UnpayableRoundError",
     "troth.core.information": "Information leave_one_out log_pmi mutual_information peer_log_pmi",
     "troth.core.laws": "check_model",
     "troth.core.posterior": "posterior",
+    "troth.core.provider_models": "combine",
     "troth.core.settings": "CampaignError",
     "troth.core.support": "Support",
     "troth.history": "Backtest History ModelComparison backtest compare_models",

@@ -19,7 +19,7 @@ from registry import generator
 from troth.core.contract import Array
 from troth.core.settings import Section
 from troth.mechanisms import RULES
-from troth.mechanisms.line_up import DecoysOption
+from troth.mechanisms.line_options import DecoysOption
 from troth.mechanisms.one_time import RangeOption
 from troth.mechanisms.options import Choice, Flag, Whole
 from troth.mechanisms.round import empty_round

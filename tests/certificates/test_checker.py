@@ -159,13 +159,14 @@ def always_of_rank(monkeypatch: pytest.MonkeyPatch) -> None:
 def nobody_minds_risk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ties that are averaged, and days that share decoys, are believed to hide nothing from those who fear risk."""
     monkeypatch.setattr(
-        troth.LineUp, "_risk_claims", lambda _: [Claim("truthful for every attitude to risk", "proved", "", "faith")]
+        "troth.mechanisms.line_claims._risk_claims",
+        lambda _: [Claim("truthful for every attitude to risk", "proved", "", "faith")],
     )
 
 
 def each_day_too(monkeypatch: pytest.MonkeyPatch) -> None:
     name = "truthful for every attitude to risk, each day by itself"
-    monkeypatch.setattr(troth.LineUp, "_risk_claims", lambda _: [Claim(name, "proved", "", "faith")])
+    monkeypatch.setattr("troth.mechanisms.line_claims._risk_claims", lambda _: [Claim(name, "proved", "", "faith")])
 
 
 def zeros_as_dear_as_the_log_score_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +181,7 @@ def every_range_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
 def strict_pays_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
     """A made-up report is believed to have the strict score of an empty one."""
     name = "uninformed reports earn exactly the empty share"
-    monkeypatch.setattr(troth.LineUp, "_uninformed", lambda _: Claim(name, "proved", "", "faith"))
+    monkeypatch.setattr("troth.mechanisms.line_claims._uninformed", lambda _: Claim(name, "proved", "", "faith"))
 
 
 def one_panel_knows_what_all_know(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -273,7 +273,8 @@ def test_text_among_numbers_is_found(tmp_path: Path) -> None:
 
 def test_rows_are_counted_through_all_slices_and_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("troth.data.frames._SLICE_ROWS", 4)
-    monkeypatch.setattr("troth.data.files._BATCH_VALUES", 1)
+    for module in ("fragments", "readers"):
+        monkeypatch.setattr(f"troth.data.{module}.BATCH_VALUES", 1)
     frame = pa.table({"who": list("ab") * 5, "x": [1.0] * 9 + [None]})
     pq.write_table(frame, tmp_path / "t.parquet", row_group_size=3)
     request = Request(EXAMPLES["normal"].reduction, ("x",), "who")

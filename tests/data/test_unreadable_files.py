@@ -10,7 +10,8 @@ import pytest
 
 from troth.core.errors import DataError
 from troth.core.reductions import Moments
-from troth.data.files import FORMATS, Fragment
+from troth.data.files import FORMATS
+from troth.data.fragments import Fragment
 from troth.data.request import Request
 
 

@@ -133,7 +133,7 @@ UNSEEN = {
     "service.settlement.close_due",
     "service.parse.parse",
     "data.single_provider.read_own_report",
-    "data.files.Fragment.summarise",
+    "data.fragments.Fragment.summarise",
     "service.limited_payments._pay",
     "campaigns.rounds.pay_rounds",
     "campaigns.tasks.pay_task_reports",

@@ -19,7 +19,7 @@ from troth.data import Report
 from troth.mechanisms.breakdown import Figures
 from troth.mechanisms.disclosure import disclosed
 from troth.service.campaigns import terms_for
-from troth.service.views import payment_view, shown_to_provider
+from troth.service.payment_views import payment_view, shown_to_provider
 
 NAMES = ("Ash", "Birch", "Elm")
 COUNTS = {"Ash": (9, 2), "Birch": (8, 3), "Elm": (2, 9)}

@@ -23,7 +23,7 @@ from troth.core.errors import TrothError
 from troth.data.request import Report
 from troth.mechanisms import offered_rules
 from troth.models import FAMILIES
-from troth.service import accounts, campaigns, rounds, settlement, views
+from troth.service import accounts, campaigns, payment_views, rounds, settlement
 from troth.service.access import COOKIE
 from troth.service.app import Settings, create_app
 from troth.service.pages import ACCESS as PAGES
@@ -352,7 +352,7 @@ def test_our_own_origin_is_ours(world: SimpleNamespace) -> None:
 
 def test_the_explanation_has_the_numbers_of_the_payment(world: SimpleNamespace) -> None:
     with world.app.state.store.read() as tx:
-        payments = views.payments_view(tx, world.ana, world.campaign, 1)
+        payments = payment_views.payments_view(tx, world.ana, world.campaign, 1)
     payment = next(entry for entry in payments.payments if entry.member == world.places["member"])
     own = world.provider.get(f"{world.base}/payment").text
     theirs = world.analyst.get(f"{world.base}/payments/{world.places['member']}").text

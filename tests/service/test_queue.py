@@ -15,7 +15,7 @@ from service.databases import opened
 from service.world import TERMS, World, make_world, payments_of
 from troth.campaigns.records.ledger_entries import recorded_reports
 from troth.campaigns.terms import Campaign
-from troth.service import incoming, limited_payments, rounds, settlement, upload_queue, views
+from troth.service import incoming, limited_payments, payment_views, rounds, settlement, upload_queue
 from troth.service.errors import ConflictError, TooManyError
 from troth.service.ledgers import load_ledger
 from troth.service.parse import parse
@@ -127,7 +127,7 @@ def test_a_report_that_changes_while_payments_are_computed_is_paid_as_it_is_now(
         with store.read() as tx:
             reports = recorded_reports(load_ledger(tx, world.campaign))
         assert {report.provider: report.rows for report in reports} == {"Ash": 4, "Birch": 4, "Elm": 4}
-        assert views.verified(store, world.analyst, world.campaign).valid
+        assert payment_views.verified(store, world.analyst, world.campaign).valid
 
 
 def test_what_is_not_confirmed_holds_a_round_up_for_minutes_only(database: str) -> None:

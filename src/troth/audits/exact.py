@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.core.contract import Array, Models, one_each, shared_evidence
 from troth.core.errors import DataError, ParameterError
+from troth.core.provider_models import one_each, shared_evidence
 from troth.mechanisms import Round
 from troth.models.numerics.enumeration import count_reports, enumerate_reports
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from troth.core.contract import Array, Models
     from troth.mechanisms import Rule
 
 _LARGEST = 3_000_000

@@ -23,11 +23,10 @@ from troth.core.contract import (
     SamplesData,
     SamplesStatistics,
     has_independent_rows,
-    one_each,
-    shared_evidence,
 )
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.core.information import check_generator, impossible
+from troth.core.provider_models import one_each, shared_evidence
 from troth.mechanisms import Round, Rule, group_weights
 from troth.mechanisms.round import places_of
 

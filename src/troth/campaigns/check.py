@@ -11,9 +11,10 @@ from troth.audits import Audit, audit
 from troth.campaigns.settle import with_features
 from troth.certificates import Certificate, certify
 from troth.certificates.claims import weakest
-from troth.core.contract import DrawsAnswers, HasFeatures, one_each
+from troth.core.contract import DrawsAnswers, HasFeatures
 from troth.core.declarations import declared
 from troth.core.errors import DataError
+from troth.core.provider_models import one_each
 from troth.data.read import reports_by_day
 
 if TYPE_CHECKING:

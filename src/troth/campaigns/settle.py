@@ -10,8 +10,9 @@ import numpy as np
 
 from troth.campaigns.money import portion
 from troth.campaigns.seed import generator
-from troth.core.contract import DrawsAnswers, Model, one_each
+from troth.core.contract import DrawsAnswers, Model
 from troth.core.errors import DataError, TrothError, UnpayableRoundError
+from troth.core.provider_models import one_each
 from troth.data.request import Report
 from troth.mechanisms import Figures, Round
 

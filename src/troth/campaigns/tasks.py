@@ -27,8 +27,8 @@ from troth.campaigns.rounds import begin, check_beacon, link_of, now, refuse_sam
 from troth.campaigns.seed import generator
 from troth.campaigns.settle import Payment
 from troth.campaigns.task_data import refuse_past_tasks, reports_digest, write_file
-from troth.core.contract import combine
 from troth.core.errors import DataError, ReportError
+from troth.core.provider_models import combine
 from troth.core.settings import CampaignError
 from troth.data.public import PUBLIC
 from troth.data.request import Report

@@ -33,10 +33,11 @@ from troth.campaigns.tables import (
     take_money,
     take_weights,
 )
-from troth.core.contract import DrawsAnswers, HasReduction, HasSummary, Model, combine
+from troth.core.contract import DrawsAnswers, HasReduction, HasSummary, Model
 from troth.core.errors import DataError, IncompatibleModelsError, MissingCapabilityError
 from troth.core.formats import money
 from troth.core.posterior import posterior
+from troth.core.provider_models import combine
 from troth.core.reductions import Moments
 from troth.core.settings import CampaignError, Section, plain_copy
 from troth.data.public import PUBLIC, read_public

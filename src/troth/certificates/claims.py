@@ -11,9 +11,10 @@ import numpy as np
 
 from troth.certificates.witnesses import extreme_round
 from troth.core.claims import STRENGTH, Claim, Verdict
-from troth.core.contract import HasFiniteStates, HasScoreRange, Model, one_each
+from troth.core.contract import HasFiniteStates, HasScoreRange, Model
 from troth.core.declarations import declared
 from troth.core.errors import MissingCapabilityError, ParameterError, ScoreOutOfRangeError, UnboundedRangeError
+from troth.core.provider_models import one_each
 from troth.core.sensitivity import HasSensitivity, Sensitivity, unproved
 from troth.mechanisms import default_rule
 from troth.mechanisms.round import empty_round

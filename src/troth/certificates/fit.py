@@ -7,20 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from troth.core.contract import (
-    Array,
-    Generator,
-    Model,
-    Models,
-    SamplesStatistics,
-    WarnsAboutReports,
-    design_of,
-    one_each,
-    shared_evidence,
-)
+from troth.core.contract import Array, Generator, Model, Models, SamplesStatistics, WarnsAboutReports, design_of
 from troth.core.errors import MissingCapabilityError, ParameterError
 from troth.core.formats import few_digits, html_table, probability
 from troth.core.information import leave_one_out, log_pmi
+from troth.core.provider_models import one_each, shared_evidence
 
 BOUND = (
     "if the model is wrong, no lie gains more than KL(p_true(peers|own) ‖ p_model(peers|own)) nats of score: "

@@ -18,9 +18,9 @@ from troth.core.contract import (
     SamplesPosterior,
     SamplesStatistics,
     design_of,
-    one_each,
 )
 from troth.core.errors import MissingCapabilityError
+from troth.core.provider_models import one_each
 from troth.mechanisms.round import places_of
 
 if TYPE_CHECKING:

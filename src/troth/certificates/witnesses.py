@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.core.contract import SamplesData, one_each
+from troth.core.contract import SamplesData
 from troth.core.errors import TrothError
+from troth.core.provider_models import one_each
 from troth.mechanisms import Round
 from troth.models.parameters import nested_tuple
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from troth.core.contract import one_each
 from troth.core.declarations import declared
+from troth.core.provider_models import one_each
 
 if TYPE_CHECKING:
     from troth.core.contract import Models

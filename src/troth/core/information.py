@@ -21,10 +21,9 @@ from troth.core.contract import (
     Models,
     SamplesData,
     SamplesStatistics,
-    one_each,
-    shared_evidence,
 )
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError, ReportError
+from troth.core.provider_models import one_each, shared_evidence
 from troth.core.support import as_floats
 
 _BLOCK = 1 << 16  # numbers summed at a time

@@ -21,11 +21,11 @@ from troth.core.contract import (
     HasPosterior,
     Model,
     SamplesPosterior,
-    shared_evidence,
 )
 from troth.core.declarations import DECLARED
 from troth.core.delegation import delegates
 from troth.core.errors import DataError
+from troth.core.provider_models import shared_evidence
 from troth.core.support import as_floats
 
 # What a model says of data given θ, which no prior changes.

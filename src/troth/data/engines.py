@@ -16,7 +16,7 @@ from troth.core.errors import DataError, MissingCapabilityError, TrothError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from troth.data.files import Fragment
+    from troth.data.fragments import Fragment
     from troth.data.frames import Slice
     from troth.data.request import Part, Request
 

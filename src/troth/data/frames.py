@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from troth.core.errors import DataError
-from troth.data.files import batch_rows
 from troth.data.kernel import Adder
+from troth.data.readers import batch_rows
 
 if TYPE_CHECKING:
     from troth.data.request import Part, Request

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 
 from troth.core.errors import DataError
 from troth.core.reductions import Moments
-from troth.data.files import TextAmongNumbersError, find_files, format_of, plan
+from troth.data.files import find_files, format_of
+from troth.data.fragments import TextAmongNumbersError, plan
 from troth.data.frames import as_arrow
 from troth.data.kernel import Adder, Totals
 from troth.data.read import as_reports, canonical_name, is_paths, is_pushed_down

@@ -15,8 +15,8 @@ import numpy as np
 
 from troth.core.errors import DataError, MissingCapabilityError, TrothError
 from troth.data.features import MOST_IN_ALL
-from troth.data.files import batch_rows
 from troth.data.kernel import INFINITE, MISSING, NOT_A_NUMBER, Adder
+from troth.data.readers import batch_rows
 from troth.data.request import NO_VALUE, Day, Key, Part, Problem, Request, listed, parse_day
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import numpy as np
 from troth.core.errors import DataError, ParameterError
 from troth.data.engines import ENGINES, in_order
 from troth.data.features import FeatureSampler
-from troth.data.files import plan
+from troth.data.fragments import plan
 from troth.data.frames import is_frame, plan_frame
 from troth.data.kernel import Totals
 from troth.data.request import Day, Key, Part, Problem, Report, Request, day_order, file_name, refuse

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from troth.core.errors import DataError
-from troth.data.files import Fragment, format_of
+from troth.data.files import format_of
+from troth.data.fragments import Fragment
 from troth.data.gather import requested_rows
 from troth.data.read import canonical_name, read_reports, task_name
 from troth.data.request import Day, Report, Request, listed, shown

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from troth.audits.strategies import RowLie, Strategy, SummaryLie, lies_for_reduction, lies_left_out
-from troth.core.contract import Array, HasReduction, Model, one_each
+from troth.core.contract import Array, HasReduction, Model
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
+from troth.core.provider_models import one_each
 from troth.history.drift import Stretch, ages_of, trends_of
 from troth.history.findings import Backtest
 from troth.history.learn import Learner

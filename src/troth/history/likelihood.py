@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.core.contract import HasBaseMeasure, Indexes, Model, one_each
+from troth.core.contract import HasBaseMeasure, Indexes, Model
 from troth.core.past import statistics_of
+from troth.core.provider_models import one_each
 
 if TYPE_CHECKING:
     from troth.core.contract import Array

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.audits.strategies import Knowledge, RowLie, SummaryLie
-from troth.core.contract import Array, Mask, Model, shared_evidence
+from troth.core.contract import Array, Mask, Model
 from troth.core.errors import DataError
 from troth.core.information import impossible
+from troth.core.provider_models import shared_evidence
 from troth.history.likelihood import daily_statistics
 from troth.mechanisms import Round
 from troth.mechanisms.log_pmi_cache import LogPmiCache

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.core.contract import Array, HasFiniteStates, Indexes, Model, Models, OrdersPeers, one_each, shared_evidence
+from troth.core.contract import Array, HasFiniteStates, Indexes, Model, Models, OrdersPeers
 from troth.core.errors import DataError, MissingCapabilityError
 from troth.core.information import log_pmi
+from troth.core.provider_models import one_each, shared_evidence
 from troth.mechanisms.decoys import Lines
 from troth.mechanisms.drawn_peers import BLOCK, distinct_designs
 from troth.mechanisms.line import compare_ordered, exhaustive_line_score, on_grid

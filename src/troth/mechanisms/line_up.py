@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from troth.core.claims import Claim
 from troth.core.contract import Array, Generator, HasReduction, HasSupport, Model, Models, explains_target
 from troth.core.errors import DataError
 from troth.core.reductions.reduction import counted_labels
@@ -24,8 +23,10 @@ from troth.mechanisms.compared_days import (
 from troth.mechanisms.decoys import Lines
 from troth.mechanisms.exhaustive_lines import ExhaustiveLines, endless, refuse_unlisted
 from troth.mechanisms.line import limit_share, rank_share
+from troth.mechanisms.line_claims import line_claims
 from troth.mechanisms.line_explanation import explain_place, share_at_place
-from troth.mechanisms.options import Choice, Number, Whole, option
+from troth.mechanisms.line_options import DECOYS, PANELS, RIVALS, SOURCE, STRICT, TIES
+from troth.mechanisms.options import option
 from troth.mechanisms.panels import mean_over_panels, split
 from troth.mechanisms.rule import Rule
 from troth.mechanisms.task_labels import labels_of
@@ -34,81 +35,16 @@ from troth.mechanisms.task_lines import share_by_enumeration
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from troth.core.claims import Claim
     from troth.mechanisms.description import PriceScale
     from troth.mechanisms.disclosure import Span
     from troth.mechanisms.round import Round
     from troth.mechanisms.tasks import Tasks, TaskShares
 
 _FEW_REPORTS = 100  # for which 4,999 decoys take seconds
-_ALL = "all"
 _TOO_FEW_PEERS = (
     "fewer than half of the peers have the same rows and features on all days compared, so this report is paid as an "
     "empty one, whatever it says"
-)
-
-
-@dataclass(frozen=True)
-class DecoysOption(Whole):
-    """How many decoys stand in a line: a whole number, or ``"all"``, which the rule keeps as ``math.inf``."""
-
-    def problem(self, value: Any) -> str:
-        if isinstance(value, str | float) and value in (_ALL, inf):
-            return ""
-        return super().problem(value).replace("must be", f'must be "{_ALL}" or')
-
-    def write(self, value: Any) -> dict[str, Any] | None:
-        return {self.key: _ALL} if value == inf else super().write(value)
-
-    def parse(self, text: str) -> Any:
-        if text.strip().lower() in (_ALL, "inf"):
-            return inf
-        try:
-            return super().parse(text)
-        except ValueError:
-            raise ValueError(f"{text!r} is neither a whole number nor {_ALL}") from None
-
-
-_RIVALS = Whole(
-    "rivals", 4, "an empty report is paid 1/(rivals + 1) of the cap", "Rivals of the real peers", least=1, most=1000
-)
-_DECOYS = DecoysOption(
-    "decoys",
-    999,
-    'how many are drawn, or "all" that peers could report; more make payments less random',
-    "Decoys",
-    least=1,
-    most=1_000_000,
-)
-_STRICT = Number(
-    "strict",
-    0.0,
-    "from 0 to 1: the part of a share that is a strict score, under which no lie is free",
-    "Part that is a strict score",
-    above=np.nextafter(0.0, -1.0),
-    below=np.nextafter(1.0, 2.0),
-    wanted="a number from 0 to 1",
-)
-_PANELS = Whole(
-    "panels",
-    1,
-    "split peers into panels: another provider moves a share by at most 1/panels on average (1/peers if fewer)",
-    "Panels",
-    least=1,
-    most=1_000_000,
-)
-_TIES = Choice(
-    "ties",
-    "average",
-    "or lot: ties are ordered at random, and the truth is best for every attitude to risk",
-    "Ties",
-    choices={"average": "averaged", "lot": "in random order"},
-)
-_SOURCE = Choice(
-    "source",
-    "model",
-    "or days: decoys are the same peers on later days",
-    "Decoys come from",
-    choices={"model": "the model", "days": "later days"},
 )
 
 
@@ -174,12 +110,12 @@ class LineUp(Rule):
     (True, np.float64(0.2))
     """
 
-    rivals: int = option(_RIVALS)
-    decoys: int | float = option(_DECOYS)
-    strict: float = option(_STRICT)  # type: ignore[assignment]
-    panels: int = option(_PANELS)
-    ties: Literal["average", "lot"] = option(_TIES)
-    source: Literal["model", "days"] = option(_SOURCE)
+    rivals: int = option(RIVALS)
+    decoys: int | float = option(DECOYS)
+    strict: float = option(STRICT)  # type: ignore[assignment]
+    panels: int = option(PANELS)
+    ties: Literal["average", "lot"] = option(TIES)
+    source: Literal["model", "days"] = option(SOURCE)
     exchangeable: bool = option(EXCHANGEABLE)
 
     purpose = "one round, any model; uses only the order of log PMI, pays little for an empty report"
@@ -451,51 +387,7 @@ class LineUp(Rule):
 
     def more_claims(self) -> list[Claim]:
         """Claim what holds for every attitude to risk, and for uninformed reports, without any model."""
-        return [*self._risk_claims(), self._uninformed()]
-
-    def _risk_claims(self) -> list[Claim]:
-        """Claim it for a round's payment or, if days share decoys, for a day's, because a lie may then hedge."""
-        name, by_itself = "truthful for every attitude to risk", self._risk_claim_of_one_line()
-        if self.source == "model" or by_itself.verdict != "proved":
-            return [by_itself]
-        text = (
-            "nothing is proved about the total over days: the peers of one day are decoys of another, so a lie can "
-            "make the total steadier, and a risk-averse provider may prefer it; in expectation no lie gains"
-        )
-        return [Claim(name, "undecided", text, ""), replace(by_itself, name=f"{name}, each day by itself")]
-
-    def _risk_claim_of_one_line(self) -> Claim:
-        name, basis = "truthful for every attitude to risk", "rearrangement inequality for each event “place ≤ m”"
-        best = "under the truth the place of the real peers is stochastically best"
-        if self.ties == "average":
-            text = (
-                f"{best} among reports that do not tie, but ties are averaged: a very risk-averse provider with little "
-                f"data may prefer the sure {self.line_empty_share:.4g} of the cap for an empty report"
-            )
-            if not self.strict and self.panels == 1:
-                text += '; ties="lot" prevents it'
-            return Claim(name, "undecided", text, basis)
-        if self.strict or self.panels > 1:
-            part = f"the strict part, {self.strict:g} of a share," if self.strict else "the mean over panels"
-            return Claim(name, "undecided", f"{best} in every line; {part} is truthful in expectation", basis)
-        preference = "more money to less" if self.source == "model" else "more money on a day to less"
-        return Claim(name, "proved", f"{best}, so truth is best for all who prefer {preference}", basis, 0.0)
-
-    def _uninformed(self) -> Claim:
-        amount = "exactly"
-        text = (
-            f"made-up, stale or empty reports earn {self.line_empty_share:.4g} of the cap in expectation, if the real "
-            "peers and the decoys are exchangeable given the report; nothing else is assumed, and log PMI may be wrong"
-        )
-        if self.strict:
-            amount, fewer = "at most", " (more on days with fewer decoys)" if self.source == "days" else ""
-            text = (
-                f"empty reports earn {self.line_empty_share:.4g} of the cap{fewer}, and made-up or stale reports at "
-                "most that in expectation, if the real peers and the decoys are exchangeable given the report; "
-                "nothing else is assumed, and log PMI may be wrong"
-            )
-        name = f"uninformed reports earn {amount} the empty share"
-        return Claim(name, "proved", text, "exchangeability", 0.0, rests_on="draws")
+        return line_claims(self)
 
     def price_scale(self, exactly_truthful: bool) -> PriceScale | None:
         """Return None: what a lie costs can only be measured."""

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from troth.core.contract import Array, CountsRows, Generator, HasFiniteStates, Model, Models, one_each, shared_evidence
+from troth.core.contract import Array, CountsRows, Generator, HasFiniteStates, Model, Models
 from troth.core.errors import DataError, MissingCapabilityError, ReportError
 from troth.core.information import HasWidth, check_generator, impossible, leave_one_out, log_pmi, peer_log_pmi
+from troth.core.provider_models import one_each, shared_evidence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

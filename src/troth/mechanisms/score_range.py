@@ -11,18 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.core.contract import (
-    Bounds,
-    Extremes,
-    HasPaperBounds,
-    HasScoreRange,
-    Model,
-    Models,
-    has_independent_rows,
-    one_each,
-    shared_evidence,
-)
+from troth.core.contract import Bounds, Extremes, HasPaperBounds, HasScoreRange, Model, Models, has_independent_rows
 from troth.core.errors import DataError, ParameterError, UnboundedRangeError
+from troth.core.provider_models import one_each, shared_evidence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.campaigns.check import evidence_cost
-from troth.core.contract import HasFiniteStates, NamesParameters, SamplesData, SamplesPosterior, one_each
+from troth.core.contract import HasFiniteStates, NamesParameters, SamplesData, SamplesPosterior
 from troth.core.declarations import declared
 from troth.core.errors import DataError
+from troth.core.provider_models import one_each
 from troth.data.request import level_names
 
 if TYPE_CHECKING:

@@ -15,9 +15,10 @@ from troth.campaigns.records.ledger import Ledger, write_whole
 from troth.campaigns.records.ledger_entries import read_payment, recorded_reports
 from troth.campaigns.records.verify import check_ledger
 from troth.certificates.fit import warning_about
-from troth.core.contract import CountsEffectiveCandidates, WarnsAboutReports, one_each
+from troth.core.contract import CountsEffectiveCandidates, WarnsAboutReports
 from troth.core.errors import DataError, MissingCapabilityError
 from troth.core.formats import printable
+from troth.core.provider_models import one_each
 from troth.data.read import reports_by_day
 
 if TYPE_CHECKING:

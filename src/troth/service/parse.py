@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from troth.core.errors import DataError, TrothError
 from troth.core.formats import short
 from troth.data.arrow_columns import as_numbers, encode, holds_numbers, is_text, numbers_of_text
-from troth.data.files import NOT_UNICODE, Fragment
+from troth.data.fragments import NOT_UNICODE, Fragment
 from troth.data.request import Day, Request, listed
 from troth.data.single_provider import read_own_report, read_own_tasks
 

@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 from troth.campaigns.money import portion
 from troth.campaigns.tasks import price_of
 from troth.results.tasks import TaskResult
-from troth.service import ledgers, responses, views
+from troth.service import ledgers, payment_views, responses, views
 from troth.service.accounts import User
 from troth.service.errors import ConflictError
 from troth.service.responses import Amount
@@ -18,7 +18,7 @@ SAMPLE = 20
 
 def own_tasks(tx: Connection, user: User, campaign: str, number: int) -> responses.TaskPay:
     """Return what a provider's reports on tasks earned, and why on some of them, once the round is published."""
-    (payment,) = views.payment_of(tx, user, campaign, number).payments
+    (payment,) = payment_views.payment_of(tx, user, campaign, number).payments
     return task_pay(tx, campaign, number, payment.provider)
 
 

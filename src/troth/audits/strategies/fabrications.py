@@ -10,8 +10,9 @@ import numpy as np
 from troth.audits.strategies.amounts import check_whole
 from troth.audits.strategies.row_shapes import count_rows, row_axis, values_of
 from troth.audits.strategies.strategy import Knowledge, RoundKnowledge, RowLie, SummaryLie
-from troth.core.contract import Array, SamplesPosterior, SamplesStatistics, explains_target, one_each
+from troth.core.contract import Array, SamplesPosterior, SamplesStatistics, explains_target
 from troth.core.errors import MissingCapabilityError
+from troth.core.provider_models import one_each
 
 if TYPE_CHECKING:
     from troth.core.contract import Generator

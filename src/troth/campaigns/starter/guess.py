@@ -4,36 +4,37 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from troth.campaigns.starter.columns import (
+    FEW_LABELS,
+    LARGEST_SCALE,
     NAME_A_LABEL_FAMILY,
-    REPLACE_DATES,
     WRITE_LABELS_AS_WORDS,
-    are_dates,
     common_rows,
     is_missing,
     is_written_number,
     label_count,
-    notes_on_heavy_tails,
-    notes_on_similar_names,
     read_column,
     rows_without_value,
 )
+from troth.campaigns.starter.guess_notes import (
+    notes_on_columns,
+    notes_on_other_kinds,
+    notes_on_providers,
+    provider_names,
+)
+from troth.campaigns.starter.named_columns import NamedColumns, named_columns
 from troth.core.errors import DataError, ParameterError
-from troth.core.formats import counted
 from troth.core.settings import closest
-from troth.data.files import find_files
-from troth.data.gather import MOST_LOOKED_AT, column_names, first_rows
-from troth.data.request import NO_NAME, listed, parse_day, shown
+from troth.data.gather import MOST_LOOKED_AT, first_rows
+from troth.data.request import NO_NAME, parse_day, shown
 from troth.models import FAMILIES
 from troth.models.first_guess import (
     Column,
     FirstGuess,
     GuessesFromColumn,
     GuessesFromColumns,
-    is_whole,
-    unlike_counts,
 )
 
 if TYPE_CHECKING:
@@ -45,9 +46,7 @@ if TYPE_CHECKING:
     Table = Mapping[str, Sequence[Any]]
 
 
-_FEW_LABELS = 12
 _FREQUENT = 0.05  # of the values of a column, for a word among numbers to be a label
-_SCALE, _COUNTS = 10, 200  # the most steps of a scale, and what whole numbers beyond are hardly counts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +89,7 @@ def guess(
     """
     families = _families(GuessesFromColumn if target is None else GuessesFromColumns)
     family_named = _named_family(family, families)
-    names = _named_columns(data, provider, day, target, [column] if isinstance(column, str) else column)
+    names = named_columns(data, provider, day, target, [column] if isinstance(column, str) else column)
     table, places = first_rows(data, names.paid, names.provider, names.day)
     try:
         written = _read_columns(names, table, places, family_named)
@@ -108,10 +107,10 @@ def guess(
     except DataError as error:
         raise DataError(f"{data}: {error}") from None
     notes += [note for values in written for note in values.notes]
-    notes += _notes_on_providers(names, table, places, unnamed, owners)
-    notes += _notes(readable_columns, first, sorted(_names_in(owners)))
+    notes += notes_on_providers(names, table, places, unnamed, owners)
+    notes += notes_on_columns(readable_columns, first, sorted(provider_names(owners)))
     if target is None and family_named is None:
-        notes += _other_kinds(readable_columns[0], family_name, families)
+        notes += notes_on_other_kinds(readable_columns[0], family_name, families)
     if no_value := len(places) - len(unnamed.union(rows)):
         notes.append(rows_without_value(no_value))
     return Guess(
@@ -129,19 +128,6 @@ def guess(
     )
 
 
-class _Names(NamedTuple):
-    """The columns of the data by what they hold; ``columns`` are paid for, or explain the target."""
-
-    provider: str | None
-    day: str | None
-    target: str | None
-    columns: list[str]
-
-    @property
-    def paid(self) -> list[str]:
-        return [*self.columns, *([] if self.target is None else [self.target])]
-
-
 def _named_family(family: str | None, families: Mapping[str, Any]) -> str | None:
     """Return the family that is named, or None if it is to be guessed."""
     family_name = None if family is None else closest(family, tuple(families))
@@ -153,27 +139,7 @@ def _named_family(family: str | None, families: Mapping[str, Any]) -> str | None
     return family_name
 
 
-def _named_columns(
-    data: Path, provider: str | None, day: str | None, target: str | None, columns: Sequence[str] | None
-) -> _Names:
-    """Return the columns that are meant, as the data spell them."""
-    header = column_names(data)
-    provider, day, target = (
-        None if name is None else column_meant(data, name, header, option)
-        for name, option in ((provider, "--provider"), (day, "--day"), (target, "--target"))
-    )
-    if provider is None and len(find_files(data)) == 1:
-        raise DataError(
-            f"{data}: name the column of providers with --provider; there are {listed(header)}{_headless(header)}"
-        )
-    names = _Names(provider, day, target, _columns(data, columns, header, (provider, day, target)))
-    for name in (provider, day, *names.paid):
-        if name is not None and header.count(name) > 1:
-            raise DataError(f"{data}: {header.count(name)} columns are called {name!r}; give each its own name")
-    return names
-
-
-def _read_columns(names: _Names, table: Table, places: Sequence[str], family: str | None) -> list[ColumnValues]:
+def _read_columns(names: NamedColumns, table: Table, places: Sequence[str], family: str | None) -> list[ColumnValues]:
     """Read what is written in the columns that are paid for, as numbers or as labels."""
     last, of_labels = names.paid[-1], family is not None and label_count(FAMILIES[family]) > 0
     written = [
@@ -190,7 +156,7 @@ def _read_columns(names: _Names, table: Table, places: Sequence[str], family: st
     return written
 
 
-def _usable_rows(names: _Names, written: Sequence[ColumnValues], table: Table) -> tuple[list[int], set[int]]:
+def _usable_rows(names: NamedColumns, written: Sequence[ColumnValues], table: Table) -> tuple[list[int], set[int]]:
     """Return the rows that have all values and a provider's name, and all rows without a name."""
     rows, unnamed = common_rows(written), set()
     if not rows:
@@ -216,58 +182,10 @@ def _without_constant_features(columns: list[Column], *, may_leave_out: bool) ->
     return [column for column in columns if column.name not in idle], notes
 
 
-def _names_in(owners: Sequence[tuple[Any, Any]]) -> set[str]:
-    return {str(provider) for provider, _ in owners if provider is not None}
-
-
-def _notes_on_providers(
-    names: _Names, table: Table, places: Sequence[str], unnamed: set[int], owners: Sequence[tuple[Any, Any]]
-) -> list[str]:
-    """Return which rows name no provider, and which providers have no values."""
-    if names.provider is None:
-        return []
-    notes, column = [], table[names.provider]
-    if unnamed:
-        rows, first = counted(len(unnamed), "row"), min(unnamed)
-        notes.append(
-            f"column {names.provider!r} has no provider's name in {rows} (first: {places[first]}: "
-            f'{shown(column[first])}): the campaign says missing = "drop", and the ledger counts them; fill in names, '
-            "or write it differently if it is a name"
-        )
-    if names.day is None:
-        providers = {str(provider) for row, provider in enumerate(column) if row not in unnamed}
-        notes += [
-            f"provider {provider!r} has no value in any row, and payment is refused: remove its rows"
-            for provider in sorted(providers - _names_in(owners))
-        ]
-    return notes
-
-
 def _families(kind: Any) -> dict[str, Any]:
     """Return the families that can be guessed, those in which providers differ first."""
     able = {name: family for name, family in FAMILIES.items() if isinstance(family, kind)}
     return dict(sorted(able.items(), key=lambda item: item[1].independent_rows))
-
-
-def _columns(
-    data: Path, names: Sequence[str] | None, header: list[str], used: tuple[str | None, str | None, str | None]
-) -> list[str]:
-    """Return the columns that are paid for, or that explain the target."""
-    unused, target = [name for name in header if name not in used], used[-1]
-    if names is None and (target is None and len(unused) != 1):
-        raise DataError(f"{data}: name the column that you pay for with --column; there are {listed(unused)}")
-    columns = [column_meant(data, name, header, "--column") for name in names] if names is not None else unused
-    for name in columns:
-        if name in used:
-            raise DataError(
-                f"{data}: column {name!r} is already the provider, day or target column; choose another for --column"
-            )
-    if target is None and len(columns) > 1:
-        raise DataError(
-            f"{data}: {len(columns)} columns are named; name with --target the one that the others predict, or name "
-            "only the column that you pay for"
-        )
-    return columns
 
 
 def _holds_labels(values: Sequence[Any]) -> bool:
@@ -279,7 +197,7 @@ def _holds_labels(values: Sequence[Any]) -> bool:
     counts = Counter(texts)
     words = [count for text, count in counts.items() if not is_written_number(text)]
     enough_words = words and (2 * sum(words) > len(texts) or min(words) >= _FREQUENT * len(texts))
-    return bool(enough_words) and len(counts) <= _FEW_LABELS
+    return bool(enough_words) and len(counts) <= FEW_LABELS
 
 
 def _as_labels(column: ColumnValues, raw: Sequence[Any], *, labels: bool) -> ColumnValues:
@@ -288,7 +206,7 @@ def _as_labels(column: ColumnValues, raw: Sequence[Any], *, labels: bool) -> Col
     texts = [str(raw[row]).strip() for row in column.rows]
     if not texts or not all(text.isdigit() for text in texts):
         return column
-    two_codes = len(numbers) == 2 and max(numbers) in range(2, _SCALE + 1)
+    two_codes = len(numbers) == 2 and max(numbers) in range(2, LARGEST_SCALE + 1)
     return replace(column, values=texts) if two_codes or (labels and min(numbers) > 0) else column
 
 
@@ -310,39 +228,6 @@ def _constant(columns: Sequence[Column], names: set[str]) -> str:
     return f"{noun} {', '.join(listed)} {verb} the same in all {len(columns[0].values):,} rows examined"
 
 
-def _kind(family: str) -> str:
-    """Return what a family takes a column for."""
-    reduction: Any = FAMILIES[family].example_model().reduction
-    if reduction.labels is not None:
-        return "yes or no" if reduction.labels == 2 else "labels"
-    return "counts" if reduction.support.integer else "values"
-
-
-def _other_kinds(column: Column, family_name: str, families: Mapping[str, Any]) -> list[str]:
-    """Return what whole numbers were taken for and why, and which family takes them for something else."""
-    try:
-        column = replace(column, values=[float(value) for value in column.values])
-    except ValueError:
-        return []
-    numbers, counts = column.numbers, _kind(family_name) == "counts"
-    if not is_whole(column) or (numbers.mean() > _COUNTS and not counts) or set(numbers) <= {0.0, 1.0}:
-        return []
-    choices_by_kind: dict[str, str] = {}
-    for name in families:
-        if (kind := _kind(name)) not in (_kind(family_name), "yes or no"):
-            choices_by_kind.setdefault(kind, name)
-    if numbers.max() > _SCALE:
-        choices_by_kind.pop("labels", None)
-    reason = unlike_counts(column) if _kind(family_name) == "values" else ""
-    if reason:
-        choices_by_kind.pop("counts", None)
-    choices = "".join(f"; if they are {kind}, pass --family {name}" for kind, name in choices_by_kind.items())
-    return [
-        f"column {column.name!r} has whole numbers from {numbers.min():.0f} to {numbers.max():.0f}, "
-        f"{f'which {reason}: ' if reason else ''}taken for {_kind(family_name)}{choices}"
-    ]
-
-
 def _choose(
     families: Mapping[str, Any], family_name: str | None, columns: list[Column], *, regression: bool
 ) -> tuple[str, FirstGuess]:
@@ -355,36 +240,6 @@ def _choose(
     if regression:
         return family_name, families[family_name].first_guess_of(columns[:-1], columns[-1])
     return family_name, families[family_name].first_guess(columns[0])
-
-
-def _notes(columns: list[Column], first: FirstGuess, providers: list[str]) -> list[str]:
-    notes = notes_on_similar_names(providers)
-    numbers = [column for column in columns if not column.has_text]
-    if first.labels is not None and are_dates(first.labels):
-        notes.append(
-            f"column {columns[-1].name!r} has dates, such as {first.labels[0]!r}, taken for {len(first.labels)} "
-            f"labels: {REPLACE_DATES}"
-        )
-    elif first.labels is not None and len(first.labels) > _FEW_LABELS:
-        notes.append(
-            f"column {columns[-1].name!r} is taken for {len(first.labels)} labels, such as {first.labels[0]!r}; if "
-            "there should be fewer, merge some; if these are numbers, write them as numbers"
-        )
-    if first.labels is None and columns[-1].numbers.std() > 0:
-        notes += [note for column in numbers for note in notes_on_heavy_tails(column.name, column.numbers)]
-    return notes
-
-
-def column_meant(data: Path, name: str, header: list[str], option: str) -> str:
-    """Return the column of that name; blanks around it and capitals do not matter if they leave no choice."""
-    if name in header:
-        return name
-    near = [column for column in header if column.strip().casefold() == name.strip().casefold()]
-    if len(near) != 1:
-        raise DataError(
-            f"{data}: there is no column {name!r} ({option}); there are {listed(header)}{_headless(header)}"
-        )
-    return near[0]
 
 
 def _refuse_one_provider(provider: str | None, owners: Sequence[tuple[Any, Any]], *, all_rows: bool) -> None:
@@ -408,11 +263,3 @@ def _refuse_other_dates(day: str | None, days: list[tuple[Any, str]]) -> None:
                 f"column {day!r}, {place}: {str(value)!r} is not a day (--day); days are dates, written YYYY-MM-DD, or "
                 "whole numbers"
             ) from None
-
-
-def _headless(names: list[str]) -> str:
-    """Return a hint that the first line may be a row, if a column is called by a number."""
-    first = next((name for name in names if is_written_number(name.strip())), None)
-    if first is None or all(is_written_number(name.strip()) for name in names):
-        return ""
-    return f"; is the first line, with {first!r}, a row? Put a line of column names before it"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from troth.campaigns.starter.examples import Terms, new_folder, text_for, write_campaign
-from troth.campaigns.starter.guess import column_meant
+from troth.campaigns.starter.named_columns import column_meant
 from troth.campaigns.starter.task_guess import guess_labels, guess_values, holds_values, read_task_table
 from troth.core.errors import DataError, ParameterError
 from troth.data.gather import column_names

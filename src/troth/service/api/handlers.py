@@ -12,6 +12,7 @@ from troth.service import (
     accounts,
     campaigns,
     incoming,
+    payment_views,
     payouts,
     requests,
     responses,
@@ -147,10 +148,10 @@ def submit_statistics(call: Call, campaign: str, number: int, body: Path) -> Rep
     return submit_file(call, campaign, number, incoming.STATISTICS, body)
 
 
-list_payments = reads(views.payments_view)
-show_payment = reads(views.payment_of)
+list_payments = reads(payment_views.payments_view)
+show_payment = reads(payment_views.payment_of)
 show_tasks = reads(task_pay.own_tasks)
-show_head = reads(views.head_view)
+show_head = reads(payment_views.head_view)
 list_payouts = reads(payouts.list_payouts)
 show_payouts = reads(payouts.batch_view)
 payouts_file = reads(payouts.batch_file)
@@ -160,12 +161,12 @@ void_payout = changes(payouts.void, payouts.list_payouts)
 
 @reads
 def ledger_file(tx: Connection, user: User, campaign: str) -> bytes:
-    return views.shared_result(tx, user, campaign).ledger.to_bytes()
+    return payment_views.shared_result(tx, user, campaign).ledger.to_bytes()
 
 
 @reads
 def shares_file(tx: Connection, user: User, campaign: str) -> bytes:
-    result = views.shared_result(tx, user, campaign)
+    result = payment_views.shared_result(tx, user, campaign)
     if not isinstance(result, TaskResult):
         raise ConflictError("this campaign has no tasks")
     return result.file
@@ -173,14 +174,14 @@ def shares_file(tx: Connection, user: User, campaign: str) -> bytes:
 
 @reads
 def payments_file(tx: Connection, user: User, campaign: str) -> bytes:
-    return views.shared_result(tx, user, campaign).to_csv().encode()
+    return payment_views.shared_result(tx, user, campaign).to_csv().encode()
 
 
 def page_file(call: Call, campaign: str) -> bytes:
     with call.store.read() as tx:
-        result = views.shared_result(tx, call.user, campaign)
+        result = payment_views.shared_result(tx, call.user, campaign)
     return result.to_html().encode()
 
 
 def verify_ledger(call: Call, campaign: str) -> responses.Verified:
-    return views.verified(call.store, call.user, campaign)
+    return payment_views.verified(call.store, call.user, campaign)

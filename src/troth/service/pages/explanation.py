@@ -14,14 +14,14 @@ from troth.results.explanation import data_in_words, odds_in_words
 from troth.results.page import ASSUMED
 from troth.results.pictures import draw_line, draw_score
 from troth.results.task_page import assumed_of
-from troth.service import campaigns, ledgers, task_pay, views
+from troth.service import campaigns, ledgers, payment_views, task_pay, views
 from troth.service.pages.frame import Visit
 
 
 def explain(visit: Visit, campaign: str, number: int, *, member: str | None = None) -> Response:
     """Explain a payment: any provider's to the analyst, and its own to a provider, once the round is published."""
     with visit.store.read() as tx:
-        payments = views.payment_of(tx, visit.user, campaign, number, member)
+        payments = payment_views.payment_of(tx, visit.user, campaign, number, member)
         (payment,), terms = payments.payments, campaigns.terms_of(campaigns.find_campaign(tx, campaign))
         context: dict[str, Any] = {
             "view": views.campaign_view(tx, visit.user, campaign),

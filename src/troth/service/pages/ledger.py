@@ -8,7 +8,7 @@ from fastapi import Query
 from starlette.responses import HTMLResponse, Response
 
 from troth.results.result import Result
-from troth.service import ledgers, views
+from troth.service import ledgers, payment_views, views
 from troth.service.pages.frame import Visit, is_part
 from troth.service.responses import Verified
 
@@ -55,7 +55,7 @@ def _in_words(result: Result, entry: dict[str, Any]) -> str:
 
 def verify(visit: Visit, campaign: str) -> Response:
     """Check every byte and recompute every payment."""
-    verified = views.verified(visit.store, visit.user, campaign)
+    verified = payment_views.verified(visit.store, visit.user, campaign)
     if is_part(visit.request):
         return visit.page("part_verified.html", verified=verified)
     return ledger_page(visit, campaign, verified=verified)
@@ -64,5 +64,5 @@ def verify(visit: Visit, campaign: str) -> Response:
 def result_page(visit: Visit, campaign: str) -> Response:
     """Show what was paid and why, in a sandbox: its scripts run without our cookies."""
     with visit.store.read() as tx:
-        result = views.shared_result(tx, visit.user, campaign)
+        result = payment_views.shared_result(tx, visit.user, campaign)
     return HTMLResponse(result.to_html(), headers={"content-security-policy": _REPORT_POLICY})

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from troth.campaigns.toml import to_toml
 from troth.operations import SUBMISSION
 from troth.results.pictures import Bar, Picture, draw_bars
-from troth.service import campaigns, incoming, rounds, threads, upload_queue, views
+from troth.service import campaigns, incoming, payment_views, rounds, threads, upload_queue, views
 from troth.service.errors import InvalidError
 from troth.service.pages.forms import Fields
 from troth.service.pages.frame import Visit, changes, goto
@@ -45,8 +45,8 @@ def _rounds(
 ) -> tuple[JoinedCampaign, list[JoinedRound], dict[int, Payment]]:
     """Return a campaign as one of its providers sees it, with its rounds and what they paid, once published."""
     round_rows = rounds.list_rounds(tx, row.id)
-    round_views, payments = views.joined_rounds(tx, member, round_rows), views.own_payments(tx, row, member, round_rows)
-    return views.campaign_for(tx, row, member), round_views, payments
+    round_views = views.joined_rounds(tx, member, round_rows)
+    return views.campaign_for(tx, row, member), round_views, payment_views.own_payments(tx, row, member, round_rows)
 
 
 def round_page(visit: Visit, campaign: str, number: int) -> Response:
@@ -61,7 +61,7 @@ def round_page(visit: Visit, campaign: str, number: int) -> Response:
             "round": views.joined_round(round_row, report),
             "submissions": submissions,
             "columns": {name: terms.request.values_in_words(name) for name in terms.columns if name is not None},
-            "payment": views.own_payments(tx, row, member, [round_row]).get(number),
+            "payment": payment_views.own_payments(tx, row, member, [round_row]).get(number),
             "limits": visit.settings.limits,
         }
     return visit.page("submit.html", **context)

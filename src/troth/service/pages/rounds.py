@@ -12,7 +12,7 @@ from troth.operations import ROUND
 from troth.results.beliefs import Belief
 from troth.results.pictures import draw_round
 from troth.results.result import Result
-from troth.service import campaigns, ledgers, rounds, settlement, views
+from troth.service import campaigns, ledgers, payment_views, rounds, settlement, views
 from troth.service.errors import ConflictError
 from troth.service.pages import provider
 from troth.service.pages.forms import Fields
@@ -30,7 +30,7 @@ def round_page(visit: Visit, campaign: str, number: int) -> Response:
         terms = campaigns.terms_of(campaigns.owned(tx, user, campaign))
         row = rounds.find_round(tx, campaign, number)
         (view,) = views.own_rounds(tx, terms, [row])
-        paid = views.payments_view(tx, user, campaign, number) if row.state == "paid" else None
+        paid = payment_views.payments_view(tx, user, campaign, number) if row.state == "paid" else None
         result = ledgers.load_result(tx, campaign)
         context: dict[str, Any] = {
             "view": views.own_campaign(tx, user, campaign),

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.core.contract import Array, combine
+from troth.core.contract import Array
 from troth.core.errors import DataError
 from troth.core.formats import number
 from troth.core.information import leave_one_out
 from troth.core.past import History, statistics_of
+from troth.core.provider_models import combine
 from troth.models.fitting.day_types.em import State, day_log_likelihoods
 from troth.models.fitting.day_types.outcomes import OutcomeData, softmax_variance
 from troth.models.fitting.fitted import BLUE, MOST_PROVIDERS, FittedProviders, name_rows

@@ -1,0 +1,113 @@
+"""What a reader should know about a guess: which rows were left out, and what else the columns may be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from troth.campaigns.starter.columns import (
+    FEW_LABELS,
+    LARGEST_SCALE,
+    REPLACE_DATES,
+    are_dates,
+    notes_on_heavy_tails,
+    notes_on_similar_names,
+)
+from troth.core.formats import counted
+from troth.data.request import shown
+from troth.models import FAMILIES
+from troth.models.first_guess import (
+    Column,
+    FirstGuess,
+    is_whole,
+    unlike_counts,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from troth.campaigns.starter.named_columns import NamedColumns
+
+    Table = Mapping[str, Sequence[Any]]
+
+_LARGEST_COUNT = 200  # the mean beyond which whole numbers are hardly counts
+
+
+def provider_names(owners: Sequence[tuple[Any, Any]]) -> set[str]:
+    """Return the names of the providers that have rows."""
+    return {str(provider) for provider, _ in owners if provider is not None}
+
+
+def notes_on_providers(
+    names: NamedColumns, table: Table, places: Sequence[str], unnamed: set[int], owners: Sequence[tuple[Any, Any]]
+) -> list[str]:
+    """Return which rows name no provider, and which providers have no values."""
+    if names.provider is None:
+        return []
+    notes, column = [], table[names.provider]
+    if unnamed:
+        rows, first = counted(len(unnamed), "row"), min(unnamed)
+        notes.append(
+            f"column {names.provider!r} has no provider's name in {rows} (first: {places[first]}: "
+            f'{shown(column[first])}): the campaign says missing = "drop", and the ledger counts them; fill in names, '
+            "or write it differently if it is a name"
+        )
+    if names.day is None:
+        providers = {str(provider) for row, provider in enumerate(column) if row not in unnamed}
+        notes += [
+            f"provider {provider!r} has no value in any row, and payment is refused: remove its rows"
+            for provider in sorted(providers - provider_names(owners))
+        ]
+    return notes
+
+
+def _kind(family: str) -> str:
+    """Return what a family takes a column for."""
+    reduction: Any = FAMILIES[family].example_model().reduction
+    if reduction.labels is not None:
+        return "yes or no" if reduction.labels == 2 else "labels"
+    return "counts" if reduction.support.integer else "values"
+
+
+def notes_on_other_kinds(column: Column, family_name: str, families: Mapping[str, Any]) -> list[str]:
+    """Return what whole numbers were taken for and why, and which family takes them for something else."""
+    try:
+        column = replace(column, values=[float(value) for value in column.values])
+    except ValueError:
+        return []
+    numbers, counts = column.numbers, _kind(family_name) == "counts"
+    if not is_whole(column) or (numbers.mean() > _LARGEST_COUNT and not counts) or set(numbers) <= {0.0, 1.0}:
+        return []
+    choices_by_kind: dict[str, str] = {}
+    for name in families:
+        if (kind := _kind(name)) not in (_kind(family_name), "yes or no"):
+            choices_by_kind.setdefault(kind, name)
+    if numbers.max() > LARGEST_SCALE:
+        choices_by_kind.pop("labels", None)
+    reason = unlike_counts(column) if _kind(family_name) == "values" else ""
+    if reason:
+        choices_by_kind.pop("counts", None)
+    choices = "".join(f"; if they are {kind}, pass --family {name}" for kind, name in choices_by_kind.items())
+    return [
+        f"column {column.name!r} has whole numbers from {numbers.min():.0f} to {numbers.max():.0f}, "
+        f"{f'which {reason}: ' if reason else ''}taken for {_kind(family_name)}{choices}"
+    ]
+
+
+def notes_on_columns(columns: list[Column], first: FirstGuess, providers: list[str]) -> list[str]:
+    """Return what is odd about the values, and which providers may be the same one."""
+    notes = notes_on_similar_names(providers)
+    numbers = [column for column in columns if not column.has_text]
+    if first.labels is not None and are_dates(first.labels):
+        notes.append(
+            f"column {columns[-1].name!r} has dates, such as {first.labels[0]!r}, taken for {len(first.labels)} "
+            f"labels: {REPLACE_DATES}"
+        )
+    elif first.labels is not None and len(first.labels) > FEW_LABELS:
+        notes.append(
+            f"column {columns[-1].name!r} is taken for {len(first.labels)} labels, such as {first.labels[0]!r}; if "
+            "there should be fewer, merge some; if these are numbers, write them as numbers"
+        )
+    if first.labels is None and columns[-1].numbers.std() > 0:
+        notes += [note for column in numbers for note in notes_on_heavy_tails(column.name, column.numbers)]
+    return notes

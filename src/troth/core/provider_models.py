@@ -1,0 +1,105 @@
+"""The models of several providers: one for all or one each, in one space of statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from inspect import signature
+from typing import Any
+
+from troth.core.contract import Combinable, Model, Models
+from troth.core.errors import DataError, IncompatibleModelsError, ParameterError
+
+
+def one_each(models: Models, providers: int | None = None) -> list[Any]:
+    """Return the model of each provider, where one model may serve all; without a number, the models as given."""
+    check_is_model(models)
+    if isinstance(models, Model):
+        return [models] * (1 if providers is None else providers)
+    if providers is not None and len(models) != providers:
+        raise DataError(f"{len(models)} models for {providers} providers: give one model, or one each")
+    return list(models)
+
+
+def combine(models: Sequence[Model]) -> list[Model]:
+    """Put the models of different providers into one space of statistics.
+
+    Providers may differ in their likelihood (two labs with different tests, two sensors with different noise) as
+    long as they share θ and its prior. Take each provider's statistics with its own model of the returned list,
+    and any of them for the evidence. Raises `IncompatibleModelsError` with the first difference between priors.
+
+    Examples
+    --------
+    >>> import troth
+    >>> good, poor = troth.combine([troth.models.Normal(0, 1, noise=1), troth.models.Normal(0, 1, noise=2)])
+    >>> good.statistics([0.5, 1.5]), poor.statistics([0.5, 1.5])
+    (array([2., 2.]), array([0.5, 0.5]))
+    """
+    if not models:
+        raise IncompatibleModelsError("there are no models to combine")
+    reference = models[0]
+    combined = []
+    for model in models:
+        if _difference(model, reference) is None:
+            combined.append(model)
+        elif isinstance(model, Combinable):
+            combined.append(model.in_space_of(reference))
+        else:
+            raise IncompatibleModelsError(f"{type(model).__name__} cannot be combined with {type(reference).__name__}")
+    return combined
+
+
+def check_is_model(models: Any) -> None:
+    """Raise an error for a class, a name or a number in place of a model.
+
+    Examples
+    --------
+    >>> import troth
+    >>> check_is_model(troth.models.Bernoulli)
+    Traceback (most recent call last):
+    ...
+    troth.core.errors.ParameterError: Bernoulli is a class, not a model: give its parameters, Bernoulli(alpha=…, beta=…)
+    """
+    if isinstance(models, type):
+        needed = [
+            name for name, parameter in signature(models).parameters.items() if parameter.default is parameter.empty
+        ]
+        arguments = ", ".join(f"{name}=…" for name in needed)
+        raise ParameterError(
+            f"{models.__name__} is a class, not a model: give its parameters, {models.__name__}({arguments})"
+        )
+    if isinstance(models, str):
+        raise ParameterError(f"{models!r} is a name, not a model: give an object, such as one of troth.models")
+    if models is None or isinstance(models, int | float):
+        raise ParameterError(f"{models!r} is not a model: give an object, such as one of troth.models")
+
+
+def shared_evidence(models: Models) -> Model:
+    """Return the model that computes the evidence for one model or for one model per provider.
+
+    Raises `IncompatibleModelsError` if their statistics do not add: take these with ``troth.combine(models)`` first.
+    """
+    check_is_model(models)
+    if isinstance(models, Model):
+        return models
+    reference = models[0]
+    for provider, model in enumerate(models):
+        difference = _difference(model, reference)
+        if difference:
+            raise IncompatibleModelsError(
+                f"the models of providers 0 and {provider} differ in {difference}, so their statistics do not add; "
+                "take the statistics with the models that troth.combine(models) returns"
+            )
+    return reference
+
+
+def _difference(model: Model, reference: Model) -> str | None:
+    """Return the first thing in which two models' spaces differ, in words, or None if their statistics add."""
+    if model is reference or model == reference:
+        return None
+    if not (isinstance(model, Combinable) and isinstance(reference, Combinable)):
+        return f"kind ({type(model).__name__} and {type(reference).__name__})"
+    space, reference_space = model.space, reference.space
+    for key in [*space, *reference_space]:
+        if space.get(key) != reference_space.get(key):
+            return f"{key} ({space.get(key)} and {reference_space.get(key)})"
+    return None

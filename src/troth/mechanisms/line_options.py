@@ -1,0 +1,78 @@
+"""The options of a line-up, as its constructor, a campaign file and a form ask for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from troth.mechanisms.options import Choice, Number, Whole
+
+_ALL_REPORTS = "all"
+
+
+@dataclass(frozen=True)
+class DecoysOption(Whole):
+    """How many decoys stand in a line: a whole number, or ``"all"``, which the rule keeps as ``math.inf``."""
+
+    def problem(self, value: Any) -> str:
+        if isinstance(value, str | float) and value in (_ALL_REPORTS, inf):
+            return ""
+        return super().problem(value).replace("must be", f'must be "{_ALL_REPORTS}" or')
+
+    def write(self, value: Any) -> dict[str, Any] | None:
+        return {self.key: _ALL_REPORTS} if value == inf else super().write(value)
+
+    def parse(self, text: str) -> Any:
+        if text.strip().lower() in (_ALL_REPORTS, "inf"):
+            return inf
+        try:
+            return super().parse(text)
+        except ValueError:
+            raise ValueError(f"{text!r} is neither a whole number nor {_ALL_REPORTS}") from None
+
+
+RIVALS = Whole(
+    "rivals", 4, "an empty report is paid 1/(rivals + 1) of the cap", "Rivals of the real peers", least=1, most=1000
+)
+DECOYS = DecoysOption(
+    "decoys",
+    999,
+    'how many are drawn, or "all" that peers could report; more make payments less random',
+    "Decoys",
+    least=1,
+    most=1_000_000,
+)
+STRICT = Number(
+    "strict",
+    0.0,
+    "from 0 to 1: the part of a share that is a strict score, under which no lie is free",
+    "Part that is a strict score",
+    above=np.nextafter(0.0, -1.0),
+    below=np.nextafter(1.0, 2.0),
+    wanted="a number from 0 to 1",
+)
+PANELS = Whole(
+    "panels",
+    1,
+    "split peers into panels: another provider moves a share by at most 1/panels on average (1/peers if fewer)",
+    "Panels",
+    least=1,
+    most=1_000_000,
+)
+TIES = Choice(
+    "ties",
+    "average",
+    "or lot: ties are ordered at random, and the truth is best for every attitude to risk",
+    "Ties",
+    choices={"average": "averaged", "lot": "in random order"},
+)
+SOURCE = Choice(
+    "source",
+    "model",
+    "or days: decoys are the same peers on later days",
+    "Decoys come from",
+    choices={"model": "the model", "days": "later days"},
+)

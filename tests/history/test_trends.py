@@ -33,6 +33,13 @@ def test_false_alarms_are_fewer_than_stated(days: int, alike: float) -> None:
     assert alarms <= 0.05 * runs + 2 * np.sqrt(0.05 * 0.95 * runs)
 
 
+def test_false_alarms_are_few_even_if_all_lies_move_together() -> None:
+    """The mean over lies then says nothing more about how much neighbouring days are alike; the margin is for that."""
+    rng, runs = generator(20), 1000
+    alarms = sum(bool(trends_of(LIES, gains(rng, 20, 0.8, shared=1.0), 0.05)) for _ in range(runs))
+    assert alarms <= 0.05 * runs + 2 * np.sqrt(0.05 * 0.95 * runs)
+
+
 def test_a_planted_trend_is_found_and_no_other() -> None:
     rng, names = generator(2), []
     for _ in range(20):

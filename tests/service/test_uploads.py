@@ -369,6 +369,18 @@ def test_sandbox_turns_away_whom_it_cannot_serve(box: Sandbox) -> None:
             assert isinstance(future.exception(), OutOfTimeError)
 
 
+def test_one_slow_file_does_not_block_a_machine_with_one_processor(
+    box: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    default = Sandbox(box.waiting, patience=0.3)
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(default.run, misbehaving.sleep, bounds=Bounds(memory=1 << 30, seconds=0.1))
+        time.sleep(0.1)
+        assert default.run(len, "x", bounds=EASY) == 1
+        assert isinstance(slow.exception(), OutOfTimeError)
+
+
 def test_fork_of_the_server_has_a_warm_process_of_its_own(box: Sandbox) -> None:
     assert box.run(len, "x", bounds=EASY) == 1
     code = (

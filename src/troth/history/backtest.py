@@ -8,7 +8,7 @@ lie gains, day by day, has a mean and a confidence interval over days.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -103,46 +103,17 @@ def backtest(
     >>> replayed.gaining(), replayed["report the usual mean"].verdict
     ([], 'loses')
     """
-    days, providers = history.summaries.shape[:2]
-    splits = split_days(days, split, folds, gap, first)
+    splits = split_days(len(history.days), split, folds, gap, first)
     _refuse_without_peers(history, splits, groups)
     if not 0 < false_alarm < 1:
         raise ParameterError(f"false_alarm must lie between 0 and 1, not {false_alarm}")
-    truth = np.full((days, providers), np.nan)
-    scores, fresh = np.full((len(splits), days), np.nan), np.full(days, np.nan)
-    tried: list[Any] = []
-    used: Any = None
-    for fold, part in enumerate(splits):
-        fitted = _models(model, history.select(days=[history.days[day] for day in part.fitted]), providers)
-        payer: Any = fitted if isinstance(fitted, Model) else fitted[0]
-        if fold == 0:
-            tried, left_out = _chosen_lies(lies, history, payer)
-            gains = np.full((days, providers, len(tried)), np.nan)
-            refused = gains.copy()
-        used = rule if isinstance(rule, Rule) else rule(fitted)
-        own = history.added_by(payer.reduction)
-        replay = Replay(own, fitted, used, part, (seed, fold), groups)
-        truth[part.paid] = replay.honest()
-        later = np.concatenate(
-            [fold_split.paid for fold_split in splits[fold : len(splits) if split == "rolling" else fold + 1]]
-        )
-        scores[fold, later] = log_marginal(fitted, own, later)
-        fresh[part.paid] = scores[fold, part.paid]
-        for k, lie in enumerate(tried):
-            earned, out = replay.lying(lie, k)
-            gains[part.paid, :, k] = earned - truth[part.paid]
-            refused[part.paid, :, k] = np.where(np.isnan(truth[part.paid]), np.nan, out)
-        if progress is not None:
-            progress(fold + 1, len(splits))
-    gains[np.abs(gains) < _ROUNDING] = 0.0
-    names = tuple(lie.name for lie in tried)
-    reported = history.present.any(axis=1)
-    scores[:, ~reported] = np.nan
-    fresh[~reported] = np.nan
-    overall, by_provider = findings_of(names, history.providers, truth, gains, refused, false_alarm, negligible)
+    paid = _replay_all(history, model, rule, lies, splits, split == "rolling", groups, seed, progress)
+    names = tuple(lie.name for lie in paid.lies)
+    truth, gains, scores, fresh = paid.truth, paid.gains, paid.scores, paid.fresh_scores
+    overall, by_provider = findings_of(names, history.providers, truth, gains, paid.refused, false_alarm, negligible)
     return Backtest(
         name=name,
-        rule=used,
+        rule=paid.rule,
         providers=tuple(history.providers),
         lies=names,
         days=int((~np.isnan(truth)).any(axis=1).sum()),
@@ -160,12 +131,79 @@ def backtest(
         trends=trends_of(names, daily_mean(gains), false_alarm) if split == "rolling" else (),
         gains=gains,
         scores=fresh,
-        measure=_measure(fitted),
-        family=type(payer).__name__,
+        measure=_measure(paid.fitted),
+        family=type(_payer(paid.fitted)).__name__,
         recent=model.recent if isinstance(model, Learner) else None,
         ahead=model.options.get("ahead") if isinstance(model, Learner) else None,
-        left_out=left_out,
+        left_out=paid.left_out,
     )
+
+
+class _Replayed(NamedTuple):
+    """What the reports and the lies were paid, on days that are paid, and how well the models predicted.
+
+    ``truth`` has the axes day and provider, ``gains`` and ``refused`` one more for lies. ``scores`` are the log
+    probabilities of days under each fit, ``fresh_scores`` those under the fit that paid the day. ``fitted`` is the last
+    model, and ``rule`` pays by it.
+    """
+
+    lies: list[Any]
+    left_out: tuple[str, ...]
+    truth: Array
+    gains: Array
+    refused: Array
+    scores: Array
+    fresh_scores: Array
+    fitted: Any
+    rule: Rule
+
+
+def _replay_all(
+    history: History,
+    model: Candidate,
+    rule: Payer,
+    lies: Any,
+    splits: Sequence[Split],
+    rolling: bool,
+    groups: Sequence[Any] | None,
+    seed: int,
+    progress: Callable[[int, int], None] | None,
+) -> _Replayed:
+    """Fit a model for each stretch, and pay the stretch for the truth and for every lie."""
+    days, providers = history.summaries.shape[:2]
+    truth = np.full((days, providers), np.nan)
+    scores, fresh = np.full((len(splits), days), np.nan), np.full(days, np.nan)
+    chosen: list[Any] = []
+    for fold, part in enumerate(splits):
+        fitted = _models(model, history.select(days=[history.days[day] for day in part.fitted]), providers)
+        payer = _payer(fitted)
+        if fold == 0:
+            chosen, left_out = _chosen_lies(lies, history, payer)
+            gains = np.full((days, providers, len(chosen)), np.nan)
+            refused = gains.copy()
+        used = rule if isinstance(rule, Rule) else rule(fitted)
+        own = history.added_by(payer.reduction)
+        replay = Replay(own, fitted, used, part, (seed, fold), groups)
+        truth[part.paid] = replay.honest()
+        later = np.concatenate([later_part.paid for later_part in splits[fold : len(splits) if rolling else fold + 1]])
+        scores[fold, later] = log_marginal(fitted, own, later)
+        fresh[part.paid] = scores[fold, part.paid]
+        for k, lie in enumerate(chosen):
+            earned, out = replay.lying(lie, k)
+            gains[part.paid, :, k] = earned - truth[part.paid]
+            refused[part.paid, :, k] = np.where(np.isnan(truth[part.paid]), np.nan, out)
+        if progress is not None:
+            progress(fold + 1, len(splits))
+    gains[np.abs(gains) < _ROUNDING] = 0.0
+    reported = history.present.any(axis=1)
+    scores[:, ~reported] = np.nan
+    fresh[~reported] = np.nan
+    return _Replayed(chosen, left_out, truth, gains, refused, scores, fresh, fitted, used)
+
+
+def _payer(fitted: Any) -> Any:
+    """Return the model whose reduction and family stand for all: providers' models share them."""
+    return fitted if isinstance(fitted, Model) else fitted[0]
 
 
 def _refuse_without_peers(history: History, splits: Sequence[Split], groups: Sequence[Any] | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import inf, sqrt
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -46,6 +46,14 @@ _TOO_FEW_PEERS = (
     "fewer than half of the peers have the same rows and features on all days compared, so this report is paid as an "
     "empty one, whatever it says"
 )
+
+
+class _Score(NamedTuple):
+    """What a line says about a report: its share by rank, its strict score, and the terms that explain both."""
+
+    share: Array
+    strict_score: Any
+    terms: dict[str, Array]
 
 
 @dataclass(frozen=True)
@@ -292,30 +300,18 @@ class LineUp(Rule):
         panels = split(this_round, self.panels, rng) if self.panels > 1 else None
         count = self.decoys if decoys is None else len(decoys)
         empty = replace(self, decoys=count).line_empty_share
-        lines = (ExhaustiveLines if count == inf or self._expected else Lines)(this_round, panels)
-        if isinstance(lines, ExhaustiveLines):
-            above, below, strict_score = lines.place_among_all(self.rivals if self.strict and count == inf else None)
-            strict_score = lines.expected_spherical(int(count)) if self.strict and count < inf else strict_score
-            tied = 1 - above - below
-            share = self._share_among_all(above, below, rng)
-            terms = {"above": above, "tied": tied}
+        lines: Lines | ExhaustiveLines
+        if count == inf or self._expected:
+            lines = ExhaustiveLines(this_round, panels)
+            share, strict_score, terms = self._score_among_all(lines, count, rng)
         else:
-            priorities = rng.random((1 + int(count), lines.rounds))  # by lot the lower comes first
-            ahead = (priorities[1:] < priorities[0]).astype(np.float64)
-            if decoys is None:
-                places = lines.place_among_drawn(ahead, bool(self.strict), rng)
-            else:
-                line = np.stack([lines.sum_peers(day) for day in decoys])
-                places = lines.place_among([line], ahead, bool(self.strict))
-            above, tied, strict_score = places.above, places.tied, 1 / np.sqrt(1 + places.squares)
-            place = (above, tied) if self.ties == "average" else (above + places.ahead, np.zeros_like(tied))
-            share = rank_share(*place, int(count), self.rivals)
-            terms = {"decoys": np.full(share.shape, float(count)), "above": above, "tied": tied}
+            lines = Lines(this_round, panels)
+            share, strict_score, terms = self._score_among_decoys(lines, int(count), decoys, rng)
         if self.strict:
             terms["strict_score"] = strict_score
             share = (1 - self.strict) * share + self.strict * strict_score
             if self.ties == "average":
-                share = np.where(tied == count, empty, share)  # an empty report, to the last bit
+                share = np.where(terms["tied"] == count, empty, share)  # an empty report, to the last bit
         contradict = lines.contradict.reshape(share.shape)
 
         def mean(entries: Array) -> Array:
@@ -336,6 +332,29 @@ class LineUp(Rule):
         """Return log PMI with all peers; NaN where these contradict each other and panels are paid all the same."""
         log_pmi = this_round.log_pmi()
         return log_pmi if self.panels == 1 else np.where(this_round.peers_contradict, np.nan, log_pmi)
+
+    def _score_among_all(self, lines: ExhaustiveLines, count: float, rng: Generator) -> _Score:
+        """Score a line of all that peers could report, or what a line of drawn decoys scores in expectation."""
+        above, below, strict_score = lines.place_among_all(self.rivals if self.strict and count == inf else None)
+        if self.strict and count < inf:
+            strict_score = lines.expected_spherical(int(count))
+        share = self._share_among_all(above, below, rng)
+        return _Score(share, strict_score, {"above": above, "tied": 1 - above - below})
+
+    def _score_among_decoys(self, lines: Lines, count: int, decoys: Array | None, rng: Generator) -> _Score:
+        """Score a line with decoys that are drawn from the model, or given."""
+        priorities = rng.random((1 + count, lines.rounds))  # by lot the lower comes first
+        ahead = (priorities[1:] < priorities[0]).astype(np.float64)
+        if decoys is None:
+            places = lines.place_among_drawn(ahead, bool(self.strict), rng)
+        else:
+            line = np.stack([lines.sum_peers(day) for day in decoys])
+            places = lines.place_among([line], ahead, bool(self.strict))
+        above, tied = places.above, places.tied
+        place = (above, tied) if self.ties == "average" else (above + places.ahead, np.zeros_like(tied))
+        share = rank_share(*place, count, self.rivals)
+        terms = {"decoys": np.full(share.shape, float(count)), "above": above, "tied": tied}
+        return _Score(share, 1 / np.sqrt(1 + places.squares), terms)
 
     def _share_among_all(self, above: Array, below: Array, rng: Generator) -> Array:
         if self.ties == "average":

@@ -14,13 +14,7 @@ import numpy as np
 
 from troth.campaigns.model_file import with_model_file
 from troth.campaigns.money import to_decimal, to_text
-from troth.campaigns.public import (
-    check_public,
-    check_task_summaries,
-    describe_public,
-    take_guesses,
-    take_public,
-)
+from troth.campaigns.public import check_public, check_task_summaries, describe_public, take_guesses, take_public
 from troth.campaigns.records.canonical_json import digest
 from troth.campaigns.tables import (
     TABLES,

@@ -13,13 +13,14 @@ leading axes. Shapes are always ``(..., provider, statistic)``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from troth.core.declarations import declared
 from troth.core.effective_candidates import EffectiveCandidates
-from troth.core.errors import DataError, MissingCapabilityError
+from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.core.reductions import Reduction
 from troth.core.support import Array as Array
 from troth.core.support import Bounds as Bounds
@@ -463,3 +464,28 @@ def design_of(model: Any, statistics: Array, rows: Any = None) -> Array:
         if rows is None or not isinstance(model, HasExpectedEvidence):
             raise
         return np.asarray(model.plan(rows))
+
+
+def check_is_model(models: Any) -> None:
+    """Raise an error for a class, a name or a number in place of a model.
+
+    Examples
+    --------
+    >>> import troth
+    >>> check_is_model(troth.models.Bernoulli)
+    Traceback (most recent call last):
+    ...
+    troth.core.errors.ParameterError: Bernoulli is a class, not a model: give its parameters, Bernoulli(alpha=…, beta=…)
+    """
+    if isinstance(models, type):
+        needed = [
+            name for name, parameter in signature(models).parameters.items() if parameter.default is parameter.empty
+        ]
+        arguments = ", ".join(f"{name}=…" for name in needed)
+        raise ParameterError(
+            f"{models.__name__} is a class, not a model: give its parameters, {models.__name__}({arguments})"
+        )
+    if isinstance(models, str):
+        raise ParameterError(f"{models!r} is a name, not a model: give an object, such as one of troth.models")
+    if models is None or isinstance(models, int | float):
+        raise ParameterError(f"{models!r} is not a model: give an object, such as one of troth.models")

@@ -21,12 +21,12 @@ from troth.core.contract import (
     Model,
     SamplesData,
     SamplesStatistics,
+    check_is_model,
     design_of,
 )
 from troth.core.declarations import declared
 from troth.core.errors import DataError, LawBrokenError, MissingCapabilityError
 from troth.core.information import check_generator, log_pmi, mutual_information, second_difference
-from troth.core.provider_models import check_is_model
 from troth.core.simulation import (
     COMPARISONS,
     FALSE_ALARM,

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from inspect import signature
 from typing import Any
 
-from troth.core.contract import Combinable, Model, Models
-from troth.core.errors import DataError, IncompatibleModelsError, ParameterError
+from troth.core.contract import Combinable, Model, Models, check_is_model
+from troth.core.errors import DataError, IncompatibleModelsError
 
 
 def one_each(models: Models, providers: int | None = None) -> list[Any]:
@@ -46,31 +45,6 @@ def combine(models: Sequence[Model]) -> list[Model]:
         else:
             raise IncompatibleModelsError(f"{type(model).__name__} cannot be combined with {type(reference).__name__}")
     return combined
-
-
-def check_is_model(models: Any) -> None:
-    """Raise an error for a class, a name or a number in place of a model.
-
-    Examples
-    --------
-    >>> import troth
-    >>> check_is_model(troth.models.Bernoulli)
-    Traceback (most recent call last):
-    ...
-    troth.core.errors.ParameterError: Bernoulli is a class, not a model: give its parameters, Bernoulli(alpha=…, beta=…)
-    """
-    if isinstance(models, type):
-        needed = [
-            name for name, parameter in signature(models).parameters.items() if parameter.default is parameter.empty
-        ]
-        arguments = ", ".join(f"{name}=…" for name in needed)
-        raise ParameterError(
-            f"{models.__name__} is a class, not a model: give its parameters, {models.__name__}({arguments})"
-        )
-    if isinstance(models, str):
-        raise ParameterError(f"{models!r} is a name, not a model: give an object, such as one of troth.models")
-    if models is None or isinstance(models, int | float):
-        raise ParameterError(f"{models!r} is not a model: give an object, such as one of troth.models")
 
 
 def shared_evidence(models: Models) -> Model:

@@ -107,7 +107,9 @@ def backtest(
     _refuse_without_peers(history, splits, groups)
     if not 0 < false_alarm < 1:
         raise ParameterError(f"false_alarm must lie between 0 and 1, not {false_alarm}")
-    paid = _replay_all(history, model, rule, lies, splits, split == "rolling", groups, seed, progress)
+    paid = _replay_all(
+        history, model, rule, lies, splits, split == "rolling", groups=groups, seed=seed, progress=progress
+    )
     names = tuple(lie.name for lie in paid.lies)
     truth, gains, scores, fresh = paid.truth, paid.gains, paid.scores, paid.fresh_scores
     overall, by_provider = findings_of(names, history.providers, truth, gains, paid.refused, false_alarm, negligible)
@@ -165,6 +167,7 @@ def _replay_all(
     lies: Any,
     splits: Sequence[Split],
     rolling: bool,
+    *,
     groups: Sequence[Any] | None,
     seed: int,
     progress: Callable[[int, int], None] | None,

@@ -10,7 +10,7 @@ import numpy as np
 
 from troth.mechanisms.options import Choice, Number, Whole
 
-_ALL_REPORTS = "all"
+_ALL = "all"  # as campaign files and forms spell it
 
 
 @dataclass(frozen=True)
@@ -18,20 +18,20 @@ class DecoysOption(Whole):
     """How many decoys stand in a line: a whole number, or ``"all"``, which the rule keeps as ``math.inf``."""
 
     def problem(self, value: Any) -> str:
-        if isinstance(value, str | float) and value in (_ALL_REPORTS, inf):
+        if isinstance(value, str | float) and value in (_ALL, inf):
             return ""
-        return super().problem(value).replace("must be", f'must be "{_ALL_REPORTS}" or')
+        return super().problem(value).replace("must be", f'must be "{_ALL}" or')
 
     def write(self, value: Any) -> dict[str, Any] | None:
-        return {self.key: _ALL_REPORTS} if value == inf else super().write(value)
+        return {self.key: _ALL} if value == inf else super().write(value)
 
     def parse(self, text: str) -> Any:
-        if text.strip().lower() in (_ALL_REPORTS, "inf"):
+        if text.strip().lower() in (_ALL, "inf"):
             return inf
         try:
             return super().parse(text)
         except ValueError:
-            raise ValueError(f"{text!r} is neither a whole number nor {_ALL_REPORTS}") from None
+            raise ValueError(f"{text!r} is neither a whole number nor {_ALL}") from None
 
 
 RIVALS = Whole(

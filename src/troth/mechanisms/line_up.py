@@ -49,7 +49,7 @@ _TOO_FEW_PEERS = (
 
 
 class _Score(NamedTuple):
-    """What a line says about a report: its share by rank, its strict score, and the terms that explain both."""
+    """What lines say about reports: shares by rank, strict scores, and the terms that explain both."""
 
     share: Array
     strict_score: Any

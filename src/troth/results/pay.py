@@ -16,10 +16,9 @@ from troth.campaigns.task_checks import known_tasks
 from troth.campaigns.task_data import read_task_reports, reports_digest, same_tasks
 from troth.campaigns.tasks import has_tasks, pay_tasks
 from troth.campaigns.terms import Campaign, beside
-from troth.core.contract import HasReduction, Model
+from troth.core.contract import HasReduction, Model, check_is_model
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.core.formats import counted
-from troth.core.provider_models import check_is_model
 from troth.data import Report, read_reports
 from troth.data.files import find_files
 from troth.data.gather import gather_reports

@@ -1,4 +1,4 @@
-"""What people and programs are shown, field by field: built by `troth.service.views`, written as JSON by the API.
+"""What people and programs are shown, field by field: built by `views` and the like, written as JSON by the API.
 
 Money is in integer minor units until it is written: as a decimal string for programs, with its currency for people.
 """

@@ -1,7 +1,8 @@
 """What people may see, by role: the analyst everything, a provider only its own data.
 
 While a round is open a provider sees nothing that depends on its peers: not how many there are, not who has reported,
-not the caps. Terms are shown to providers without the names, groups, weights and models of others.
+not the caps. Terms are shown to providers without the names, groups, weights and models of others. Payments and the
+ledger are in `troth.service.payment_views`.
 """
 
 from __future__ import annotations

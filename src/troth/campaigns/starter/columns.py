@@ -20,8 +20,6 @@ from troth.models import FAMILIES, Family
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-FEW_LABELS = 12
-LARGEST_SCALE = 10  # the most steps of a scale
 _LARGEST = 1e45
 _MOST_CODES = 50  # 0, 1, … of labels
 _MOSTLY = 0.5  # numbers of a column in which a word is taken for a mistake

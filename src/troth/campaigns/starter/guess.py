@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from troth.campaigns.starter.columns import (
-    FEW_LABELS,
-    LARGEST_SCALE,
     NAME_A_LABEL_FAMILY,
     WRITE_LABELS_AS_WORDS,
     common_rows,
@@ -19,10 +17,11 @@ from troth.campaigns.starter.columns import (
     rows_without_value,
 )
 from troth.campaigns.starter.guess_notes import (
+    FEW_LABELS,
+    LARGEST_SCALE,
     notes_on_columns,
     notes_on_other_kinds,
     notes_on_providers,
-    provider_names,
 )
 from troth.campaigns.starter.named_columns import NamedColumns, named_columns
 from troth.core.errors import DataError, ParameterError
@@ -30,12 +29,7 @@ from troth.core.settings import closest
 from troth.data.gather import MOST_LOOKED_AT, first_rows
 from troth.data.request import NO_NAME, parse_day, shown
 from troth.models import FAMILIES
-from troth.models.first_guess import (
-    Column,
-    FirstGuess,
-    GuessesFromColumn,
-    GuessesFromColumns,
-)
+from troth.models.first_guess import Column, FirstGuess, GuessesFromColumn, GuessesFromColumns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -108,7 +102,7 @@ def guess(
         raise DataError(f"{data}: {error}") from None
     notes += [note for values in written for note in values.notes]
     notes += notes_on_providers(names, table, places, unnamed, owners)
-    notes += notes_on_columns(readable_columns, first, sorted(provider_names(owners)))
+    notes += notes_on_columns(readable_columns, first, owners)
     if target is None and family_named is None:
         notes += notes_on_other_kinds(readable_columns[0], family_name, families)
     if no_value := len(places) - len(unnamed.union(rows)):

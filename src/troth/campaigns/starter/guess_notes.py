@@ -1,4 +1,4 @@
-"""What a reader should know about a guess: which rows were left out, and what else the columns may be."""
+"""What a reader should know about a guess: rows left out, providers that look alike, what else columns may be."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from troth.campaigns.starter.columns import (
-    FEW_LABELS,
-    LARGEST_SCALE,
     REPLACE_DATES,
     are_dates,
     notes_on_heavy_tails,
@@ -16,12 +14,7 @@ from troth.campaigns.starter.columns import (
 from troth.core.formats import counted
 from troth.data.request import shown
 from troth.models import FAMILIES
-from troth.models.first_guess import (
-    Column,
-    FirstGuess,
-    is_whole,
-    unlike_counts,
-)
+from troth.models.first_guess import Column, FirstGuess, is_whole, unlike_counts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,10 +23,12 @@ if TYPE_CHECKING:
 
     Table = Mapping[str, Sequence[Any]]
 
-_LARGEST_COUNT = 200  # the mean beyond which whole numbers are hardly counts
+FEW_LABELS = 12  # the most that a column has without a note
+LARGEST_SCALE = 10  # the most steps of a scale
+_LARGEST_MEAN = 200  # beyond which whole numbers are hardly counts
 
 
-def provider_names(owners: Sequence[tuple[Any, Any]]) -> set[str]:
+def _provider_names(owners: Sequence[tuple[Any, Any]]) -> set[str]:
     """Return the names of the providers that have rows."""
     return {str(provider) for provider, _ in owners if provider is not None}
 
@@ -56,7 +51,7 @@ def notes_on_providers(
         providers = {str(provider) for row, provider in enumerate(column) if row not in unnamed}
         notes += [
             f"provider {provider!r} has no value in any row, and payment is refused: remove its rows"
-            for provider in sorted(providers - provider_names(owners))
+            for provider in sorted(providers - _provider_names(owners))
         ]
     return notes
 
@@ -76,7 +71,7 @@ def notes_on_other_kinds(column: Column, family_name: str, families: Mapping[str
     except ValueError:
         return []
     numbers, counts = column.numbers, _kind(family_name) == "counts"
-    if not is_whole(column) or (numbers.mean() > _LARGEST_COUNT and not counts) or set(numbers) <= {0.0, 1.0}:
+    if not is_whole(column) or (numbers.mean() > _LARGEST_MEAN and not counts) or set(numbers) <= {0.0, 1.0}:
         return []
     choices_by_kind: dict[str, str] = {}
     for name in families:
@@ -94,9 +89,9 @@ def notes_on_other_kinds(column: Column, family_name: str, families: Mapping[str
     ]
 
 
-def notes_on_columns(columns: list[Column], first: FirstGuess, providers: list[str]) -> list[str]:
+def notes_on_columns(columns: list[Column], first: FirstGuess, owners: Sequence[tuple[Any, Any]]) -> list[str]:
     """Return what is odd about the values, and which providers may be the same one."""
-    notes = notes_on_similar_names(providers)
+    notes = notes_on_similar_names(sorted(_provider_names(owners)))
     numbers = [column for column in columns if not column.has_text]
     if first.labels is not None and are_dates(first.labels):
         notes.append(

@@ -1,12 +1,10 @@
-"""The columns that a first campaign is asked for, as the data spell them."""
+"""Which columns of the data the options of `troth init` name, as the data spell them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from troth.campaigns.starter.columns import (
-    is_written_number,
-)
+from troth.campaigns.starter.columns import is_written_number
 from troth.core.errors import DataError
 from troth.data.files import find_files
 from troth.data.gather import column_names

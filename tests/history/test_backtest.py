@@ -27,6 +27,7 @@ from troth.history import from_summaries
 from troth.history.backtest import backtest
 from troth.history.comparison import compare_models
 from troth.history.findings import HONEST_PAST, INDEPENDENT_PAST
+from troth.history.likelihood import log_marginal
 
 RULES: dict[str, Any] = {
     "multi-day": troth.MultiDay(exchangeable=True),
@@ -125,6 +126,24 @@ def test_missing_reports_are_neither_paid_nor_peers() -> None:
         from_summaries(Counts(2), summaries[:, :3]), models.Bernoulli(2, 4), RULES["multi-day"], split="blocks", folds=2
     )
     assert not np.allclose(result.gains[1:3, :3], three.gains[1:3], equal_nan=True)
+
+
+def test_days_on_which_nobody_reported_are_not_taken_for_perfect_predictions() -> None:
+    """The log probability of no data is 0; log scores are means over the days that have data."""
+    summaries = binary_days(5, days=40, providers=4).summaries.copy()
+    silent = np.arange(40) % 4 == 1
+    summaries[silent] = 0
+    past, model = from_summaries(Counts(2), summaries), models.Bernoulli(2, 4)
+    result = backtest(past, model, RULES["synthetic peers"], lies.Nothing(), folds=3, first=10)
+    scores = log_marginal(model, past)
+    assert (scores[silent] == 0).all()
+    paid = np.arange(40) >= 10
+    assert np.isnan(result.scores[silent]).all()
+    assert result.log_score == pytest.approx(scores[paid & ~silent].mean())
+    for stretch in result.stretches:
+        days = np.arange(stretch.first, stretch.last + 1)
+        mean = scores[days[~silent[days]]].mean()
+        assert [stretch.log_score, stretch.oldest_score] == pytest.approx([mean, mean])
 
 
 def test_members_of_a_group_are_not_peers() -> None:

@@ -137,6 +137,14 @@ def test_a_family_that_does_not_describe_itself_is_refused() -> None:
     class Negative(models.Bernoulli):
         gamma: float = field(default=1.0, metadata=parameter("a shape", positive, -1.0))
 
+    @dataclass(frozen=True)
+    class Shifted(models.Bernoulli):
+        levels: float = field(default=1.0, metadata=parameter("a key of [model]", positive, 1.0))
+
+    @dataclass(frozen=True)
+    class Shadowed(models.Bernoulli):
+        space: float = field(default=1.0, metadata=parameter("a property of families", positive, 1.0))  # type: ignore[assignment]
+
     class Irreducible(models.Bernoulli):
         reduction = models.Poisson(1, 1).support  # type: ignore[assignment]
 
@@ -149,6 +157,8 @@ def test_a_family_that_does_not_describe_itself_is_refused() -> None:
         (Hidden, "give gamma a default, because nobody is asked for it"),
         (Unkind, "the kind of gamma must be one of troth.models.parameters, such as positive, not 'positive'"),
         (Negative, "gamma must be above 0, not -1.0"),
+        (Shifted, "'levels' is taken; give the parameter another name"),
+        (Shadowed, "'space' is taken; give the parameter another name"),
         (Irreducible, "its reduction must have all methods .* it lacks columns, width, .*convert"),
         (Silent, "what data it is for"),
         (Bare, "declare shape"),

@@ -369,6 +369,26 @@ def test_a_regression_is_standardised_by_public_scales(table: Path, tmp_path: Pa
         troth.Campaign.load(path)
 
 
+def test_rows_of_several_numbers_are_paid_together(tmp_path: Path) -> None:
+    """The columns that are named are one vector under a family of vectors."""
+    rng, data = np.random.default_rng(3), tmp_path / "birds.csv"
+    rows = [
+        f"{site},{'xy'[n % 2]},{rng.normal(30, 5):.2f},{rng.normal(10, 2)},7" for site in "ABCDE" for n in range(12)
+    ]
+    data.write_text("\n".join(["site,note,height,weight,same", *rows]) + "\n")
+    path, guessed = start(tmp_path / "birds", data, "MultivariateNormal", provider="site", column=["height", "weight"])
+    assert guessed.columns == ("height", "weight")
+    assert troth.Campaign.load(path).columns == ("height", "weight")
+    assert troth.pay(path, anyway=True).paid > 0
+    for columns, family, message in (
+        (["height", "weight"], None, "add --family MultivariateNormal"),
+        (["height", "same"], "MultivariateNormal", "column 'same' has 7 in all 60 rows"),
+        (["note", "height"], "MultivariateNormal", "column 'note' has text"),
+    ):
+        with pytest.raises(troth.DataError, match=message):
+            start(tmp_path / "more", data, family, provider="site", column=columns)
+
+
 def test_a_currency_has_its_decimals(table: Path, tmp_path: Path) -> None:
     assert (minor_unit("EUR"), minor_unit("JPY"), minor_unit("KWD")) == (2, 0, 3)
     path = campaign_for(tmp_path / "x", data=table, provider="office", column="wage", currency="JPY", budget="90000")

@@ -15,7 +15,7 @@ from campaigns.shop import GOOD, run, write_campaign
 from registry import SOAK
 from troth.campaigns.commit import commit
 from troth.campaigns.records.ledger import Ledger, LedgerError, read_ledger
-from troth.campaigns.records.ledger_entries import report_root
+from troth.campaigns.records.ledger_entries import format_of, report_root
 from troth.campaigns.records.merkle import consistency_proof, extends, includes, inclusion_proof, leaf, root
 from troth.campaigns.seed import Secret, derive_seed, follows
 from troth.campaigns.settle import settle
@@ -184,6 +184,14 @@ def test_the_seed_depends_on_the_reports_of_every_day_that_is_compared() -> None
 def test_a_ledger_of_the_formats_before_still_verifies(name: str, paid_in_all: str) -> None:
     result = verify(Path(__file__).parent / "ledgers" / f"{name}.jsonl")
     assert result.campaign.text(result.paid) == paid_in_all
+
+
+@pytest.mark.parametrize("number", [4.0, True, "4", 5, None])
+def test_a_format_is_a_whole_number_that_is_known(number: object) -> None:
+    ledger = Ledger()
+    ledger.append({"entry": "campaign", "format": number})
+    with pytest.raises(LedgerError, match=r"line 1: the ledger has format .*, but this version reads 2, 3, 4"):
+        format_of(ledger)
 
 
 def test_a_secret_that_was_revealed_serves_no_other_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,13 +82,13 @@ def test_sensitivity_agrees_with_brute_force(capsys: pytest.CaptureFixture[str])
 
 
 def out_prediction_matrix(world: World, provider: int) -> Any:
-    """P₋ᵢ with rows aggregated by type: p(type of the peers' data | state)."""
+    """P₋ᵢ with rows counted: p(counts of the peers' data | state)."""
     columns = np.ones((1, len(world.models[0].prior)))
     for j, model in enumerate(world.models):
         if j != provider:
-            types = unordered_datasets(world.rows[j], len(model.likelihood[0]))
-            orders = gammaln(world.rows[j] + 1) - gammaln(types + 1).sum(axis=1)
-            part = np.exp(orders[:, None] + model.from_summary(types))
+            counts = unordered_datasets(world.rows[j], len(model.likelihood[0]))
+            orders = gammaln(world.rows[j] + 1) - gammaln(counts + 1).sum(axis=1)
+            part = np.exp(orders[:, None] + model.from_summary(counts))
             columns = (columns[:, None] * part[None]).reshape(-1, columns.shape[1])
     return columns
 

@@ -16,7 +16,7 @@ import troth
 from mechanisms.exact import World
 from registry import EXAMPLES, SOAK, generator
 from troth import models
-from troth.models.numerics.collisions import log_same_dispersed, log_same_type
+from troth.models.numerics.collisions import log_same_counts, log_same_dispersed
 from troth.models.numerics.count_recovery import log_orders
 from troth.models.numerics.extremes import unordered_datasets
 
@@ -238,7 +238,7 @@ def test_the_same_counts_of_very_many_rows(rows: int, tolerance: float) -> None:
     for p in (0.5, 0.1):
         v = p * (1 - p)
         expected = -0.5 * np.log(4 * np.pi * rows * v) + (1 / (16 * v) - 3 / 8) / rows
-        assert log_same_type(np.array([[p, 1 - p]]), rows)[0, 0] == pytest.approx(expected, abs=tolerance)
+        assert log_same_counts(np.array([[p, 1 - p]]), rows)[0, 0] == pytest.approx(expected, abs=tolerance)
 
 
 def test_fifty_providers_of_a_thousand_rows() -> None:

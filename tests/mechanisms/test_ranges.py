@@ -178,7 +178,7 @@ def test_providers_with_different_noise_share_one_range() -> None:
     [
         (
             lambda: troth.exact_range(models.Normal(0, 1, 1), [3, 3]),
-            r"declare values=\(low, high\).*needs no range",
+            r"declare the least and the greatest value of a row \(\[limits\] values, .*needs no range",
         ),
         (lambda: troth.exact_range(models.Poisson(1, 1), [3, 3]), r"Poisson grows without bound"),
         (
@@ -239,7 +239,7 @@ def test_e14_the_paper_range_leaves_no_incentive() -> None:
 def test_paper_range_of_the_normal_mean_is_corrected() -> None:
     """Bounds on the values are needed (E1), and the corrected bounds hold."""
     model = models.Normal(1, 2, 1.5)
-    with pytest.raises(troth.UnboundedRangeError, match="declare values"):
+    with pytest.raises(troth.UnboundedRangeError, match="declare the least"):
         troth.paper_range(model, [3, 4])
     for values in ((-3, 4), (0, 9), (2, 3)):
         paper, exact = (make(model, [3, 4], values=values) for make in (troth.paper_range, troth.exact_range))

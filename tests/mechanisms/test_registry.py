@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -88,6 +88,10 @@ def test_what_is_no_rule_or_takes_a_name_is_refused() -> None:
     class Reserved(Damped):
         held: bool = option(Flag("bonded", False, "what every rule has", "Held"))
 
+    @dataclass(frozen=True)
+    class Lighthouse(Damped):
+        light: bool = option(Flag("beacon", False, "what every rule that draws has", "Light"))
+
     line_up = type(DEFAULT_RULE, (Damped,), {})
     refused: list[tuple[Any, str]] = [
         (int, "not a subclass of Rule"),
@@ -100,12 +104,63 @@ def test_what_is_no_rule_or_takes_a_name_is_refused() -> None:
         (Undecorated, r"write @dataclass\(frozen=True\) above the class"),
         (Twice, "two options have the key 'panels'"),
         (Reserved, "'bonded' is taken"),
+        (Lighthouse, "'beacon' is taken"),
     ]
     before = dict(RULES)
     for rule, message in refused:
         with pytest.raises(troth.ParameterError, match=message):
             register(rule)
     assert before == RULES
+
+
+class Squared(Damped):
+    """Pay the square of where a score lies on its scale, and show the score."""
+
+    def breakdown(self, this_round: troth.Round, /) -> Breakdown:
+        """Pay less than the score says."""
+        result = super().breakdown(this_round)
+        return replace(result, share=result.share**2)
+
+
+class Silent(Squared):
+    """The same, but it does not say that the share follows from the score."""
+
+    def share_shown(self, figures: troth.mechanisms.Figures, /) -> None:
+        """Say nothing."""
+
+
+class Placed(troth.LineUp):
+    """Pay a part of what the place in the line says."""
+
+    def breakdown(self, this_round: troth.Round, /) -> Breakdown:
+        """Pay less than the line says."""
+        result = super().breakdown(this_round)
+        return replace(result, share=result.share * 0.75)
+
+
+@pytest.mark.parametrize("rule", [Squared(0.9), Placed(decoys=19)])
+def test_a_share_that_its_explanation_contradicts_is_not_paid(rule: Rule) -> None:
+    with pytest.raises(troth.ParameterError, match=r"by the numbers that the provider is shown it is .* share_shown"):
+        troth.pay(ROWS, troth.models.Bernoulli(1, 1), rule, provider="clinic", budget="300.00", seed=1)
+
+
+def test_a_share_that_does_not_follow_from_the_score_is_explained_without_a_calculation() -> None:
+    result = troth.pay(ROWS, troth.models.Bernoulli(1, 1), Silent(0.9), provider="clinic", budget="300.00")
+    score, share = result.campaign.rule.steps(result.payment("Elm"))
+    assert score.symbol == "score"
+    assert (share.formula, share.calculation) == ("", "")
+    assert share.meaning == "The rule does not show how it computes the share from the score."
+
+
+def test_where_an_audit_is_lenient_an_impossible_share_is_none() -> None:
+    class Wild(Rule):
+        def breakdown(self, this_round: troth.Round, /) -> Breakdown:
+            return Breakdown(np.array([0.5, -3.0, 1.5]))
+
+    this_round = troth.Round(troth.models.Bernoulli(1, 1), np.ones((3, 2)))
+    with pytest.raises(troth.ScoreOutOfRangeError):
+        Wild().evaluate(this_round)
+    np.testing.assert_array_equal(Wild().evaluate(replace(this_round, lenient=True)).share, [0.5, np.nan, np.nan])
 
 
 @pytest.mark.parametrize(

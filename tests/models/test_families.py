@@ -265,6 +265,19 @@ def test_incompatible_providers_are_refused_with_the_reason(first: Any, second: 
         troth.combine([first, second])
 
 
+def test_statistics_that_do_not_have_the_likelihood_in_them_are_not_added() -> None:
+    """A family that lets providers differ, but whose evidence needs the noise, would be paid under a wrong one."""
+
+    class Careless(models.Normal):
+        own_likelihoods = True
+        space = models.Family.space
+        in_space_of = models.Family.in_space_of
+
+    with pytest.raises(troth.IncompatibleModelsError, match="log evidence of the same statistics is"):
+        troth.combine([Careless(0, 1, 1), Careless(0, 1, 2)])
+    assert len(troth.combine([Careless(0, 1, 2), Careless(0, 1, 2)])) == 2
+
+
 def test_statistics_taken_before_combining_are_refused() -> None:
     apart = [models.Normal(0, 1, 1), models.Normal(0, 1, 2)]
     t = np.stack([model.statistics([1.0]) for model in apart])

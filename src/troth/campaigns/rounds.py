@@ -17,7 +17,7 @@ from troth.campaigns.public import check_summary
 from troth.campaigns.records.arithmetic import SAME, versions
 from troth.campaigns.records.ledger import Ledger, LedgerError
 from troth.campaigns.records.ledger_entries import (
-    FORMATS,
+    LATEST,
     format_of,
     payment_entry,
     recorded_public,
@@ -110,7 +110,7 @@ def begin(campaign: Campaign, ledger: Ledger) -> None:
         ledger.append(
             {
                 "entry": "campaign",
-                "format": FORMATS[-1],
+                "format": LATEST,
                 "terms": campaign.terms,
                 "digest": campaign.digest,
                 "commitment": campaign.commitment,

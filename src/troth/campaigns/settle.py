@@ -11,10 +11,10 @@ import numpy as np
 from troth.campaigns.money import portion
 from troth.campaigns.seed import generator
 from troth.core.contract import DrawsAnswers, Model
-from troth.core.errors import DataError, TrothError, UnpayableRoundError
+from troth.core.errors import DataError, ParameterError, TrothError, UnpayableRoundError
 from troth.core.provider_models import one_each
 from troth.data.request import Report
-from troth.mechanisms import Figures, Round
+from troth.mechanisms import Figures, Round, disclosed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,6 +121,7 @@ def settle(
     for place, cap in zip(stage.paid, caps, strict=True):
         index = (*stage.index, place)
         figures = result.at(*index, empty_share=float(empty_shares[index]))
+        _refuse_other_share(campaign.rule, figures)
         deposit = ceil(cap * deposit_shares[index])
         payments.append(
             Payment(
@@ -133,6 +134,16 @@ def settle(
             )
         )
     return payments
+
+
+def _refuse_other_share(rule: Rule, figures: Figures) -> None:
+    """Refuse a share that its provider would not find again in what it is shown: its rule explains it wrongly."""
+    span = rule.share_shown(disclosed(rule, figures))
+    if span is not None and not span.has(figures.share):
+        raise ParameterError(
+            f"{rule.name} pays a share of {figures.share:.4f}, but by the numbers that the provider is shown it is "
+            f"{span.least:.4f} to {span.most:.4f}: give the breakdown no score, or override share_shown and steps"
+        )
 
 
 def refuse_one_provider(campaign: Campaign, count: int, prefix: str = "") -> None:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from troth.models import Family
 
 TABLES = ("campaign", "model", "history", "mechanism", "data", "public", "limits", "groups", "weights")
-_DATA_OF_MODEL = ("columns", "target", "intercept", "categories", "scales", "levels", "pilot")
 _LARGEST_FILE = 1 << 22
 _WEIGHT = re.compile(r"[0-9]{0,40}\.?[0-9]{0,40}(e[+-]?[0-9]{1,3})?|[0-9]{1,40}/[0-9]{1,40}", re.IGNORECASE)
 
@@ -243,7 +242,7 @@ def _parameters(section: Section, family: str | None = None) -> tuple[str, dict[
     other_keys: tuple[str, ...] = ("prior",)
     if family is None:
         family = section.text("family", required=True, among=tuple(models.FAMILIES))
-        other_keys = ("family", "file", "digest", *_DATA_OF_MODEL, "prior", "providers")
+        other_keys = (*models.RESERVED_KEYS, "prior")
     declared = models.FAMILIES[str(family)].parameters()
     names = [parameter.name for parameter in declared]
     prior = section.take("prior", {})

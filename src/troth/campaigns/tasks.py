@@ -200,7 +200,7 @@ def write_tasks(
         counts["dropped"] = reports.dropped
     digest = f"sha256:{sha256(file).hexdigest()}"
     place, budget = {"day": None, "number": 1}, {"budget": campaign.text(most)}
-    of_tasks, of_round = ({}, budget) if format_of(ledger) < 4 else (budget, {})  # providers see the round
+    of_tasks, of_round = (budget, {}) if format_of(ledger).budget == "tasks" else ({}, budget)
     ledger.append({"entry": "tasks", "file": file_name, "digest": digest, **counts, **of_tasks})
     ledger.append({"entry": "round", **place, **of_round, **sealed, "next": None, **stamp})
     write_payments(campaign, ledger, place, payments, most)

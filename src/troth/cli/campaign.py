@@ -73,7 +73,9 @@ def init(
     column: Annotated[
         list[str] | None,
         typer.Option(
-            help="The column that you pay for; with --target, the columns that predict it.", show_default="the others"
+            help="The column that you pay for (several if a row is several numbers); with --target, "
+            "the columns that predict it.",
+            show_default="the others",
         ),
     ] = None,
     target: Annotated[str | None, typer.Option(help="The column that a regression predicts.")] = None,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.core.errors import DataError, MissingCapabilityError, TrothError
+from troth.core.errors import DataError, MissingCapabilityError, TrothError, first_line
 from troth.data.features import MOST_IN_ALL
 from troth.data.kernel import INFINITE, MISSING, NOT_A_NUMBER, Adder
 from troth.data.readers import batch_rows
@@ -44,7 +44,7 @@ def push_down(data: Any, request: Request, provider: str | None) -> list[Part]:
     except TrothError:
         raise
     except Exception as error:
-        raise DataError(f"{_PLACE}: the engine failed: {str(error).strip().splitlines()[0]}") from error
+        raise DataError(f"{_PLACE}: the engine failed: {first_line(error)}") from error
 
 
 def _with_values(table: Any, request: Request) -> Part:

@@ -48,7 +48,9 @@ class Figures:
 class Breakdown:
     """The `Figures` behind all shares: arrays with one entry per provider (and day).
 
-    ``labels`` has the terms in words, and ``noted`` says whom the note concerns.
+    A share is where the score lies on the scale from ``low`` to ``high``, unless the rule says otherwise in its
+    ``steps`` and ``share_shown``; without a score nothing is explained. ``labels`` has the terms in words, and
+    ``noted`` says whom the note concerns.
     """
 
     share: Array

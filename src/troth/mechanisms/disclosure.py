@@ -17,6 +17,9 @@ _DIGITS, _DIGITS_OF_LOG_PMI = 2, 1
 HALF = nextafter(0.5 * 10.0**-_DIGITS, 1.0) * (1 + 1e-9)
 """How far a number that is shown can be from the one that it was rounded from."""
 
+SHOWN_SHARE = 5.1e-5
+"""How far a share that is shown with four digits can be from the one that it was rounded from."""
+
 
 class Span(NamedTuple):
     """From the least to the most that a number can be; an exact one has both the same.
@@ -34,6 +37,10 @@ class Span(NamedTuple):
     def exact(self) -> bool:
         """Whether it can be one number only."""
         return self.least == self.most
+
+    def has(self, value: float, slack: float = SHOWN_SHARE) -> bool:
+        """Return whether a number can be this one, up to how shares are rounded."""
+        return self.least - slack <= value <= self.most + slack
 
     def mix(self, part: float, other: Span) -> Span:
         """Return what it can be with a part of another number mixed in."""

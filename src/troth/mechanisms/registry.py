@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 DEFAULT_RULE = "LineUp"
 
-RESERVED_KEYS = ("rule", "commitment", "bonded")
+RESERVED_KEYS = ("rule", "commitment", "beacon", "bonded")
 """The keys of a ``[mechanism]`` table besides the options of a rule."""
 
 RULES: dict[str, type[Rule]] = {}

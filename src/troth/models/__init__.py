@@ -43,6 +43,10 @@ F = TypeVar("F", bound=Family)
 
 FAMILIES: dict[str, type[Family]] = {}
 
+_KEYS_OF_COLUMNS = ("column", "columns", "target", "intercept", "categories", "scales", "levels")
+RESERVED_KEYS = ("family", "file", "digest", *_KEYS_OF_COLUMNS, "pilot", "providers", "guessed")
+"""The keys of a ``[model]`` table besides the hyper-parameters of a family, and ``prior``."""
+
 
 def register(family: type[F]) -> type[F]:
     """Add a family to `FAMILIES`, in whose order families are offered and guessed; also as a decorator.
@@ -77,6 +81,10 @@ def _check_parameters(family: type[Family]) -> None:
                 parameter=field.name,
             )
     for parameter in parameters.values():
+        if parameter.name in RESERVED_KEYS or hasattr(Family, parameter.name):
+            raise ParameterError(
+                f"{name}: {parameter.name!r} is taken; give the parameter another name", parameter=parameter.name
+            )
         if not isinstance(parameter.kind, Kind):
             raise ParameterError(
                 f"{name}: the kind of {parameter.name} must be one of troth.models.parameters, such as positive, not "

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from troth.core.contract import Array, ComparedDesign, Generator, Mask
-from troth.core.errors import DataError, MissingCapabilityError, ParameterError
+from troth.core.errors import DataError, MissingCapabilityError, ParameterError, first_line
 from troth.models.numerics.dispersed import draw_codes
 from troth.models.shared.candidate_states import (
     FEATURES_UNKNOWN,
@@ -186,9 +186,8 @@ class Candidates(CandidateStates):
             try:
                 return np.asarray(estimators[k].predict_log_proba(z))
             except ValueError as error:
-                reason = str(error).split("\n")[0]
                 raise DataError(
-                    f"estimator {k} ({type(estimators[k]).__name__}) cannot read these features: {reason}"
+                    f"estimator {k} ({type(estimators[k]).__name__}) cannot read these features: {first_line(error)}"
                 ) from None
 
         def log_likelihood(data: Any) -> Array:

@@ -67,7 +67,11 @@ class Family(Declarations):
     """What the entries of θ are called, such as ``"rate of {column}"``."""
 
     own_likelihoods: ClassVar[bool] = False
-    """Whether providers that share the prior may differ in the parameters of the likelihood."""
+    """Whether providers that share the prior may differ in the parameters of the likelihood.
+
+    Their statistics are added, so these must have the parameters in them, as log-likelihoods have; `log_evidence` must
+    not depend on them.
+    """
 
     rows_entry: ClassVar[int] = 0
     """Which number of a statistic is the number of rows."""
@@ -155,7 +159,10 @@ class Family(Declarations):
     @property
     def space(self) -> Mapping[str, object]:
         """What two models must agree on for their statistics to add: family and hyper-parameters, or the prior's."""
-        return self._prior_space if self.own_likelihoods else self.to_dict()
+        if not self.own_likelihoods:
+            return self.to_dict()
+        evidence = float(self.log_evidence(np.linspace(1.0, 2.0, self.width)))
+        return {**self._prior_space, "log evidence of the same statistics": f"{evidence:.12g}"}
 
     def in_space_of(self, reference: Model, /) -> Model:
         """Return this model with statistics in the space of ``reference``: impossible for most families."""
@@ -189,7 +196,8 @@ class Family(Declarations):
         name = type(self).__name__
         if values is None:
             raise UnboundedRangeError(
-                f"log PMI of {name} grows without bound with the values", "declare values=(low, high) of a report"
+                f"log PMI of {name} grows without bound with the values",
+                "declare the least and the greatest value of a row ([limits] values, or values=(low, high) in Python)",
             )
         low, high = float(values[0]), float(values[1])
         if not (np.isfinite([low, high]).all() and low <= high):

@@ -19,7 +19,7 @@ from troth.core.reductions import Counts, Reduction
 from troth.core.sensitivity import Peers, Price, Sensitivity
 from troth.models.family import Example, Matrix, Vector
 from troth.models.first_guess import FirstGuess
-from troth.models.numerics.collisions import log_same_sequence, log_same_type
+from troth.models.numerics.collisions import log_same_counts, log_same_sequence
 from troth.models.numerics.count_recovery import recover_counts
 from troth.models.numerics.dispersed import draw_codes, draw_counts
 from troth.models.numerics.extremes import unordered_datasets
@@ -394,7 +394,7 @@ def _one_sided(table: Array, rows: int) -> Array:
 
 def _collision_probability(tables: Sequence[Finite], sizes: Array, posterior: Array, unordered: bool) -> Array:
     """Return qᵀKq for each posterior q, with K the chance that two states yield the same data of the given sizes."""
-    log_same = log_same_type if unordered else log_same_sequence
+    log_same = log_same_counts if unordered else log_same_sequence
     shape = np.broadcast_shapes(sizes.shape[:-1], posterior.shape[:-1])
     flat = np.broadcast_to(sizes, (*shape, sizes.shape[-1])).reshape(-1, sizes.shape[-1])
     q = np.broadcast_to(posterior, (*shape, posterior.shape[-1])).reshape(-1, posterior.shape[-1])

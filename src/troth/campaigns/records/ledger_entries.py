@@ -9,7 +9,7 @@ from base64 import b64decode, b64encode
 from dataclasses import fields
 from decimal import Context, Decimal
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -29,8 +29,34 @@ if TYPE_CHECKING:
     from troth.campaigns.terms import Campaign
     from troth.core.contract import Array
 
-FORMATS = (2, 3, 4)
-"""The formats that can be read. New ledgers have the last; one that was begun in another is continued in it."""
+
+class LedgerFormat(NamedTuple):
+    """What a round says in ledgers of a format.
+
+    Attributes
+    ----------
+    link
+        The key of the link of its seed; where it is the seed itself, the reports do not change the seed.
+    seals_payments
+        Whether it says how many reports there are, and the root over their payments.
+    budget
+        The entry that has the budget of tasks: providers see the round, not the tasks.
+    """
+
+    link: str = "link"
+    seals_payments: bool = True
+    budget: str = "tasks"
+
+
+LATEST = 4
+"""The format of new ledgers; one that was begun in another is continued in it."""
+
+FORMATS = {
+    2: LedgerFormat(link="seed", seals_payments=False, budget="round"),
+    3: LedgerFormat(seals_payments=False, budget="round"),
+    LATEST: LedgerFormat(),
+}
+"""The formats that can be read."""
 
 _SEVEN_DIGITS = Context(prec=7)
 _OF_SOME_REPORTS = ("data_digest", "nonce", "tasks", "dropped", "unnamed")
@@ -38,16 +64,16 @@ _MONEY = ("cap", "payment", "deposit")
 _NUMBERS = ("log_pmi", "score", "low", "high", "share", "empty_share")
 
 
-def format_of(ledger: Ledger, place: str = "ledger") -> int:
+def format_of(ledger: Ledger, place: str = "ledger") -> LedgerFormat:
     """Return the format of a ledger, if it can be read."""
     first = ledger.entries[0] if ledger.entries else {}
     if first.get("entry") != "campaign":
         raise LedgerError(f"{place}, line 1: this is not a campaign ledger")
     number = first.get("format")
-    if isinstance(number, bool) or number not in FORMATS:
-        formats = " or ".join(map(str, FORMATS))
+    if type(number) is not int or number not in FORMATS:
+        formats = ", ".join(map(str, FORMATS))
         raise LedgerError(f"{place}, line 1: the ledger has format {number!r}, but this version reads {formats}")
-    return int(number)
+    return FORMATS[number]
 
 
 def recorded_reports(ledger: Ledger) -> list[Report]:
@@ -193,9 +219,9 @@ def read_figures(payment: Mapping[str, Any]) -> Figures:
 def seal(ledger: Ledger, link: str | None, roots: list[str], beacon: str | None) -> dict[str, Any]:
     """Return a round's fields that fix its seed: the roots over the reports it is paid by, its link and the beacon.
 
-    Without a link nothing is drawn. In the first format the link itself is the seed.
+    Without a link nothing is drawn.
     """
-    if format_of(ledger) == 2:
+    if format_of(ledger).link == "seed":
         return {"seed": link}
     drawn = {} if link is None else {"link": link} | ({} if beacon is None else {"beacon": beacon})
     return {"root": roots[0], **drawn, "seed": None if link is None else derive_seed(link, roots, beacon)}
@@ -203,13 +229,13 @@ def seal(ledger: Ledger, link: str | None, roots: list[str], beacon: str | None)
 
 def revealed_link(ledger: Ledger, head: dict[str, Any]) -> str | None:
     """Read back the link of a round's seed."""
-    return head.get("seed" if format_of(ledger) == 2 else "link")
+    return head.get(format_of(ledger).link)
 
 
 def seal_payments(
     ledger: Ledger, campaign: Campaign, reports: Sequence[Report], payments: Sequence[Payment]
 ) -> dict[str, Any]:
     """Return a round's fields that tie payments to reports: how many there are, and the root over their payments."""
-    if format_of(ledger) < 4:
+    if not format_of(ledger).seals_payments:
         return {}
     return {"reports": len(reports), "payments": root(payment_leaves(campaign, reports, payments))}

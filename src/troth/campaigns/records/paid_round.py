@@ -16,7 +16,7 @@ from troth.campaigns.records.merkle import includes, leaf
 from troth.campaigns.records.statements import HEAD, StatementError, check_signature, joint_nonce, receipt_leaf
 from troth.campaigns.seed import derive_seed, follows
 from troth.campaigns.terms import Campaign
-from troth.mechanisms.disclosure import rounded_from
+from troth.mechanisms.disclosure import SHOWN_SHARE, rounded_from
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 _LEDGER = "anybody with the ledger can recompute them with troth verify"
 _OTHERS = "that the other reports come from the other providers: each can check its own"
 _CAP = "that the cap is your part of the budget: it depends on the other providers and their weights"
-_ROUNDING = 5.1e-5  # shares are shown with four digits
 
 
 class PaymentError(StatementError):
@@ -142,7 +141,7 @@ def check_payment(campaign: Campaign | None, payment: Mapping[str, Any]) -> Chec
         raise PaymentError("share", f"{payment['share']} is not a share")
     amounts = [_amount(payment[name]) for name in ("payment", "cap", "deposit")]
     paid, cap, deposit = (int(amount.scaleb(-int(amounts[0].as_tuple().exponent))) for amount in amounts)
-    if abs(paid - payment["share"] * cap) > _ROUNDING * cap + 1:
+    if abs(paid - payment["share"] * cap) > SHOWN_SHARE * cap + 1:
         raise PaymentError(
             "payment", f"shown as {amount}, which is not the share shown, {payment['share']:.4f} of {payment['cap']}"
         )
@@ -161,8 +160,7 @@ def check_payment(campaign: Campaign | None, payment: Mapping[str, Any]) -> Chec
         passed = [f"the payment of {amount} is the share shown, of the cap shown"]
         reason = f" ({payment['note']})" if payment["note"] else ""
         return Checked(passed, [f"that the share is what the rule makes of all reports{reason}: {_LEDGER}", _CAP], [])
-    slack = _ROUNDING + 2 / max(cap, 1)
-    if not span.least - slack <= payment["share"] <= span.most + slack:
+    if not span.has(payment["share"], SHOWN_SHARE + 2 / max(cap, 1)):
         follows = f"{span.least:.4f}" if span.exact else f"{span.least:.4f} to {span.most:.4f}"
         raise PaymentError(
             "share",

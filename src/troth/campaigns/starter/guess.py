@@ -29,7 +29,7 @@ from troth.core.settings import closest
 from troth.data.gather import MOST_LOOKED_AT, first_rows
 from troth.data.request import NO_NAME, parse_day, shown
 from troth.models import FAMILIES
-from troth.models.first_guess import Column, FirstGuess, GuessesFromColumn, GuessesFromColumns
+from troth.models.first_guess import Column, FirstGuess, GuessesFromColumn, GuessesFromColumns, GuessesFromVectors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -81,9 +81,11 @@ def guess(
     prior of some size reads it off the data themselves, roughly. It must be replaced by what was known beforehand: a
     prior that depends on the reports of the round makes lies pay.
     """
-    families = _families(GuessesFromColumn if target is None else GuessesFromColumns)
+    kind = GuessesFromColumns if target is not None else _kind_named(family)
+    families = _families(kind)
     family_named = _named_family(family, families)
-    names = named_columns(data, provider, day, target, [column] if isinstance(column, str) else column)
+    vectors = kind is GuessesFromVectors
+    names = named_columns(data, provider, day, target, [column] if isinstance(column, str) else column, vectors=vectors)
     table, places = first_rows(data, names.paid, names.provider, names.day)
     try:
         written = _read_columns(names, table, places, family_named)
@@ -95,7 +97,8 @@ def guess(
         readable_columns = [
             Column(name, values.at(rows), owners) for name, values in zip(names.paid, written, strict=True)
         ]
-        _refuse_constant(readable_columns[-1], named=family_named is not None)
+        for paid in readable_columns if vectors else readable_columns[-1:]:
+            _refuse_constant(paid, named=family_named is not None and not vectors)
         readable_columns, notes = _without_constant_features(readable_columns, may_leave_out=column is None)
         family_name, first = _choose(families, family_named, readable_columns, regression=target is not None)
     except DataError as error:
@@ -122,6 +125,12 @@ def guess(
     )
 
 
+def _kind_named(family: str | None) -> type:
+    """Return what a family of this name is guessed from where no column is the target: a column, or several."""
+    name = None if family is None else closest(family, tuple(FAMILIES))
+    return GuessesFromVectors if name and isinstance(FAMILIES[name], GuessesFromVectors) else GuessesFromColumn
+
+
 def _named_family(family: str | None, families: Mapping[str, Any]) -> str | None:
     """Return the family that is named, or None if it is to be guessed."""
     family_name = None if family is None else closest(family, tuple(families))
@@ -141,7 +150,7 @@ def _read_columns(names: NamedColumns, table: Table, places: Sequence[str], fami
             name,
             table[name],
             places,
-            labels=of_labels if name == last else _holds_labels(table[name]),
+            labels=of_labels if names.target in (None, name) else _holds_labels(table[name]),
             if_labels=NAME_A_LABEL_FAMILY if names.target is None else WRITE_LABELS_AS_WORDS,
         )
         for name in names.paid
@@ -233,6 +242,8 @@ def _choose(
         raise DataError(f"column {columns[-1].name!r} fits no family; name one with --family")
     if regression:
         return family_name, families[family_name].first_guess_of(columns[:-1], columns[-1])
+    if isinstance(families[family_name], GuessesFromVectors):
+        return family_name, families[family_name].first_guess_of_vectors(columns)
     return family_name, families[family_name].first_guess(columns[0])
 
 

@@ -9,6 +9,8 @@ from troth.core.errors import DataError
 from troth.data.files import find_files
 from troth.data.gather import column_names
 from troth.data.request import listed
+from troth.models import FAMILIES
+from troth.models.first_guess import GuessesFromVectors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,9 +32,15 @@ class NamedColumns(NamedTuple):
 
 
 def named_columns(
-    data: Path, provider: str | None, day: str | None, target: str | None, columns: Sequence[str] | None
+    data: Path,
+    provider: str | None,
+    day: str | None,
+    target: str | None,
+    columns: Sequence[str] | None,
+    *,
+    vectors: bool = False,
 ) -> NamedColumns:
-    """Return the columns that are meant, as the data spell them."""
+    """Return the columns that are meant, as the data spell them; several are paid for only if rows are vectors."""
     header = column_names(data)
     provider, day, target = (
         None if name is None else column_meant(data, name, header, option)
@@ -42,7 +50,7 @@ def named_columns(
         raise DataError(
             f"{data}: name the column of providers with --provider; there are {listed(header)}{_headless(header)}"
         )
-    names = NamedColumns(provider, day, target, _columns(data, columns, header, (provider, day, target)))
+    names = NamedColumns(provider, day, target, _columns(data, columns, header, (provider, day, target), vectors))
     for name in (provider, day, *names.paid):
         if name is not None and header.count(name) > 1:
             raise DataError(f"{data}: {header.count(name)} columns are called {name!r}; give each its own name")
@@ -50,11 +58,15 @@ def named_columns(
 
 
 def _columns(
-    data: Path, names: Sequence[str] | None, header: list[str], used: tuple[str | None, str | None, str | None]
+    data: Path,
+    names: Sequence[str] | None,
+    header: list[str],
+    used: tuple[str | None, str | None, str | None],
+    vectors: bool,
 ) -> list[str]:
     """Return the columns that are paid for, or that explain the target."""
-    unused, target = [name for name in header if name not in used], used[-1]
-    if names is None and (target is None and len(unused) != 1):
+    unused, several = [name for name in header if name not in used], vectors or used[-1] is not None
+    if names is None and not several and len(unused) != 1:
         raise DataError(f"{data}: name the column that you pay for with --column; there are {listed(unused)}")
     columns = [column_meant(data, name, header, "--column") for name in names] if names is not None else unused
     for name in columns:
@@ -62,10 +74,11 @@ def _columns(
             raise DataError(
                 f"{data}: column {name!r} is already the provider, day or target column; choose another for --column"
             )
-    if target is None and len(columns) > 1:
+    if not several and len(columns) > 1:
+        of_vectors = " or ".join(name for name, kind in FAMILIES.items() if isinstance(kind, GuessesFromVectors))
         raise DataError(
             f"{data}: {len(columns)} columns are named; name with --target the one that the others predict, or name "
-            "only the column that you pay for"
+            f"only the column that you pay for; if a row is several numbers, add --family {of_vectors}"
         )
     return columns
 

@@ -1,13 +1,13 @@
 """The probability that two datasets are the same, which a quadratic score needs.
 
 Sequences of N rows from p and p′ are equal with probability (Σ_k p_k p′_k)^N: the entrywise power of a Gram matrix
-(errata E12 and E15). Their types, datasets up to the order of rows, are equal with probability
+(errata E12 and E15). Up to the order of rows, when only their counts c are compared, they are equal with probability
 
     Σ_c (N!/Πc_k!)² Π (p_k p′_k)^{c_k} = (N!)² [x^N] Π_k I₀(2√(x p_k p′_k)),
 
 a coefficient that tilting and a convolution of short windows find at any N, without enumeration. Where rows share an
 effect, with Dirichlet parameters a = m(1 − ρ)/ρ, counts are independent negative binomial counts given their sum, so
-that of the types is again a convolution over symbols, of N + 1 terms each:
+that of equal counts is again a convolution over symbols, of N + 1 terms each:
 
     Σ_c Π_k NB(c_k; a_k) NB(c_k; a′_k) / (NB(N; Σa) NB(N; Σa′)).
 
@@ -31,17 +31,17 @@ def log_same_sequence(table: Array, rows: int) -> Array:
         return np.zeros((len(table), len(table))) if rows == 0 else rows * np.log(table @ table.T)
 
 
-def log_same_type(table: Array, rows: int) -> Array:
+def log_same_counts(table: Array, rows: int) -> Array:
     """Log probability that datasets from two states have the same counts, for ``table[state, symbol]``."""
     states = len(table)
     result = np.empty((states, states))
     for i in range(states):
         for j in range(i + 1):
-            result[i, j] = result[j, i] = _log_same_counts(table[i] * table[j], rows)
+            result[i, j] = result[j, i] = _log_sum_over_counts(table[i] * table[j], rows)
     return result
 
 
-def _log_same_counts(products: Array, rows: int) -> float:
+def _log_sum_over_counts(products: Array, rows: int) -> float:
     """Ln Σ_c (N!)² Π λ_k^{c_k}/(c_k!)² over counts that sum to N, for λ = p·p′."""
     roots = np.sqrt(products[products > 0])
     if rows == 0:

@@ -14,7 +14,7 @@ import numpy as np
 from troth.core.contract import Array
 from troth.core.information import second_difference
 from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
-from troth.models.numerics.collisions import log_same_type
+from troth.models.numerics.collisions import log_same_counts
 from troth.models.numerics.enumeration import enumerate_reports, enumerate_together
 
 _MOST_REPORTS = 360_000
@@ -134,7 +134,7 @@ def squared_singular_value(peers: Peers, states: int) -> float:
     """Return e_i², the least eigenvalue of P₋ᵢᵀP₋ᵢ over the peers' data up to the order of rows (erratum E4)."""
     log_gram = np.zeros((states, states))
     for model, rows in peers:
-        log_gram = log_gram + log_same_type(np.array(model.likelihood), rows)
+        log_gram = log_gram + log_same_counts(np.array(model.likelihood), rows)
     values = np.linalg.eigvalsh(np.exp(log_gram))
     return float(values[0]) if values[0] > 1e-12 * values[-1] else 0.0
 

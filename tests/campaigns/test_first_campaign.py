@@ -17,6 +17,7 @@ from registry import generator
 from troth.campaigns.money import minor_unit
 from troth.campaigns.starter.examples import init, start
 from troth.campaigns.starter.guess import _holds_labels, guess
+from troth.mechanisms import decoys, drawn_peers
 from troth.models.first_guess import Column, rough
 
 ROWS = 120
@@ -652,6 +653,33 @@ def test_a_flat_prior_is_drawn_flat() -> None:
     belief = belief_from_draws("rate", RNG.random(20_000), RNG.beta(30, 30, 20_000))
     assert set(belief.prior) == {1.0}
     assert len(set(belief.posterior)) > 50
+
+
+@pytest.mark.parametrize(
+    ("model", "rule"),
+    [
+        (troth.models.VaryingBernoulli(), troth.LineUp()),
+        (troth.models.VaryingBernoulli(), troth.LineUp(decoys=99, panels=3)),
+        (troth.models.Normal(0, 1, 1), troth.LineUp(decoys=4999)),
+        (troth.models.Bernoulli(1, 1), troth.SyntheticPeers(draws=200)),
+    ],
+)
+def test_progress_is_said_within_a_round(model: Any, rule: Any, monkeypatch: Any) -> None:
+    """One round with many decoys takes long: whoever waits sees how much of it is done, paying and verifying."""
+    for module in (drawn_peers, decoys):
+        monkeypatch.setattr(module, "BLOCK", 1 << 10)
+    rows = {"who": [name for name in "abcdef" for _ in range(5)], "x": [n % 2 for n in range(30)]}
+    parts: dict[str, list[float]] = {}
+
+    def note(step: str, done: float, total: int) -> None:
+        parts.setdefault(step, []).append(done / total)
+
+    result = troth.pay(rows, model, rule, provider="who", budget="100.00", seed=1, progress=note)
+    troth.verify(result.ledger, progress=note)
+    for step in ("paying", "verifying"):
+        assert parts[step] == sorted(parts[step])
+        assert parts[step][0] == 0 < parts[step][1] < 0.9
+        assert parts[step][-1] == 1
 
 
 @pytest.mark.parametrize(("providers", "decoys"), [(10, 4999), (120, 999)])

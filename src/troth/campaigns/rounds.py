@@ -52,7 +52,7 @@ def pay_rounds(
     final: bool = False,
     secret: Secret | None = None,
     beacon: str | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[float, int], None] | None = None,
 ) -> list[Day]:
     """Add to the ledger what has become payable, and return the days that were paid now.
 
@@ -67,7 +67,7 @@ def pay_rounds(
     beacon
         The value of the public beacon that the terms name, published after the reports were in.
     progress
-        Called with the number of rounds done and in all.
+        Called with the number of rounds done, also with parts of one, and in all.
     """
     if not reports and not ledger.entries:
         raise DataError("there are no reports: the data have no rows")
@@ -98,10 +98,14 @@ def pay_rounds(
         link = link_of(campaign, secret, len(ledger.of("round")) + 1)
         last = day == days[-1] and (closed or not campaign.daily)
         stamp = {"last": last, "versions": versions(), "time": now()}
-        write_round(campaign, ledger, by_day[day], following, recorded, link, beacon, stamp)
-        if progress is not None:
-            progress(done, len(payable))
+        within = of_round(progress, done, len(payable))
+        write_round(campaign, ledger, by_day[day], following, recorded, link, beacon, stamp, within)
     return payable
+
+
+def of_round(progress: Callable[[float, int], None] | None, number: int, rounds: int) -> Callable[[float], None] | None:
+    """Return what says how much of a round is done, as a part of all rounds."""
+    return None if progress is None else lambda part: progress(number - 1 + part, rounds)
 
 
 def begin(campaign: Campaign, ledger: Ledger) -> None:
@@ -142,8 +146,11 @@ def write_round(
     link: str | None,
     beacon: str | None,
     stamp: dict[str, Any],
+    progress: Callable[[float], None] | None = None,
 ) -> None:
     """Write a round: public data of the day, reports that the ledger has not yet, the head, payments and the close."""
+    if progress is not None:
+        progress(0.0)
     check_beacon(campaign, beacon)
     if campaign.public_by_day and reports[0].day in campaign.public:
         ledger.append(report_entry(campaign.public[reports[0].day], "public"))
@@ -153,13 +160,15 @@ def write_round(
             ledger.append(report_entry(report))
     by_day = reports_by_day([*reports, *(following or ())])
     sealed = seal(ledger, link, [report_root(day_reports) for day_reports in by_day.values()], beacon)
-    payments = settle(campaign, reports, following, sealed["seed"])
+    payments = settle(campaign, reports, following, sealed["seed"], progress)
     sealed |= seal_payments(ledger, campaign, reports, payments)
     place = {"day": reports[0].day, "number": len(ledger.of("round")) + 1}
     budget = campaign.round_budget
     next_day = written_days(campaign, list(dict.fromkeys(report.day for report in following or ())))
     ledger.append({"entry": "round", **place, "budget": campaign.text(budget), **sealed, "next": next_day, **stamp})
     write_payments(campaign, ledger, place, payments, budget)
+    if progress is not None:
+        progress(1.0)
 
 
 def write_payments(

@@ -17,7 +17,7 @@ from troth.data.request import Report
 from troth.mechanisms import Figures, Round, disclosed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from troth.campaigns.terms import Campaign
     from troth.mechanisms import Rule
@@ -97,15 +97,20 @@ def with_features(model: Model | Sequence[Model], reports: Sequence[Report | Non
 
 
 def settle(
-    campaign: Campaign, reports: Sequence[Report], following: Sequence[Report] | None = None, seed: str | None = None
+    campaign: Campaign,
+    reports: Sequence[Report],
+    following: Sequence[Report] | None = None,
+    seed: str | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> list[Payment]:
     """Return everybody's payment for a round, in the order of names.
 
     ``following`` are the reports of the next day, or days, where the rule waits for them; None on the last day.
+    ``progress`` is called with the part that is done, from 0 to 1, while the rule draws.
     """
     try:
         stage = scene(campaign, reports, following)
-        result = stage.rule.evaluate(stage.seeded(seed))
+        result = stage.rule.evaluate(replace(stage.seeded(seed), progress=progress))
         empty_shares = stage.rule.evaluate_empty(stage.seeded(seed))
         deposit_shares = stage.rule.deposit_shares(stage.seeded(seed))
     except TrothError as error:

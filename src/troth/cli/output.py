@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from troth.results.result import Result
 
-    ProgressCallback = Callable[[str, int, int], None]
+    ProgressCallback = Callable[[str, float, int], None]
 
 
 STOPPED = 3  # the exit code if the model does not fit
@@ -81,9 +81,9 @@ def progress_bar() -> Iterator[ProgressCallback]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         tasks: dict[str, TaskID] = {}
 
-        def progress(task: str, done: int, total: int) -> None:
+        def progress(task: str, done: float, total: int) -> None:
             if task not in tasks:
-                tasks[task] = bar.add_task(task, total=total)
-            bar.update(tasks[task], completed=done, total=total)
+                tasks[task] = bar.add_task(task, total=None)
+            bar.update(tasks[task], completed=done, total=total if done else None)  # a bar without a total pulses
 
         yield progress

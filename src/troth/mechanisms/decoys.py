@@ -120,7 +120,7 @@ class Lines:
         decoys = len(ahead)
         if self._drawn_separately and self._panels is None:
             return self.place_among(draw_peers(self._round, decoys, self._answers), ahead, strict, self._answers)
-        counts = np.zeros((4, len(self.own)))
+        counts, done = np.zeros((4, len(self.own))), 0
         key = rng.bytes(32)
         ordered = isinstance(self.model, OrdersPeers) and not strict and decoys >= _SEARCH_FROM and len(self.parts) == 1
         for lines, rounds, local, design in self._blocks(decoys):
@@ -129,6 +129,7 @@ class Lines:
             for start in range(0, decoys, size):
                 stop = min(start + size, decoys)
                 members = self._draw(own_rng, (stop - start, len(rounds)), design)
+                done += (stop - start) * len(lines)
                 first = ahead[start:stop, rounds]
                 if ordered and stop - start == decoys:
                     weights = np.stack([np.ones_like(first), first])
@@ -144,6 +145,7 @@ class Lines:
                     faced: Any = part if one_line_per_design else local[part]
                     compared = self._comparison(lines[part], strict, self._answers is not None)
                     counts[:, lines[part]] += compared(members[:, faced], first[:, faced])
+                self._round.report_progress(done / (decoys * len(self.own)))
         return Places(*counts.reshape(4, self.rounds, self.per_round))
 
     def place_among(self, blocks: Iterable[Array], ahead: Array, strict: bool, answers: int | None = None) -> Places:

@@ -62,6 +62,7 @@ def draw_peers(this_round: Round, draws: int, answers: int | None = None) -> Ite
             by_design = draw_part(model, answers)(this_round.rng, theta, design)
             peers += np.take_along_axis(by_design, design_of_peer[None, ..., None], axis=-2)
         yield peers + separate.draw(this_round.rng, theta, answers) if apart else peers
+        this_round.report_progress((start + size) / draws)
 
 
 def sampling_classes(this_round: Round) -> dict[SamplesStatistics, list[int]]:

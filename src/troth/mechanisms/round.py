@@ -15,7 +15,7 @@ from troth.core.information import HasWidth, check_generator, impossible, leave_
 from troth.core.provider_models import one_each, shared_evidence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from troth.mechanisms.log_pmi_cache import LogPmiCache
 
@@ -45,6 +45,8 @@ class Round:
         would refuse.
     cache
         Log PMI with decoys, shared by rounds that differ only in own reports and draw with the same seed.
+    progress
+        Called with the part of all draws that is done, from 0 to 1, by rules that draw.
     """
 
     model: Models
@@ -55,6 +57,7 @@ class Round:
     test: Array | None = None
     lenient: bool = False
     cache: LogPmiCache | None = field(default=None, repr=False)
+    progress: Callable[[float], None] | None = field(default=None, repr=False)
     own: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -117,6 +120,11 @@ class Round:
         other = dataclasses.replace(self)
         object.__setattr__(other, "own", own)
         return other
+
+    def report_progress(self, part: float) -> None:
+        """Say what part of all draws is done."""
+        if self.progress is not None:
+            self.progress(part)
 
     def on_days(self, days: int | slice) -> Round:
         """Return the round of one day, or of several days, of a round over days."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from troth.data.tasks import TaskReports
     from troth.mechanisms import Rule
 
-    ProgressCallback = Callable[[str, int, int], None]
+    ProgressCallback = Callable[[str, float, int], None]
     AnyResult = TypeVar("AnyResult", bound=Result)
 
 
@@ -375,7 +375,7 @@ def _read(
     return join_reports(rows, read_statistics(campaign, files))
 
 
-def _task(progress: ProgressCallback | None, task: str) -> Callable[[int, int], None] | None:
+def _task(progress: ProgressCallback | None, task: str) -> Callable[[float, int], None] | None:
     return None if progress is None else lambda done, total: progress(task, done, total)
 
 

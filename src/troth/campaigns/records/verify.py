@@ -25,6 +25,7 @@ from troth.campaigns.rounds import (
     check_possible,
     following_reports,
     later_days,
+    of_round,
     refuse_mixed_days,
     refuse_same_nonce,
     write_round,
@@ -71,7 +72,7 @@ def check_ledger(
     model: Model | None = None,
     rule: Rule | None = None,
     file: bytes | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[float, int], None] | None = None,
 ) -> Campaign:
     """Recompute every payment of a ledger whose hash chain is valid, and return its campaign.
 
@@ -94,7 +95,9 @@ def check_ledger(
         raise LedgerError(f"{place}: malformed entry: {error}") from None
 
 
-def _check_rounds(campaign: Campaign, ledger: Ledger, place: str, progress: Callable[[int, int], None] | None) -> None:
+def _check_rounds(
+    campaign: Campaign, ledger: Ledger, place: str, progress: Callable[[float, int], None] | None
+) -> None:
     fresh = Ledger([ledger.entries[0]])
     reports = recorded_reports(ledger)
     campaign.check_providers(sorted({report.provider for report in reports}))
@@ -116,11 +119,10 @@ def _check_rounds(campaign: Campaign, ledger: Ledger, place: str, progress: Call
         stamp = _stamp(head)
         following = following_reports(campaign, by_day, head["day"])
         try:
-            write_round(campaign, fresh, by_day[head["day"]], following, known, link, beacon, stamp)
+            within = of_round(progress, done, len(rounds))
+            write_round(campaign, fresh, by_day[head["day"]], following, known, link, beacon, stamp, within)
         except TrothError as error:
             raise LedgerError(f"{place}: round {done} cannot be recomputed: {error}") from None
-        if progress is not None:
-            progress(done, len(rounds))
     _compare(fresh, ledger, place)
 
 

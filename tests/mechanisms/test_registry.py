@@ -13,6 +13,7 @@ import pytest
 import troth
 from troth.audits.exact import best_response
 from troth.campaigns.check import audit_campaign, certify_campaign, setting_of
+from troth.campaigns.settle import rehearse
 from troth.campaigns.starter.examples import init
 from troth.campaigns.terms import Campaign
 from troth.core.settings import CampaignError, Section
@@ -92,6 +93,10 @@ def test_what_is_no_rule_or_takes_a_name_is_refused() -> None:
     class Lighthouse(Damped):
         light: bool = option(Flag("beacon", False, "what every rule that draws has", "Light"))
 
+    @dataclass(frozen=True)
+    class Shadowing(Damped):
+        evaluate: bool = option(Flag("evaluation", False, "not a method any more", "Evaluation"))  # type: ignore[assignment]
+
     line_up = type(DEFAULT_RULE, (Damped,), {})
     refused: list[tuple[Any, str]] = [
         (int, "not a subclass of Rule"),
@@ -105,6 +110,7 @@ def test_what_is_no_rule_or_takes_a_name_is_refused() -> None:
         (Twice, "two options have the key 'panels'"),
         (Reserved, "'bonded' is taken"),
         (Lighthouse, "'beacon' is taken"),
+        (Shadowing, "'evaluate' is a method of rules"),
     ]
     before = dict(RULES)
     for rule, message in refused:
@@ -140,8 +146,28 @@ class Placed(troth.LineUp):
 
 @pytest.mark.parametrize("rule", [Squared(0.9), Placed(decoys=19)])
 def test_a_share_that_its_explanation_contradicts_is_not_paid(rule: Rule) -> None:
-    with pytest.raises(troth.ParameterError, match=r"by the numbers that the provider is shown it is .* share_shown"):
+    message = f"{rule.name} pays a share of .*, but the numbers that the provider is shown give .* override share_shown"
+    with pytest.raises(troth.ParameterError, match=message):
         troth.pay(ROWS, troth.models.Bernoulli(1, 1), rule, provider="clinic", budget="300.00", seed=1)
+    if isinstance(rule, Placed):  # empty reports show it already, before anybody reports
+        with pytest.raises(troth.ParameterError, match=message):
+            rehearse(replace(Campaign.from_dict(TERMS | {"mechanism": {}}), rule=rule), ["Ash", "Birch"])
+
+
+class Signed(Rule):
+    """Pay a share below 0 for a score below its scale."""
+
+    individually_rational = False
+
+    def breakdown(self, this_round: troth.Round, /) -> Breakdown:
+        """Put log PMI on a scale from 0 to 1, wherever it lies."""
+        score = this_round.log_pmi()
+        return Breakdown(score, score, score, 0.0, 1.0)
+
+
+def test_a_share_below_zero_may_follow_from_its_score() -> None:
+    result = troth.pay(ROWS, troth.models.Bernoulli(1, 1), Signed(), provider="clinic", budget="300.00")
+    assert min(payment.share for payment in result.rounds[0].payments) < 0
 
 
 def test_a_share_that_does_not_follow_from_the_score_is_explained_without_a_calculation() -> None:

@@ -21,6 +21,7 @@ from troth.mechanisms import (
     SyntheticPeers,
     clipped_range,
     disclosed,
+    exact_range,
 )
 from troth.mechanisms.multi_day import EqualShares
 from troth.mechanisms.round import Round
@@ -75,6 +76,24 @@ def test_every_share_is_among_those_that_are_possible_given_what_is_shown(rule: 
         span = rule.share_shown(disclosed(rule, exact))
         assert span is not None
         assert span.least <= exact.share <= span.most
+
+
+@pytest.mark.parametrize("rows", [50, 1000, 100_000])
+def test_a_rounded_empty_share_that_is_nearly_everything_says_nothing(rows: int) -> None:
+    """Bonds are then divided by a room that nobody can read off two digits."""
+    rule = Bonded(OneTime(exact_range(MODEL, [rows] * 5)))
+    for exact in rounds_of(rule):
+        span = rule.share_shown(disclosed(rule, exact))
+        assert span is None or span.least <= exact.share <= span.most
+        assert (span is None) == (exact.terms["empty_share_before_bond"] > 0.99)
+
+
+@pytest.mark.parametrize("rule", [OneTime(RANGE), Brier(), SyntheticPeers(draws=4), Bonded(OneTime(RANGE))], ids=repr)
+def test_a_page_shows_how_a_rounded_share_follows_from_the_score(rule: Rule) -> None:
+    """The service shows the share of the whole minor units that were paid, and the score with two digits."""
+    for exact in rounds_of(rule):
+        shown = replace(disclosed(rule, exact), share=round(exact.share, 1))
+        assert "From score to share" in [step.title for step in rule.steps(shown)]
 
 
 @pytest.mark.parametrize("rule", [LINES[0], LINES[1], LINES[10], Bonded(LINES[0]), Bonded(LINES[1])], ids=repr)

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from troth.mechanisms import Rule
 
 
+_COMPARED = 10  # payments of a round that are compared with what their providers are shown
+
+
 @dataclass(frozen=True, kw_only=True)
 class Payment(Figures):
     """What one provider earns in a round, and all numbers that it came from.
@@ -122,11 +125,12 @@ def settle(
         raise refusal from None
     caps = campaign.caps_for([stage.names[place] for place in stage.paid])
     rows = {report.provider: report.rows for report in reports}
-    payments = []
+    payments: list[Payment] = []
     for place, cap in zip(stage.paid, caps, strict=True):
         index = (*stage.index, place)
         figures = result.at(*index, empty_share=float(empty_shares[index]))
-        _refuse_other_share(campaign.rule, figures)
+        if len(payments) < _COMPARED:
+            _refuse_unlike_shown(campaign.rule, figures)
         deposit = ceil(cap * deposit_shares[index])
         payments.append(
             Payment(
@@ -141,13 +145,13 @@ def settle(
     return payments
 
 
-def _refuse_other_share(rule: Rule, figures: Figures) -> None:
-    """Refuse a share that its provider would not find again in what it is shown: its rule explains it wrongly."""
+def _refuse_unlike_shown(rule: Rule, figures: Figures) -> None:
+    """Refuse a rule whose explanation its shares contradict: providers would take their payments for wrong."""
     span = rule.share_shown(disclosed(rule, figures))
     if span is not None and not span.has(figures.share):
         raise ParameterError(
-            f"{rule.name} pays a share of {figures.share:.4f}, but by the numbers that the provider is shown it is "
-            f"{span.least:.4f} to {span.most:.4f}: give the breakdown no score, or override share_shown and steps"
+            f"{rule.name} pays a share of {figures.share:.4f}, but the numbers that the provider is shown give {span}: "
+            "override share_shown and steps, so that they agree with the share"
         )
 
 
@@ -177,4 +181,8 @@ def rehearse(campaign: Campaign, providers: Sequence[str], report: Report | None
     today = [replace(same, provider=name) for name in providers]
     for following in (today, None) if campaign.waits else (None,):
         stage = scene(campaign, today, following)
-        stage.rule.drawing(1).evaluate(stage.seeded(seed))
+        rule = stage.rule.drawing(1)
+        result = rule.evaluate(stage.seeded(seed))
+        empty_shares = rule.evaluate_empty(stage.seeded(seed))
+        first = (*stage.index, 0)
+        _refuse_unlike_shown(rule, result.at(*first, empty_share=float(empty_shares[first])))

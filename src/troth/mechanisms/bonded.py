@@ -129,6 +129,8 @@ class Bonded(Rule):
             return None
         fixed = self.rule.fixed_empty_share
         empty = rounded_from(figures.terms[_EMPTY]) if fixed is None else Span(fixed, fixed)
+        if self.rule.constant_empty_share and fixed is None and empty.most >= 1:
+            return None  # rounded, it does not say by how much the room above it stretches shares
         ends = ((share, np.asarray(held_back)) for share, held_back in zip(before, reversed(empty), strict=True))
         return Span(*(float((share - held_back) / self._room(held_back)) for share, held_back in ends))
 

@@ -137,6 +137,7 @@ class Lines:
                     counts[:, lines] = compare_ordered(
                         model, self.own[lines], self.real[lines], local, members, weights
                     )
+                    self._round.report_progress(done / (decoys * len(self.own)))
                     continue
                 one_line_per_design = len(local) == members.shape[1]
                 chunk = max(1, BLOCK // max(1, len(members) * self._width))

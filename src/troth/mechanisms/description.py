@@ -192,19 +192,18 @@ class RuleDescription:
         score = Step(
             "The score", self.score_formula, terms, "score", number(figures.score), calculation, self.score_meaning
         )
-        span = share_on_scale(figures)
-        if span is None or not span.has(figures.share):
+        if self.share_shown(dataclasses.replace(figures, note="")) is None:
             return score, Step("The share", meaning="The rule does not show how it computes the share from the score.")
         return score, step_on_scale(figures)
 
     def share_shown(self, figures: Figures, /) -> Span | None:
         """Return what a share can be, given `disclosed` figures; None if they do not determine it.
 
-        A provider compares it with its payment, and a round in which the two differ is not paid. A note says that the
-        share was not made of the figures. A rule whose share is not where its score lies on the scale overrides this
-        and `steps`.
+        A provider compares it with its payment. A note says that the share was not made of the figures. A rule whose
+        share is not where its score lies on the scale overrides this and `steps`: otherwise it is not paid.
         """
-        return None if figures.note else share_on_scale(figures)
+        span = None if figures.note else share_on_scale(figures)
+        return span.within(0.0, 1.0) if span is not None and self.individually_rational else span
 
     def task_reason(self, share: float, empty: float, peers: int, /) -> str:
         """Explain why a report on a task has its share, without revealing what peers reported."""

@@ -42,6 +42,9 @@ class Span(NamedTuple):
         """Return whether a number can be this one, up to how shares are rounded."""
         return self.least - slack <= value <= self.most + slack
 
+    def __str__(self) -> str:
+        return f"{self.least:.4f}" if self.exact else f"{self.least:.4f} to {self.most:.4f}"
+
     def mix(self, part: float, other: Span) -> Span:
         """Return what it can be with a part of another number mixed in."""
         ends = ((1 - part) * end + part * end_of_other for end, end_of_other in zip(self, other, strict=True))
@@ -81,4 +84,4 @@ def share_on_scale(figures: Figures) -> Span | None:
     score, low, high = figures.score, figures.low, figures.high
     if score is None or low is None or high is None or not isfinite(high - low) or high <= low:
         return None
-    return Span(*((end - low) / (high - low) for end in rounded_from(score))).within(0.0, 1.0)
+    return Span(*((end - low) / (high - low) for end in rounded_from(score)))

@@ -40,6 +40,8 @@ def register(rule: type[Rule]) -> type[Rule]:
     for field in fields:
         if field.init and field.name not in rule.options():
             raise ParameterError(f"{name}: declare {field.name} with option(...)", parameter=field.name)
+        if callable(getattr(AnyRule, field.name, None)):
+            raise ParameterError(f"{name}: {field.name!r} is a method of rules; name the field differently")
     keys = [setting.key for option in rule.options().values() for setting in option.settings]
     for key in keys:
         if keys.count(key) > 1:

@@ -127,9 +127,9 @@ class Round:
             self.progress(part)
 
     def on_days(self, days: int | slice) -> Round:
-        """Return the round of one day, or of several days, of a round over days."""
+        """Return the round of one day, or of several days, of a round over days; it reports no progress of its own."""
         rows = None if self.rows is None else self.count_rows()[..., days, :]
-        other = dataclasses.replace(self, statistics=self.statistics[..., days, :, :], rows=rows)
+        other = dataclasses.replace(self, statistics=self.statistics[..., days, :, :], rows=rows, progress=None)
         return other if self.own is self.statistics else other.with_own(self.own[..., days, :, :])
 
     def among_all(self, entries: Array, members: list[int]) -> Array:

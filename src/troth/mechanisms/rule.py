@@ -93,7 +93,7 @@ class Rule(RuleDescription):
         if this_round.lenient:
             return self._evaluate(this_round)
         refuse_oversized(this_round)
-        untouched = dataclasses.replace(this_round, rng=copy.deepcopy(this_round.rng))
+        untouched = dataclasses.replace(this_round, rng=copy.deepcopy(this_round.rng), progress=None)
         try:
             return self._evaluate(this_round)
         except Exception as error:

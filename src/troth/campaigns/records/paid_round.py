@@ -161,10 +161,9 @@ def check_payment(campaign: Campaign | None, payment: Mapping[str, Any]) -> Chec
         reason = f" ({payment['note']})" if payment["note"] else ""
         return Checked(passed, [f"that the share is what the rule makes of all reports{reason}: {_LEDGER}", _CAP], [])
     if not span.has(payment["share"], SHOWN_SHARE + 2 / max(cap, 1)):
-        follows = f"{span.least:.4f}" if span.exact else f"{span.least:.4f} to {span.most:.4f}"
         raise PaymentError(
             "share",
-            f"shown as {payment['share']:.4f}, but by {campaign.rule.name} the numbers shown give {follows}",
+            f"shown as {payment['share']:.4f}, but by {campaign.rule.name} the numbers shown give {span}",
         )
     least, most = (max(portion(end, exact_cap), -deposit) for end in span)
     if not least <= paid <= most:

@@ -135,8 +135,10 @@ def _named_family(family: str | None, families: Mapping[str, Any]) -> str | None
     """Return the family that is named, or None if it is to be guessed."""
     family_name = None if family is None else closest(family, tuple(families))
     if family is not None and family_name is None:
+        regressions = isinstance(next(iter(families.values())), GuessesFromColumns)
+        offered = [*families, *(() if regressions else _families(GuessesFromVectors))]
         raise ParameterError(
-            f"a campaign for given data can be written for {', '.join(families)}, not for {family!r}; for others write "
+            f"a campaign for given data can be written for {', '.join(offered)}, not for {family!r}; for others write "
             f"an example with troth init DIR --family {family}, without --data, and put your source and columns into it"
         )
     return family_name

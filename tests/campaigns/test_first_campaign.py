@@ -262,7 +262,7 @@ def test_names_that_are_one_are_said_before_payment_refuses_them(tmp_path: Path)
     pd.DataFrame({"office": names, "price": prices}).to_csv(tmp_path / "own.csv", index=False)
     notes = guess(tmp_path / "own.csv", provider="office", column="price").notes
     assert "providers '7', '7.0' differ only in how a number is written" in notes[1]
-    assert "as it is payment is refused: 'Zoe\u0308', 'Zoë' differ only in spaces or in how accents" in notes[2]
+    assert "with these names payment is refused: 'Zoe\u0308', 'Zoë' differ only in spaces or in how accents" in notes[2]
     assert "20 rows have no value" in notes[-1]
     assert "provider 'Fir' has no value in any row, and payment is refused" in notes[0]
     with pytest.raises(troth.DataError, match="provider 'Fir': all of its 20 rows lack a value"):
@@ -369,6 +369,17 @@ def test_a_regression_is_standardised_by_public_scales(table: Path, tmp_path: Pa
     path.write_text(text.replace('"area" = [', '"area" = [0, 0] #'))
     with pytest.raises(troth.ParameterError, match=r"area: must be \[centre, scale\]"):
         troth.Campaign.load(path)
+
+
+def test_a_command_to_copy_quotes_its_path(table: Path, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    folder = tmp_path / "spring round"
+    assert run(monkeypatch, "init", folder, "--data", table, "--provider", "office", "--column", "answer") == 0
+    assert f"troth pay '{folder}/campaign.toml' --dry-run" in capsys.readouterr().out
+    assert run(monkeypatch, "pay", folder / "campaign.toml", "--anyway", "--no-report") == 0
+    capsys.readouterr()
+    name = next(iter(troth.verify(folder / "ledger.jsonl").totals))
+    assert run(monkeypatch, "explain", folder / "ledger.jsonl", name.upper()) == 1
+    assert f"did you mean {name!r}?" in capsys.readouterr().err
 
 
 def test_rows_of_several_numbers_are_paid_together(tmp_path: Path) -> None:

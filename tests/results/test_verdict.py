@@ -13,7 +13,7 @@ from jinja2 import PackageLoader
 import troth
 from registry import generator
 from troth import models
-from troth.audits.strategies import SendPart
+from troth.audits.strategies import Nothing, SendPart
 from troth.audits.strategies.strategy import RoundKnowledge
 from troth.core.errors import DataError, MissingCapabilityError
 from troth.core.reductions import Counts, Moments
@@ -85,7 +85,11 @@ def test_truth_and_lie_are_scored_with_the_same_draws() -> None:
     result = pay(7, troth.models.VaryingBernoulli())
     (replay,) = replay_lies(result, [SendAll()], draws=30)
     assert replay.gains == dict.fromkeys(NAMES, 0.0)
-    assert replay.truth == pytest.approx(np.mean([p.share for p in result.rounds[0].payments]))
+    assert (
+        replay.truth == replay.earned == pytest.approx(np.mean([p.share for p in result.rounds[0].payments]), abs=0.2)
+    )
+    (nothing,) = replay_lies(result, [Nothing()], draws=30)
+    assert nothing.earned == pytest.approx(0.2, abs=1e-15)  # as proved, whatever is drawn
 
 
 def test_less_is_tried_with_reports_that_can_be_sent() -> None:
@@ -109,6 +113,18 @@ def test_whoever_is_better_off_with_less_is_named_with_its_largest_gain(monkeypa
     result = pay(20, EVEN)
     monkeypatch.setattr("troth.results.verdict.replay_lies", lambda *_: replays)
     assert judge(result).better_with_less == {"Ash": 0.3, "Fir": 0.2}
+
+
+def test_rows_of_several_numbers_are_not_told_to_choose_a_family_that_is_not_there() -> None:
+    rng = np.random.default_rng(4)
+    model = troth.models.MultivariateNormal([0, 0], np.eye(2) * 9, np.eye(2))
+    rows = {"who": [name for name in NAMES for _ in range(20)], "x": [], "y": []}
+    for _ in NAMES:
+        for column, level in zip("xy", rng.normal(size=2) * 3, strict=True):
+            rows[column] += (level + rng.normal(size=20)).tolist()
+    verdict = troth.pay(rows, model, provider="who", budget="100.00", seed=1).verdict
+    assert verdict.stops
+    assert "pay for each column in a campaign of its own" in verdict.remedy
 
 
 def test_one_row_has_no_less() -> None:

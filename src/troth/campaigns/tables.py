@@ -13,6 +13,7 @@ from troth.campaigns.model_file import check_digest
 from troth.campaigns.money import minor_unit, to_minor, to_price
 from troth.core.contract import HasReduction, HasSupport, Model, explains_target
 from troth.core.errors import DataError, ParameterError
+from troth.core.registry import IF_CUSTOM
 from troth.core.settings import CampaignError, Section, numbers
 from troth.data.engines import ENGINES
 from troth.data.files import FORMATS
@@ -241,7 +242,7 @@ def _parameters(section: Section, family: str | None = None) -> tuple[str, dict[
     """
     other_keys: tuple[str, ...] = ("prior",)
     if family is None:
-        family = section.text("family", required=True, among=tuple(models.FAMILIES))
+        family = section.text("family", required=True, among=tuple(models.FAMILIES), custom=IF_CUSTOM)
         other_keys = (*models.RESERVED_KEYS, "prior")
     declared = models.FAMILIES[str(family)].parameters()
     names = [parameter.name for parameter in declared]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -127,7 +128,7 @@ def _init_example(directory: Path, as_json: bool, **settings: Any) -> None:
         text = (
             f"wrote {path} and {data}, which is empty: the family cannot draw an example\n"
             f"next: put a file for each provider into {data}, describe them in {path.name}, and run\n"
-            f"      troth pay {path}"
+            f"      troth pay {quote(str(path))}"
         )
         show({"campaign": str(path)}, as_json, text)
         return
@@ -135,7 +136,7 @@ def _init_example(directory: Path, as_json: bool, **settings: Any) -> None:
     text = (
         f"wrote {path} and {data}, an example\n"
         f"next: replace the files in {data} with yours, describe them in {path.name}, and run\n"
-        f"      troth pay {path}\n"
+        f"      troth pay {quote(str(path))}\n"
         f"To try the example first, pay a copy: paying writes the ledger{reveals}."
     )
     show({"campaign": str(path)}, as_json, text)
@@ -158,7 +159,7 @@ def _init_for_data(
     text = (
         f'wrote {path} for {data}: family = "{guessed.family}"\n'
         "next: read it, above all [model] and its prior, correct what does not match your data, and run\n"
-        f"      troth pay {path} --dry-run\n"
+        f"      troth pay {quote(str(path))} --dry-run\n"
         "This pays nothing and shows whether the model fits. To pay, leave out --dry-run."
     )
     notes = list(guessed.notes)
@@ -194,10 +195,11 @@ def _init_tasks(directory: Path, data: Path | None, as_json: bool, **settings: A
     lines.append("next: read it, above all [model], a guess: replace it with what you knew before anybody answered,")
     lines.append(f"or learn it from past tasks{gold}:")
     for path, guess in started:
-        lines.append(f"      troth fit {path} PAST.csv{' --gold GOLD.csv' if families[guess.family].uses_gold else ''}")
+        gold_option = " --gold GOLD.csv" if families[guess.family].uses_gold else ""
+        lines.append(f"      troth fit {quote(str(path))} PAST.csv{gold_option}")
     contradict = ", and whether labels contradict it" if any(map(label_count, families.values())) else ""
     lines.append(f"Then see what would be paid{contradict}; afterwards pay without --dry-run:")
-    lines += [f"      troth pay {path} --dry-run" for path, _ in started]
+    lines += [f"      troth pay {quote(str(path))} --dry-run" for path, _ in started]
     files = [{"campaign": str(path), "family": proposal.family, "notes": proposal.notes} for path, proposal in started]
     plain = {**files[0], "campaigns": files} if len(files) > 1 else files[0]
     show(plain, as_json, *lines, warnings=[note for _, proposal in started for note in proposal.notes])

@@ -89,12 +89,14 @@ def explain(
     """Explain a payment with its own numbers, or sum up those of all days."""
     from dataclasses import asdict
 
+    from troth.core.settings import closest
+    from troth.data.request import listed
     from troth.results.explanation import explain_days
     from troth.results.pay import open_ledger
     from troth.results.tables import aligned, shown_table, totals_table
 
     result = open_ledger(ledger)
-    some_names = ", ".join(map(repr, list(result.totals)[:12]))
+    some_names = listed(list(result.totals))
     if provider is None:
         if day is not None:
             raise DataError(f"--day {day}: name a provider, one of {some_names}")
@@ -108,7 +110,9 @@ def explain(
     payments = [entry for entry in result.by_provider.get(provider, ()) if day is None or str(entry[0]) == day]
     if not payments:
         then = "" if day is None else f" on day {day}"
-        raise DataError(f"{ledger}: nothing was paid to {provider!r}{then}; providers are {some_names}")
+        meant = closest(provider, list(result.totals))
+        hint = f"did you mean {meant!r}?" if meant not in (None, provider) else f"providers are {some_names}"
+        raise DataError(f"{ledger}: nothing was paid to {provider!r}{then}; {hint}")
     if len(payments) > 1:
         text = explain_days(result.campaign, payments)
     else:

@@ -103,6 +103,17 @@ def share(value: float, digits: int = 2, *, sign: bool = False) -> str:
     return _signed(value, f".{digits}%", sign=sign)
 
 
+def share_in_full(value: float) -> str:
+    """Return a share in percent with four decimals, or with two where it is known to no more.
+
+    Examples
+    --------
+    >>> share_in_full(0.539739), share_in_full(0.5397)
+    ('53.9739%', '53.97%')
+    """
+    return share(value, 2 if round(value, 4) == value else 4)
+
+
 def printable(text: str) -> str:
     r"""Return text without what would move a terminal's cursor, change its colours or turn its lines around.
 

@@ -10,6 +10,9 @@ from troth.core.errors import ParameterError
 
 C = TypeVar("C")
 
+IF_CUSTOM = "; if it is a custom one, start troth from the script that registers it"
+"""What to do about a name that is not known here."""
+
 
 def check_entry(registry: Mapping[str, type[C]], entry: Any, base: type[C]) -> None:
     """Refuse what is not a class of this kind, a class without its `@dataclass`, and a name that is taken.

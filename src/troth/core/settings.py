@@ -59,8 +59,16 @@ class Section:
         """Take a value of any type."""
         return self.remaining.pop(key, default)
 
-    def text(self, key: str, default: str | None = None, *, among: Sequence[str] = (), required: bool = False) -> Any:
-        """Take a non-empty text, or one of several."""
+    def text(
+        self,
+        key: str,
+        default: str | None = None,
+        *,
+        among: Sequence[str] = (),
+        required: bool = False,
+        custom: str = "",
+    ) -> Any:
+        """Take a non-empty text, or one of several; ``custom`` says how others become known."""
         if key not in self.remaining:
             if required:
                 hint = f"one of {', '.join(among)}" if among else "text in quotes"
@@ -71,7 +79,7 @@ class Section:
             raise self.error_at(key, f"must be text in quotes, not {value!r}")
         choice = closest(value, among) if among else value
         if choice is None:
-            raise self.error_at(key, f"{value!r} is not known; choose one of {', '.join(among)}")
+            raise self.error_at(key, f"{value!r} is not known; choose one of {', '.join(among)}{custom}")
         return choice
 
     def integer(self, key: str, default: int | None = None, *, least: int = 0, most: int = 2**53) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 
 from troth.core.claims import Claim
 from troth.core.delegation import delegates
+from troth.core.formats import share_in_full
 from troth.mechanisms.breakdown import Breakdown, Figures, Step
 from troth.mechanisms.disclosure import Span, rounded_from
 from troth.mechanisms.round import Round, empty_round
@@ -117,7 +118,7 @@ class Bonded(Rule):
             formula=rf"\text{{share}} = {formula}",
             terms=((self.term_labels[_BEFORE], before), (self.term_labels[_EMPTY], empty)),
             symbol="share",
-            value=f"{figures.share:.4%}",
+            value=share_in_full(figures.share),
             calculation=calculation,
             meaning="The rule is bonded: the empty share is subtracted. A share can be negative, down to the deposit.",
         )

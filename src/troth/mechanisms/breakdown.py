@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.errors import ScoreOutOfRangeError
-from troth.core.formats import number
+from troth.core.formats import number, share_in_full
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -197,7 +197,7 @@ def step_on_scale(figures: Figures) -> Step:
         "From score to share",
         formula=r"\text{share} = \frac{\text{score} - \text{low}}{\text{high} - \text{low}}",
         symbol="share",
-        value=f"{figures.share:.4%}",
+        value=share_in_full(figures.share),
         calculation=f"({number(score)} − {number(low)}) / ({number(high)} − {number(low)})" if inside else "",
         meaning="The scale was fixed before anybody reported.",
         scale=Scale(score, low, high, figures.empty_share) if high > low else None,

@@ -210,7 +210,7 @@ class RuleDescription:
         if not peers:
             return "nobody else worked on it, so it earns the empty share"
         if abs(share - empty) < _ABOUT:
-            return "your answer says nothing about your peers' answers"
+            return "your answer neither fits nor contradicts your peers' answers"
         return f"your answer {'fits' if share > empty else 'does not fit'} your peers' answers"
 
     def claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from troth.core.claims import Claim
+from troth.core.formats import share
 
 if TYPE_CHECKING:
     from troth.mechanisms.line_up import LineUp
@@ -34,7 +35,7 @@ def _risk_claim_of_one_line(rule: LineUp) -> Claim:
     if rule.ties == "average":
         text = (
             f"{best} among reports that do not tie, but ties are averaged: a very risk-averse provider with little "
-            f"data may prefer the sure {rule.line_empty_share:.4g} of the cap for an empty report"
+            f"data may prefer the sure {share(rule.line_empty_share)} of the cap for an empty report"
         )
         if not rule.strict and rule.panels == 1:
             text += '; ties="lot" prevents it'

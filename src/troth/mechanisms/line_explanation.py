@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from troth.core.errors import DataError
+from troth.core.formats import share_in_full
 from troth.mechanisms.breakdown import Figures, Line, Step
 from troth.mechanisms.disclosure import HALF, Span, rounded_from
 from troth.mechanisms.line import limit_share, mean_place_share, rank_share
@@ -25,7 +26,7 @@ def explain_place(rule: LineUp, figures: Figures) -> tuple[Step, ...]:
     """Explain where the real peers stand in the line, and what that place pays."""
     line, place = _line_step(rule, figures), "From the place to a share"
     if line is None:
-        return (Step(place, symbol="share", value=f"{figures.share:.4%}", meaning=figures.note),)
+        return (Step(place, symbol="share", value=share_in_full(figures.share), meaning=figures.note),)
     score = figures.terms.get("strict_score", 0.0)
     parts = []
     if rule.strict < 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from troth.core.registry import IF_CUSTOM
 from troth.mechanisms.bonded import Bonded
 from troth.mechanisms.options import Flag, Option
 from troth.mechanisms.registry import DEFAULT_RULE, RESERVED_KEYS, RULES, offered_rules
@@ -37,7 +38,7 @@ def read_rule(section: Section, tasks_of: Model | None = None) -> Rule:
     >>> read_rule(Section("mechanism", {"rule": "synthetic peers", "draws": 16}))
     SyntheticPeers(draws=16, divergence=Logistic(...))
     """
-    name: str = section.text("rule", DEFAULT_RULE, among=tuple(RULES))
+    name: str = section.text("rule", DEFAULT_RULE, among=tuple(RULES), custom=IF_CUSTOM)
     rule_class = RULES[name]
     if rule_class.not_offered:
         raise section.error_at("rule", f"{name} {rule_class.not_offered}; use {' or '.join(offered_rules())}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from troth.core.contract import HasReduction, explains_target
-from troth.core.formats import counted, few_digits, number, printable, share
+from troth.core.formats import counted, few_digits, number, printable, share, share_in_full
 from troth.core.reductions.reduction import DescribesSummary, FitsCoefficients
 from troth.data.request import level_names
 
@@ -57,7 +57,7 @@ def steps(campaign: Campaign, payment: Payment, data: str = "") -> list[tuple[st
             rows.append(("score", score, f"on the scale from {low} to {high}, fixed before anybody reported"))
     last = share_of[-1]
     reason = f"= {last.calculation}" if last.calculation else "" if last.scale else last.meaning
-    rows.append(("share of the cap", f"{p.share:.4%}", reason))
+    rows.append(("share of the cap", share_in_full(p.share), reason))
     rows.append(("cap", campaign.show(p.cap), "the most that this provider could earn"))
     if p.deposit:
         rows.append(("deposit", campaign.show(p.deposit), "paid in advance; a negative payment is taken from it"))

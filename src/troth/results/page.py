@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from troth.results.result import Result
 
 ASSUMED = (
-    "given the unknown parameter, providers' datasets are independent: copies and shared errors break this",
+    "providers' datasets have nothing in common but what they are about (θ): copies and shared errors break this",
     "the prior and likelihood are right: a poor fit weakens the guarantee by as much as it misleads honest providers",
     "each provider sends one dataset and knows only its own; related accounts are declared as groups",
-    "given the unknown parameter, rows are exchangeable, and nobody chooses their number by looking at the data",
+    "the order of rows says nothing, and nobody chooses their number by looking at the data",
 )
-ASSUMED_OF_PUBLIC = "the public data are known to everybody, and independent of the reports given the unknown parameter"
+ASSUMED_OF_PUBLIC = (
+    "the public data are known to everybody, and have nothing in common with the reports but what both are about (θ)"
+)
 _MOST_BYTES, _MOST_WITH_REASONS = 1_400_000, 1_000_000
 _MOST_DAYS_EXPLAINED = 5
 _HARDLY_AGREES = -10.0  # nats of log PMI

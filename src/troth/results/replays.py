@@ -40,8 +40,8 @@ _CHOICES = 4  # of fewer rows, over which pay is averaged
 class Replay:
     """What one lie would have been paid, each provider lying alone, in shares of the cap.
 
-    ``truth`` and ``earned`` are means over providers, of what was paid and of what the lie would have been paid.
-    ``gains`` has what it would have added by name, without those who have too few rows for it.
+    ``truth`` and ``earned`` are means over providers, of what the truth and the lie would be paid with the same draws.
+    ``gains`` has what the lie would have added by name, without those who have too few rows for it.
     """
 
     lie: str
@@ -63,12 +63,6 @@ def replay_lies(result: Result, lies: Sequence[RoundLie] = LIES, draws: int | No
     by chance cancels.
     """
     campaign, stage, seed, today = _last_scene(result)
-    shares = {
-        payment.provider: payment.share
-        for paid_round in result.rounds
-        if paid_round.day == today[0].day
-        for payment in paid_round.payments
-    }
     replays = []
     for lie in lies:
         try:
@@ -81,21 +75,16 @@ def replay_lies(result: Result, lies: Sequence[RoundLie] = LIES, draws: int | No
                 rule = rule.drawing(max(1, draws // len(reports)))
                 seeds = [sha256(f"{seed} {number}".encode()).hexdigest() for number in range(len(reports))]
             truths = {round_seed: rule.evaluate(stage.seeded(round_seed)).share[liars] for round_seed in set(seeds)}
-            pairs = zip(reports, seeds, strict=True)
-            gain = np.mean(
-                [
-                    rule.evaluate(stage.seeded(round_seed).with_own(own)).share[liars] - truths[round_seed]
-                    for own, round_seed in pairs
-                ],
-                axis=0,
-            )
+            scored = [
+                (truths[round_seed], rule.evaluate(stage.seeded(round_seed).with_own(own)).share[liars])
+                for own, round_seed in zip(reports, seeds, strict=True)
+            ]
+            truth, earned = np.mean(scored, axis=0)
         except (TrothError, ArithmeticError, ValueError, TypeError):
             continue
-        if np.isfinite(gain).all():
-            names = [stage.names[place] for place in places]
-            truth = float(np.mean([shares[name] for name in names]))
-            gains = dict(zip(names, gain.tolist(), strict=True))
-            replays.append(Replay(lie.name, truth, truth + float(gain.mean()), gains))
+        if np.isfinite(earned - truth).all():
+            gains = zip((stage.names[place] for place in places), (earned - truth).tolist(), strict=True)
+            replays.append(Replay(lie.name, float(truth.mean()), float(earned.mean()), dict(gains)))
     return replays
 
 

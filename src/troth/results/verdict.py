@@ -11,7 +11,7 @@ import numpy as np
 from troth.audits.task_fit import FEWEST, MOST_LABELS, TaskFit
 from troth.campaigns.check import setting_of, truthful_claim
 from troth.certificates.fit import why_unchecked
-from troth.core.contract import HasReduction
+from troth.core.contract import HasReduction, explains_target
 from troth.core.declarations import declared
 from troth.core.errors import first_line
 from troth.core.reductions.reduction import counted_labels
@@ -317,6 +317,8 @@ def judge(result: Result) -> Verdict:
 def _advice(campaign: Campaign) -> str:
     """Return what helps if the model does not fit: providers that may differ, or values that are not extreme."""
     if all(declared(model).independent_rows for model in (campaign.model, *campaign.provider_models.values())):
+        if not explains_target(campaign.model) and campaign.reading.reduction.columns > 1:
+            return "pay for each column in a campaign of its own, with a family whose providers may differ; "
         return "choose a family whose providers may differ, as troth init does; "
     if not isinstance(campaign.model, HasReduction) or counted_labels(campaign.model.reduction) is not None:
         return ""

@@ -173,7 +173,7 @@ def notes_on_similar_names(names: Sequence[str]) -> list[str]:
         spellings.setdefault("".join(plain.split()).casefold(), {})[name] = None
     return [
         f"providers {', '.join(map(repr, group))} differ only in {difference}: if they are one, give it one name; "
-        "as it is " + _payment_of_similar_names(list(group))
+        "with these names " + _payment_of_similar_names(list(group))
         for group in spellings.values()
         if len(group) > 1
         for difference in ["how a number is written" if all(map(is_written_number, group)) else "capitals or spaces"]

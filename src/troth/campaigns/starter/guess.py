@@ -28,7 +28,7 @@ from troth.core.errors import DataError, ParameterError
 from troth.core.settings import closest
 from troth.data.gather import MOST_LOOKED_AT, first_rows
 from troth.data.request import NO_NAME, parse_day, shown
-from troth.models import FAMILIES
+from troth.models import FAMILIES, named_family
 from troth.models.first_guess import Column, FirstGuess, GuessesFromColumn, GuessesFromColumns, GuessesFromVectors
 
 if TYPE_CHECKING:
@@ -135,6 +135,7 @@ def _named_family(family: str | None, families: Mapping[str, Any]) -> str | None
     """Return the family that is named, or None if it is to be guessed."""
     family_name = None if family is None else closest(family, tuple(families))
     if family is not None and family_name is None:
+        family = named_family(family).__name__
         regressions = isinstance(next(iter(families.values())), GuessesFromColumns)
         offered = [*families, *(() if regressions else _families(GuessesFromVectors))]
         raise ParameterError(

@@ -279,6 +279,35 @@ def test_the_whole_story(service: Running, analyst: Person, tmp_path: Path) -> N
     assert "Ash" not in (tmp_path / "elm" / "campaign.toml").read_text()
 
 
+def test_rows_that_are_left_out_are_said_to_everybody(analyst: Person, tmp_path: Path) -> None:
+    terms = CAMPAIGN.replace("clinics", "gaps") + '[data]\nmissing = "drop"\n'
+    (tmp_path / "campaign.toml").write_text(terms)
+    campaign = analyst.run("create", tmp_path / "campaign.toml").strip()
+    people = {name: Person(tmp_path / name) for name in ("Rowan", "Sorrel", "Thorn")}
+    for name, person in people.items():
+        link = analyst.run("invite", campaign, name, "--identity", "contract 9").strip()
+        person.run("join", link, "--password-stdin", say=PASSWORD)
+    analyst.run("round", "open", campaign)
+    for name in ("Rowan", "Thorn"):
+        with _rows(tmp_path / f"{name}.csv", 30, 28).open("a") as file:
+            file.write("NA\nn/a\n?\nNA\n")
+    said = "4 rows without a value are left out"
+    sent = people["Thorn"].done("submit", campaign, tmp_path / "Thorn.csv", "--yes")
+    assert "Thorn.csv: 58 rows" in sent.stderr
+    assert f"\n  {said}\n" in sent.stderr
+    assert re.search(f"^  note +{said}$", sent.stdout, re.MULTILINE)
+    own = people["Rowan"].done("submit", campaign, tmp_path / "Rowan.csv", "--yes", "--statistics")
+    assert f"\n  {said}\n" in own.stderr
+    none = people["Sorrel"].done("submit", campaign, _rows(tmp_path / "Sorrel.csv", 29, 29), "--yes")
+    assert "left out" not in none.stdout + none.stderr
+    assert "8 rows without a value are left out: Rowan 4, Thorn 4\n" in analyst.run("round", "close", campaign)
+    analyst.run("export", campaign, tmp_path / "out")
+    ledger = [json.loads(line) for line in (tmp_path / "out" / "ledger.jsonl").read_text().splitlines()]
+    assert [entry.get("dropped") for entry in ledger if entry["entry"] == "report"] == [4, None, 4]
+    made = analyst.done("statistics", tmp_path / "campaign.toml", tmp_path / "Rowan.csv")
+    assert f"note: {said}\n" in made.stderr
+
+
 def test_tasks_from_a_shell(analyst: Person, tmp_path: Path) -> None:
     terms = CAMPAIGN.replace("clinics", "pets").replace('"1000.00"', '"4.00"\nprice = "0.10"')
     terms = terms.replace('"Bernoulli"', '"Finite"').replace(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from troth.cli.output import STOPPED, report_poor_fit, show
+from troth.cli.output import STOPPED, report_poor_fit, rows_left_out, show
 from troth.core.errors import DataError
 from troth.core.formats import brief, counted, money, number, printable, share
 from troth.results.tables import table_lines
@@ -94,6 +94,7 @@ def as_read(submission: dict[str, Any]) -> list[str]:
     """Return how the service read a file."""
     rows = counted(submission["rows"], "row" if submission["tasks"] is None else "task")
     lines = [f"{submission['file']}: {rows}, SHA-256 {submission['sha256']}, the same as here"]
+    lines += [f"  {line}" for line in rows_left_out(submission)]
     for column in submission["columns"]:
         if column["labels"]:
             summary = ", ".join(f"{label} {count:,}×" for label, count in column["labels"])
@@ -114,6 +115,7 @@ def receipt_lines(campaign_view: dict[str, Any], receipt: dict[str, Any]) -> lis
         ["submission", receipt["id"]],
         ["file", receipt["file"]],
         ["rows", f"{receipt['rows']:,}"],
+        *(["note", line] for line in rows_left_out(receipt)),
         ["sha256", receipt["sha256"]],
         ["data", receipt["data_digest"] or "–"],
         ["confirmed", receipt["confirmed"]],

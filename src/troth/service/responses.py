@@ -240,7 +240,7 @@ class Verdict(ResponseBody):
         default=None, description="Why the model is poor for these reports, whether they fit it or not."
     )
     remedy: str = Field(description="What to do if the model does not fit.")
-    notes: list[str] = Field(default=[], description="What to check in the data, for campaigns of tasks.")
+    notes: list[str] = Field(default=[], description="What to check in the data, such as rows that were left out.")
 
 
 class WouldBePaid(ResponseBody):
@@ -293,6 +293,8 @@ class Report(ResponseBody):
     provider: str
     confirmed: Time
     rows: int
+    dropped: int = Field(description="Rows without a value, which are left out.")
+    unnamed: int = Field(description="Rows without a provider, which are left out.")
 
 
 class ColumnSummary(ResponseBody):
@@ -352,6 +354,8 @@ class Submission(ResponseBody):
     sha256: Hash
     data_digest: Commitment | None = Field(description="The digest of the rows, even if only statistics were sent.")
     rows: int | None = Field(description="Null until the file is read. The number of tasks, if there are any.")
+    dropped: int | None = Field(description="Rows without a value, which are left out. Null until the file is read.")
+    unnamed: int | None = Field(description="Rows without a provider, which are left out.")
     summary: list[float] | None = Field(description="Null until the file is read.")
     tasks: Commitment | None = Field(description="The digest of the reports on tasks, if there are any.")
     received: Time

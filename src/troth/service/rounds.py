@@ -179,6 +179,8 @@ def store_upload(
         "shown": preview,
         "nonce": nonce,
         "tasks": report.tasks,
+        "dropped": report.dropped,
+        "unnamed": report.unnamed,
     }
     tx.execute(insert(uploads).values(id=key, round=round_id, member=member, created=received, **values))
     if isinstance(report, TaskReport):
@@ -303,7 +305,8 @@ def report_of(upload: Row[Any]) -> Report:
     """Return an upload as a report."""
     summary, nonce = np.array(upload.summary), joint_nonce(upload.nonce, upload.own_nonce or "")
     fields = upload.rows, summary, upload.name, upload.data_digest, nonce
-    return Report(upload.provider, upload.day, *fields, tasks=upload.tasks)
+    left_out = {"dropped": upload.dropped, "unnamed": upload.unnamed}
+    return Report(upload.provider, upload.day, *fields, tasks=upload.tasks, **left_out)
 
 
 def received_reports(tx: Connection, confirmed: Sequence[Row[Any]]) -> list[Report]:
@@ -323,7 +326,10 @@ def received_reports(tx: Connection, confirmed: Sequence[Row[Any]]) -> list[Repo
 def reporters(tx: Connection, round_id: str) -> dict[str, Any]:
     """Return who has confirmed a report to a round, by membership: for the analyst alone."""
     query = (
-        select(reports.c.member, reports.c.confirmed, uploads.c.rows, uploads.c.name)
+        select(
+            *(reports.c.member, reports.c.confirmed, uploads.c.rows, uploads.c.name),
+            *(uploads.c.dropped, uploads.c.unnamed),
+        )
         .join(uploads, uploads.c.id == reports.c.upload)
         .where(reports.c.round == round_id)
     )

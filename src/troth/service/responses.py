@@ -360,6 +360,7 @@ class Submission(ResponseBody):
     tasks: Commitment | None = Field(description="The digest of the reports on tasks, if there are any.")
     received: Time
     confirmed: Time | None
+    replaced: Time | None = Field(description="When another submission replaced it, if it was your report before.")
     commitment: Commitment | None
     nonce: Hash = Field(description="The service's part of the nonce.")
     receipt: Receipt | None = Field(description="The receipt; null until you confirm the submission.")

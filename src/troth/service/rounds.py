@@ -227,6 +227,8 @@ def confirm(
         raise conflict
     else:
         tx.execute(update(reports).where(own_report).values(**values, receipt=None))
+        tx.execute(update(uploads).where(uploads.c.id == current).values(replaced=values["confirmed"]))
+        tx.execute(update(uploads).where(uploads.c.id == submission).values(replaced=None))
     (report,) = tx.execute(_UPLOADS.where(own_report))
     signed = keys_of(tx).sign(receipts.statement(terms.commitment, report))
     tx.execute(update(reports).where(own_report).values(receipt=signed["signature"]))

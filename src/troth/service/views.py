@@ -238,7 +238,7 @@ def submission_of(
 def _unread(terms: Campaign, waiting: Row[Any]) -> responses.Submission:
     """Return a submission that was received, and is not read yet or was refused."""
     state = "refused" if waiting.state == "refused" else "waiting"
-    names = ("data_digest", "rows", "dropped", "unnamed", "summary", "tasks", "confirmed", "receipt")
+    names = "data_digest", "rows", "dropped", "unnamed", "summary", "tasks", "confirmed", "replaced", "receipt"
     unknown: dict[str, Any] = dict.fromkeys(names)
     return _sent(terms, waiting, state=state, **unknown, preview=[], columns=[])
 

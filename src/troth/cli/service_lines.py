@@ -44,9 +44,13 @@ def would_be_paid(campaign: dict[str, Any], preview: dict[str, Any]) -> list[str
     head = ["day"] * daily + ["provider", rows, "share of cap", f"payment {currency}".strip()]
     lines = [[str(payment["day"])] * daily + payment_cells(payment) for payment in preview["payments"]]
     providers = len({payment["provider"] for payment in preview["payments"]})
+    differ = (
+        "the amounts paid will differ a little: the rule draws, and the round's seed is known only once it is closed"
+    )
     return [
         f"would pay {money(preview['total'])} {currency}".rstrip() + f" to {counted(providers, 'provider')}",
         *(f"  {line}" for line in table_lines(head, lines, right=1 + daily)),
+        *([differ] if lines and preview["draws"] else []),
         "",
         *verdict_lines(preview["verdict"], providers),
     ]

@@ -259,6 +259,10 @@ class DryRun(ResponseBody):
 
     payments: list[WouldBePaid]
     total: Money
+    draws: bool = Field(
+        description="Whether the rule draws at random. Then the amounts paid differ a little from these, because the "
+        "round's seed is known only once the round is closed."
+    )
     verdict: Verdict | None
 
 

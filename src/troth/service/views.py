@@ -166,6 +166,7 @@ def dry_run_view(result: Result, verdict: dict[str, Any] | None) -> responses.Dr
             for payment in paid_round.payments
         ],
         total=Amount(result.paid, decimals),
+        draws=result.campaign.draws,
         verdict=None if verdict is None else responses.Verdict(**verdict),
     )
 

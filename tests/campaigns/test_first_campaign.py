@@ -340,7 +340,7 @@ def test_rows_without_a_provider_are_counted_dropped_and_recorded(tmp_path: Path
 
 def test_the_page_says_which_rows_are_left_out() -> None:
     rng = np.random.default_rng(3)
-    own = {"clinic": ["Ash", "Elm", "Oak"] * 10, "x": rng.integers(0, 2, 30).astype(float)}
+    own: dict[str, list[Any]] = {"clinic": ["Ash", "Elm", "Oak"] * 10, "x": rng.integers(0, 2, 30).tolist()}
     terms = {"data": {"missing": "drop"}, "limits": {"rows": 99}}
     model = troth.models.Bernoulli(alpha=1, beta=1)
 
@@ -350,7 +350,7 @@ def test_the_page_says_which_rows_are_left_out() -> None:
     whole = page(own)
     assert "Nothing to flag" in whole
     assert "left out" not in whole
-    lacking = {"clinic": ["Ash", "<Elm>", "Ash", None], "x": [np.nan, np.nan, np.nan, 1.0]}
+    lacking: dict[str, list[Any]] = {"clinic": ["Ash", "<Elm>", "Ash", None], "x": [None, None, None, 1]}
     own["clinic"] = [name.replace("Elm", "<Elm>") for name in own["clinic"]]
     partly = page({name: [*own[name], *lacking[name]] for name in own})
     assert "<li>3 rows without a value are left out: Ash 2, &lt;Elm&gt; 1.</li>" in partly

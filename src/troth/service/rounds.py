@@ -330,9 +330,10 @@ def reporters(tx: Connection, round_id: str) -> dict[str, Any]:
     query = (
         select(
             *(reports.c.member, reports.c.confirmed, uploads.c.rows, uploads.c.name),
-            *(uploads.c.dropped, uploads.c.unnamed),
+            *(uploads.c.dropped, uploads.c.unnamed, members.c.name.label("provider")),
         )
         .join(uploads, uploads.c.id == reports.c.upload)
+        .join(members, members.c.id == reports.c.member)
         .where(reports.c.round == round_id)
     )
     return {row.member: row for row in tx.execute(query)}

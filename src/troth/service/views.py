@@ -199,7 +199,7 @@ def list_reports(tx: Connection, user: User, campaign: str, number: int) -> list
     campaigns.owned(tx, user, campaign)
     reports = rounds.reporters(tx, rounds.find_round(tx, campaign, number).id)
     return [
-        responses.Report.of(report, member=member.id, provider=member.name)
+        responses.Report.of(report)
         for member in campaigns.list_members(tx, campaign)
         if (report := reports.get(member.id)) is not None
     ]

@@ -341,7 +341,7 @@ def test_rows_without_a_provider_are_counted_dropped_and_recorded(tmp_path: Path
 def test_the_page_says_which_rows_are_left_out() -> None:
     rng = np.random.default_rng(3)
     own: dict[str, list[Any]] = {"clinic": ["Ash", "Elm", "Oak"] * 10, "x": rng.integers(0, 2, 30).tolist()}
-    terms = {"data": {"missing": "drop"}, "limits": {"rows": 99}}
+    terms: dict[str, Any] = {"data": {"missing": "drop"}, "limits": {"rows": 99}}
     model = troth.models.Bernoulli(alpha=1, beta=1)
 
     def page(table: Any) -> str:

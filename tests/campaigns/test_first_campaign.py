@@ -20,6 +20,7 @@ from troth.campaigns.starter.guess import _holds_labels, guess
 from troth.core.contract import OrdersPeers
 from troth.mechanisms import decoys, drawn_peers
 from troth.models.first_guess import Column, rough
+from troth.results.page import render
 
 ROWS = 120
 RNG = np.random.default_rng(3)
@@ -335,6 +336,26 @@ def test_rows_without_a_provider_are_counted_dropped_and_recorded(tmp_path: Path
     path.write_text(path.read_text().replace('missing = "drop"', 'missing = "refuse"'))
     with pytest.raises(troth.DataError, match="without a provider's name.*row 4[123]"):
         troth.pay(path)
+
+
+def test_the_page_says_which_rows_are_left_out() -> None:
+    rng = np.random.default_rng(3)
+    own: dict[str, list[Any]] = {"clinic": ["Ash", "Elm", "Oak"] * 10, "x": rng.integers(0, 2, 30).tolist()}
+    terms: dict[str, Any] = {"data": {"missing": "drop"}, "limits": {"rows": 99}}
+    model = troth.models.Bernoulli(alpha=1, beta=1)
+
+    def page(table: Any) -> str:
+        return render(troth.pay(table, model, "OneTime", provider="clinic", budget="90.00", terms=terms))
+
+    whole = page(own)
+    assert "Nothing to flag" in whole
+    assert "left out" not in whole
+    lacking: dict[str, list[Any]] = {"clinic": ["Ash", "<Elm>", "Ash", None], "x": [None, None, None, 1]}
+    own["clinic"] = [name.replace("Elm", "<Elm>") for name in own["clinic"]]
+    partly = page({name: [*own[name], *lacking[name]] for name in own})
+    assert "<li>3 rows without a value are left out: Ash 2, &lt;Elm&gt; 1.</li>" in partly
+    assert "<li>1 row without a provider is left out.</li>" in partly
+    assert "Nothing to flag" not in partly
 
 
 def test_engines_drop_the_same_rows() -> None:

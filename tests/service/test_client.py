@@ -279,6 +279,35 @@ def test_the_whole_story(service: Running, analyst: Person, tmp_path: Path) -> N
     assert "Ash" not in (tmp_path / "elm" / "campaign.toml").read_text()
 
 
+def test_rows_that_are_left_out_are_said_to_everybody(analyst: Person, tmp_path: Path) -> None:
+    terms = CAMPAIGN.replace("clinics", "gaps") + '[data]\nmissing = "drop"\n'
+    (tmp_path / "campaign.toml").write_text(terms)
+    campaign = analyst.run("create", tmp_path / "campaign.toml").strip()
+    people = {name: Person(tmp_path / name) for name in ("Quince", "Sorrel", "Thorn")}
+    for name, person in people.items():
+        link = analyst.run("invite", campaign, name, "--identity", "contract 9").strip()
+        person.run("join", link, "--password-stdin", say=PASSWORD)
+    analyst.run("round", "open", campaign)
+    for name in ("Quince", "Thorn"):
+        with _rows(tmp_path / f"{name}.csv", 30, 28).open("a") as file:
+            file.write("NA\nn/a\n?\nNA\n")
+    said = "4 rows without a value are left out"
+    sent = people["Thorn"].done("submit", campaign, tmp_path / "Thorn.csv", "--yes")
+    assert "Thorn.csv: 58 rows" in sent.stderr
+    assert f"\n  {said}\n" in sent.stderr
+    assert re.search(f"^  note +{said}$", sent.stdout, re.MULTILINE)
+    own = people["Quince"].done("submit", campaign, tmp_path / "Quince.csv", "--yes", "--statistics")
+    assert f"\n  {said}\n" in own.stderr
+    none = people["Sorrel"].done("submit", campaign, _rows(tmp_path / "Sorrel.csv", 29, 29), "--yes")
+    assert "left out" not in none.stdout + none.stderr
+    assert "8 rows without a value are left out: Quince 4, Thorn 4\n" in analyst.run("round", "close", campaign)
+    analyst.run("export", campaign, tmp_path / "out")
+    ledger = [json.loads(line) for line in (tmp_path / "out" / "ledger.jsonl").read_text().splitlines()]
+    assert [entry.get("dropped") for entry in ledger if entry["entry"] == "report"] == [4, None, 4]
+    made = analyst.done("statistics", tmp_path / "campaign.toml", tmp_path / "Quince.csv")
+    assert f"note: {said}\n" in made.stderr
+
+
 def test_tasks_from_a_shell(analyst: Person, tmp_path: Path) -> None:
     terms = CAMPAIGN.replace("clinics", "pets").replace('"1000.00"', '"4.00"\nprice = "0.10"')
     terms = terms.replace('"Bernoulli"', '"Finite"').replace(
@@ -344,6 +373,7 @@ def test_a_campaign_of_init_is_created_and_stopped_as_pay_would(analyst: Person,
     dry = analyst.done("round", "close", "odd one", "--dry-run")
     assert dry.returncode == 3
     assert re.search(r"would pay \d\d,\d{3}\.\d\d EUR to 5 providers\n", dry.stdout)
+    assert "\nthe amounts paid will differ a little: the rule draws" in dry.stdout
     assert re.search(r"does not fit \(p = 0\.00\d+\): ", dry.stdout)
     assert "on average over providers  send a tenth: " in dry.stdout
     assert "this was a dry run" in dry.stderr

@@ -528,6 +528,32 @@ def test_a_story_from_the_printed_link_to_the_second_campaign(tmp_path: Path) ->
     app.state.store.close()
 
 
+def test_a_report_that_was_replaced_is_not_said_to_be_unconfirmed(tmp_path: Path) -> None:
+    app = make_app(tmp_path)
+    ana = make_analyst(app, "Ana")
+    campaign, people = make_campaign(app, ana, ["Ash", "Birch"], TERMS)
+    Browser(app).sign_in(app, ana.account).post(f"/campaigns/{campaign}/rounds")
+    ash, base = Browser(app).sign_in(app, people["Ash"]), f"/campaigns/{campaign}/rounds/1"
+
+    def send(name: str) -> str:
+        ash.get(base)
+        return str(ash.post(f"{base}/submissions", files={"file": (name, f"{COLUMN}\n1\n".encode())}).url.path)
+
+    def states() -> dict[str, str]:
+        rows = re.findall(r'submissions/\w+">(\w+)\.csv</a>.*?<span class="[\w ]+">([\w ]+)</span>', ash.get(base).text)
+        return dict(rows)
+
+    first, _unconfirmed, third = send("first.csv"), send("other.csv"), send("third.csv")
+    assert states() == dict.fromkeys(("first", "other", "third"), "not confirmed")
+    ash.post(f"{first}/confirm")
+    ash.post(f"{third}/confirm", {"replaces": first.rsplit("/", 1)[1]})
+    assert states() == {"first": "replaced", "other": "not confirmed", "third": "confirmed"}
+    assert '<span class="state">replaced</span>' in ash.get(first).text
+    ash.post(f"{first}/confirm", {"replaces": third.rsplit("/", 1)[1]})
+    assert states() == {"first": "confirmed", "other": "not confirmed", "third": "replaced"}
+    app.state.store.close()
+
+
 def test_nothing_tells_a_provider_about_peers_while_a_round_is_open(tmp_path: Path) -> None:
     app = make_app(tmp_path)
     ana = make_analyst(app, "Ana")

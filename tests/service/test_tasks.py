@@ -538,6 +538,7 @@ ANSWER: dict[str, Any] = {"preview": [["label"], ["cat"]], "columns": [], "bytes
         *({"summaries": sums} for sums in ([[1, 0]], [[1, 0], [0, 2]], [[1, 0], [0, True]], [[1, 0], [0, "1"]], None)),
         *({"summaries": sums} for sums in ([[1, 0], [0, float("inf")]], [[1, 0], [-1, 2]], [[1, 0], [0.5, 0.5]])),
         {"summaries": [[1, 0, 0], [0, 1, 0]]},
+        *({"dropped": count} for count in (-1, True, "4", 10**13)),
         {"preview": None},
         {"columns": [{"name": "label", "labels": [["mouse", 1]]}]},
     ],
@@ -558,6 +559,7 @@ def test_reports_on_tasks_are_checked_again_whatever_a_child_answers(
     [
         *({"summary": sums} for sums in ([3], [3, 1, 0], [3, True], [3, "1"], [3, float("nan")], [-1, 4], [2.5, 1.5])),
         {"summary": None},
+        *({key: count} for key in ("dropped", "unnamed") for count in (-1, 4.0, 10**13)),
         {"preview": None},
         {"columns": [{"name": "label", "least": float("inf")}]},
     ],

@@ -13,7 +13,7 @@ from service.databases import chiefly, opened
 from service.test_pages import Browser
 from service.world import TERMS, World, make_world, payments_of, read_statistics
 from troth.campaigns.records.ledger import Ledger
-from troth.cli.service_lines import about_round, verdict_lines
+from troth.cli.service_lines import about_round, verdict_lines, would_be_paid
 from troth.results.verdict import unchecked_before
 from troth.service import accounts, campaigns, limited_payments, rounds, settlement
 from troth.service.errors import ConflictError, UnavailableError
@@ -79,6 +79,37 @@ def test_a_dry_run_changes_nothing(world: World) -> None:
     assert client.post(f"{world.base}/rounds/1/dry-run", json={}, headers=world.headers("Ash")).status_code == 403
     answer = client.post(f"{world.base}/rounds/1/close", json={}, headers=analyst).json()
     assert (answer["state"], answer["verdict"]["model"]) == ("paid", "fits")
+
+
+@pytest.mark.parametrize("kind", chiefly("sqlite"))
+@pytest.mark.parametrize("draws", [True, False])
+def test_a_dry_run_says_whether_its_amounts_are_those_that_are_paid(database: str, draws: bool) -> None:
+    terms = TERMS if draws else {**TERMS, "mechanism": {"rule": "OneTime"}, "limits": {"rows": 50}}
+    with opened(database) as store:
+        world = make_world(store, NAMES, terms)
+        world.report_all(ALIKE)
+        client, analyst = world.client(), world.headers("Ana")
+        would = client.post(f"{world.base}/rounds/1/dry-run", json={}, headers=analyst).json()
+        shown = client.get(world.base, headers=analyst).json()
+        browser = Browser(client.app)
+        browser.client = client
+        with store.write() as tx:
+            client.cookies.set("troth_session", accounts.start_session(tx, world.analyst.account))
+        browser.get(f"/campaigns/{world.campaign}/rounds/1/close")
+        page = browser.post(f"/campaigns/{world.campaign}/rounds/1/dry-run").text
+        said = "amounts paid will differ a little: the rule draws"
+        assert would["draws"] == draws
+        assert (said in page) == draws
+        assert (said in "\n".join(would_be_paid(shown, would))) == draws
+        client.post(f"{world.base}/rounds/1/close", json={"anyway": True}, headers=analyst)
+        paid = client.get(f"{world.base}/rounds/1/payments", headers=analyst).json()["payments"]
+        amounts = [[entry["payment"] for entry in payments] for payments in (would["payments"], paid)]
+        assert (amounts[0] != amounts[1]) == draws
+
+
+def test_a_dry_run_of_which_nothing_is_paid_says_no_amounts() -> None:
+    preview = {"payments": [], "total": "0.00", "draws": True, "verdict": None}
+    assert "amounts" not in "\n".join(would_be_paid({"currency": "EUR", "task": None}, preview))
 
 
 def test_the_close_page_runs_dry_and_pays_anyway(world: World) -> None:

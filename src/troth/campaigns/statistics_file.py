@@ -17,6 +17,7 @@ import numpy as np
 from troth.campaigns.rounds import check_possible
 from troth.core.contract import HasReduction
 from troth.core.errors import DataError, MissingCapabilityError
+from troth.core.limits import MOST_ROWS
 from troth.data.files import sha256_of
 from troth.data.read import canonical_name
 from troth.data.request import Report, parse_day
@@ -31,6 +32,7 @@ KIND = "troth summary"
 FORMAT = 2
 _LARGEST_FILE = 1 << 28
 _KEYS = {"kind", "format", "provider", "family", "digest", "nonce"}
+_LEFT_OUT = ("dropped", "unnamed")  # counts of rows that no payment depends on, where there are any
 
 
 def make_statistics(campaign: Campaign, file: str | Path, provider: str | None = None) -> dict[str, Any]:
@@ -50,7 +52,13 @@ def make_statistics(campaign: Campaign, file: str | Path, provider: str | None =
     name = reports[0].provider
     head = {"kind": KIND, "format": FORMAT, "provider": name, "family": type(campaign.model_of(name)).__name__}
     parts = [
-        {"rows": report.rows, "summary": report.summary.tolist(), "nonce": secrets.token_hex(32)} for report in reports
+        {
+            "rows": report.rows,
+            "summary": report.summary.tolist(),
+            "nonce": secrets.token_hex(32),
+            **{key: count for key in _LEFT_OUT if (count := getattr(report, key))},
+        }
+        for report in reports
     ]
     days = [{"day": report.day, **part} for report, part in zip(reports, parts, strict=True)]
     body: dict[str, Any] = {"days": days} if campaign.daily else parts[0]
@@ -94,7 +102,7 @@ def parse_statistics(campaign: Campaign, plain: Any, source: str = "") -> list[R
         raise DataError(
             f"this file has format {plain.get('format')!r}, not {FORMAT}: create it again with `troth statistics`"
         )
-    body = {"days"} if campaign.daily else {"rows", "summary"}
+    body = {"days"} if campaign.daily else {"rows", "summary", *_LEFT_OUT}
     unknown = sorted(set(plain) - _KEYS - body)
     if unknown:
         raise DataError(f"unknown field {unknown[0]!r}: remove it")
@@ -137,7 +145,11 @@ def _report(campaign: Campaign, name: str, entry: Any, source: str, digest: str)
     nonce = entry.get("nonce")
     if nonce is not None and (not isinstance(nonce, str) or not re.fullmatch("[0-9a-f]{64}", nonce)):
         raise DataError(f"{at}nonce must be 64 hexadecimal digits, or be left out")
-    report = Report(name, day, rows, summary, source, digest, nonce)
+    left_out = {key: entry.get(key, 0) for key in _LEFT_OUT}
+    for key, count in left_out.items():
+        if type(count) is not int or not 0 <= count <= MOST_ROWS:
+            raise DataError(f"{at}{key} must be a whole number of rows, not {str(count)[:60]}")
+    report = Report(name, day, rows, summary, source, digest, nonce, **left_out)
     try:
         check_possible(campaign, report)
     except DataError as error:

@@ -11,7 +11,7 @@ is refused. In a service every provider sends a file of its own, and all are set
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from hashlib import sha256
 from math import ceil, floor, fsum
@@ -231,7 +231,7 @@ class TaskReport(Report):
 
 def pay_task_reports(campaign: Campaign, reports: Sequence[TaskReport], ledger: Ledger, **options: Any) -> bytes:
     """Settle all tasks, write the ledger with everybody's receipt, and return the file of shares."""
-    own = {report.provider: OwnTasks.from_bytes(report.content) for report in reports}
+    own = {report.provider: replace(OwnTasks.from_bytes(report.content), dropped=report.dropped) for report in reports}
     receipts = sorted(reports, key=lambda report: report.provider)
     keywords: Any = {"file_name": FILE_NAME, "receipts": receipts, **options}
     return pay_tasks(campaign, join_tasks(own), campaign.guesses, ledger, **keywords)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from troth.cli.options import AsJson, CampaignFile
-from troth.cli.output import STOPPED, print_result, progress_bar, report_poor_fit, show, warn
+from troth.cli.output import STOPPED, print_result, progress_bar, report_poor_fit, rows_left_out, show, warn
 from troth.core.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -328,10 +328,13 @@ def statistics(
     from troth.campaigns.terms import Campaign
     from troth.data.files import stem
 
-    text = json.dumps(make_statistics(Campaign.load(campaign), file, provider), indent=1, ensure_ascii=False) + "\n"
+    plain = make_statistics(Campaign.load(campaign), file, provider)
+    text = json.dumps(plain, indent=1, ensure_ascii=False) + "\n"
     target = output or file.with_name(f"{stem(file)}.statistics.json")
     refuse_same_file(target, campaign, file)
     write_whole(target, text.encode())
+    for line in rows_left_out(*plain.get("days", [plain])):
+        typer.echo(f"note: {line}", err=True)
     typer.echo(
         text if as_json else f"wrote {target}: submit it instead of {file}, whose rows stay with you\n", nl=False
     )

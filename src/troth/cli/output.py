@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from troth.core.formats import printable
+from troth.core.formats import left_out, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -53,6 +53,15 @@ def report_poor_fit(remedy: str, command: str, *, stopped: bool) -> None:
     if not stopped:
         problem = f"warning: the model does not fit these reports, and payment would stop with exit code {STOPPED}"
     typer.echo(printable(f"{problem}: {remedy}; {command} pays regardless"), err=True)
+
+
+def rows_left_out(*reports: dict[str, Any]) -> list[str]:
+    """Return how many rows of reports are left out, in sentences."""
+    totals = {
+        lacking: sum(report.get(key) or 0 for report in reports)
+        for key, lacking in (("dropped", "value"), ("unnamed", "provider"))
+    }
+    return [left_out(count, lacking) for lacking, count in totals.items() if count]
 
 
 def warn(message: str) -> None:

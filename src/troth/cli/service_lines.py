@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from troth.cli.output import STOPPED, report_poor_fit, show
+from troth.cli.output import STOPPED, report_poor_fit, rows_left_out, show
 from troth.core.errors import DataError
 from troth.core.formats import brief, counted, money, number, printable, share
 from troth.results.tables import table_lines
@@ -44,9 +44,13 @@ def would_be_paid(campaign: dict[str, Any], preview: dict[str, Any]) -> list[str
     head = ["day"] * daily + ["provider", rows, "share of cap", f"payment {currency}".strip()]
     lines = [[str(payment["day"])] * daily + payment_cells(payment) for payment in preview["payments"]]
     providers = len({payment["provider"] for payment in preview["payments"]})
+    differ = (
+        "the amounts paid will differ a little: the rule draws, and the round's seed is known only once it is closed"
+    )
     return [
         f"would pay {money(preview['total'])} {currency}".rstrip() + f" to {counted(providers, 'provider')}",
         *(f"  {line}" for line in table_lines(head, lines, right=1 + daily)),
+        *([differ] if lines and preview["draws"] else []),
         "",
         *verdict_lines(preview["verdict"], providers),
     ]
@@ -94,6 +98,7 @@ def as_read(submission: dict[str, Any]) -> list[str]:
     """Return how the service read a file."""
     rows = counted(submission["rows"], "row" if submission["tasks"] is None else "task")
     lines = [f"{submission['file']}: {rows}, SHA-256 {submission['sha256']}, the same as here"]
+    lines += [f"  {line}" for line in rows_left_out(submission)]
     for column in submission["columns"]:
         if column["labels"]:
             summary = ", ".join(f"{label} {count:,}×" for label, count in column["labels"])
@@ -114,6 +119,7 @@ def receipt_lines(campaign_view: dict[str, Any], receipt: dict[str, Any]) -> lis
         ["submission", receipt["id"]],
         ["file", receipt["file"]],
         ["rows", f"{receipt['rows']:,}"],
+        *(["note", line] for line in rows_left_out(receipt)),
         ["sha256", receipt["sha256"]],
         ["data", receipt["data_digest"] or "–"],
         ["confirmed", receipt["confirmed"]],

@@ -68,6 +68,17 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
+def left_out(count: int, lacking: str) -> str:
+    """Return how many rows are left out because they lack something.
+
+    Examples
+    --------
+    >>> left_out(4, "value"), left_out(1, "provider")
+    ('4 rows without a value are left out', '1 row without a provider is left out')
+    """
+    return f"{counted(count, 'row')} without a {lacking} {'is' if count == 1 else 'are'} left out"
+
+
 def brief(value: Any) -> str:
     """Return a number with few digits.
 

@@ -272,7 +272,7 @@ class Report:
     tasks, ``summary`` is of all of them, and ``tasks`` is the digest of what was reported on each. ``features`` are
     those of its rows, or of a sample of them, ``(row, feature)``, where decoys are drawn with them; the answers stand
     behind them where they were asked for. ``unnamed`` counts the rows of the day that were left out because they have
-    no provider's name; the day's first report has it.
+    no provider's name; the first report of the day or, of own files, of each file has it.
     """
 
     provider: str

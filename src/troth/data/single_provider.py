@@ -74,7 +74,7 @@ def read_own_tasks(
     _refuse_odd_names(table, spelled, codes)
     names, places = in_order(spelled, codes, task_name)
     summaries = table.add_up(places, rows, lambda task: f"task {shown(names[task])}")
-    return OwnTasks(tuple(names), summaries)
+    return OwnTasks(tuple(names), summaries, table.dropped)
 
 
 def _refuse_others(table: TaskRows, column: str, provider: str) -> None:

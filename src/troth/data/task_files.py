@@ -78,6 +78,8 @@ def read_table(content: bytes) -> Any:
 class OwnTasks:
     """What one provider reported: the names of its tasks in order, and what its rows on each add up to.
 
+    ``dropped`` counts its rows that were left out because they have no value; neither the digest nor the file has it.
+
     Examples
     --------
     >>> own = OwnTasks(("a", "b"), np.array([[1.0, 0.0], [0.0, 1.0]]))
@@ -87,6 +89,7 @@ class OwnTasks:
 
     names: tuple[str, ...]
     summaries: Array
+    dropped: int = 0
 
     @property
     def digest(self) -> str:
@@ -118,7 +121,8 @@ def join_tasks(own: Mapping[str, OwnTasks]) -> TaskReports:
     provider = np.repeat(np.arange(len(providers)), [len(own[name].names) for name in providers])
     order = np.lexsort((provider, task))
     summaries = np.concatenate([own[name].summaries for name in providers])[order]
-    return TaskReports(tuple(tasks), tuple(providers), task[order], provider[order], summaries)
+    dropped = sum(own[name].dropped for name in providers)
+    return TaskReports(tuple(tasks), tuple(providers), task[order], provider[order], summaries, dropped)
 
 
 def split_tasks(reports: TaskReports) -> Iterator[tuple[str, OwnTasks]]:

@@ -13,7 +13,7 @@ from troth.campaigns.past import backtest_campaign, campaign_history, read_histo
 from troth.campaigns.settle import with_features
 from troth.certificates import Certificate, Fit, check_fit, find_near_duplicates
 from troth.core.errors import TrothError, first_line
-from troth.core.formats import counted, printable
+from troth.core.formats import left_out, printable
 from troth.data.read import reports_by_day
 from troth.history import History
 from troth.results.beliefs import Belief, beliefs_of
@@ -155,10 +155,9 @@ def rows_left_out(reports: Sequence[Report]) -> list[str]:
     if without:
         most = [f"{printable(name)} {count:,}" for name, count in without.most_common(_MOST_NAMES)]
         unlisted = f", and {len(without) - _MOST_NAMES:,} others" if len(without) > _MOST_NAMES else ""
-        rows = f"{counted(total := without.total(), 'row')} without a value {'is' if total == 1 else 'are'} left out"
-        notes.append(f"{rows}: {', '.join(most)}{unlisted}")
+        notes.append(f"{left_out(without.total(), 'value')}: {', '.join(most)}{unlisted}")
     if unnamed := sum(report.unnamed for report in reports):
-        notes.append(f"{counted(unnamed, 'row')} without a provider {'is' if unnamed == 1 else 'are'} left out")
+        notes.append(left_out(unnamed, "provider"))
     return notes
 
 

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from troth.history.findings import HONEST_PAST, INDEPENDENT_PAST
 from troth.history.splits import SPLITS
 from troth.results.explanation import data_in_words, steps
-from troth.results.findings import check_result
+from troth.results.findings import check_result, rows_left_out
 from troth.results.pictures import draw_line, draw_payments
 from troth.results.templating import make_environment
 
@@ -42,6 +42,7 @@ def render(result: Result, **options: Any) -> str:
         result=result,
         campaign=result.campaign,
         findings=check_result(result, **options),
+        left_out=rows_left_out(result.reports),
         payments=draw_payments(result),
         rows=rows,
         explained=explained,

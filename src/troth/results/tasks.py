@@ -16,7 +16,7 @@ from troth.campaigns.task_checks import check_reports
 from troth.campaigns.task_data import read_file, read_shares
 from troth.campaigns.tasks import has_tasks
 from troth.core.errors import TrothError
-from troth.core.formats import counted, printable
+from troth.core.formats import counted, left_out, printable
 from troth.core.reductions.reduction import DescribesSummary, counted_labels
 from troth.data.public import PUBLIC
 from troth.data.read import names_alike
@@ -124,7 +124,7 @@ class TaskResult(Result):
             first, second = similar[0]
             notes.append(f"{pairs} only in capitals or spaces, such as {first!r} and {second!r}: are they one item?")
         if dropped := self.ledger.of("tasks")[0].get("dropped", 0):
-            notes.append(f"{counted(dropped, 'row')} without a value {'is' if dropped == 1 else 'are'} left out")
+            notes.append(left_out(dropped, "value"))
         alone = int(sum(payment.terms["without_peers"] for payment in self.payments))
         if alone and self.campaign.price is None:
             notes.append(

@@ -66,9 +66,10 @@ def parse(
         if tasks is None:
             (report,) = read_own_report(name, watched_request, provider, day, format=kind)
             content["summary"] = [float(value) for value in report.summary]
+            content |= {"dropped": report.dropped, "unnamed": report.unnamed}
         else:
             own = read_own_tasks(name, watched_request, provider, rows=rows or 1, format=kind)
-            content = {"tasks": own.names, "summaries": own.summaries.tolist()}
+            content = {"tasks": own.names, "summaries": own.summaries.tolist(), "dropped": own.dropped}
         if declared is not None and declared != view.rows:
             raise DataError(f"declares {declared:,} rows, but has {view.rows:,}; the file is damaged")
     except TooLargeError as error:

@@ -240,7 +240,7 @@ class Verdict(ResponseBody):
         default=None, description="Why the model is poor for these reports, whether they fit it or not."
     )
     remedy: str = Field(description="What to do if the model does not fit.")
-    notes: list[str] = Field(default=[], description="What to check in the data, for campaigns of tasks.")
+    notes: list[str] = Field(default=[], description="What to check in the data, such as rows that were left out.")
 
 
 class WouldBePaid(ResponseBody):
@@ -259,6 +259,10 @@ class DryRun(ResponseBody):
 
     payments: list[WouldBePaid]
     total: Money
+    draws: bool = Field(
+        description="Whether the rule draws at random. Then the amounts paid differ a little from these, because the "
+        "round's seed is known only once the round is closed."
+    )
     verdict: Verdict | None
 
 
@@ -293,6 +297,8 @@ class Report(ResponseBody):
     provider: str
     confirmed: Time
     rows: int
+    dropped: int = Field(description="Rows without a value, which are left out.")
+    unnamed: int = Field(description="Rows without a provider, which are left out.")
 
 
 class ColumnSummary(ResponseBody):
@@ -352,10 +358,13 @@ class Submission(ResponseBody):
     sha256: Hash
     data_digest: Commitment | None = Field(description="The digest of the rows, even if only statistics were sent.")
     rows: int | None = Field(description="Null until the file is read. The number of tasks, if there are any.")
+    dropped: int | None = Field(description="Rows without a value, which are left out. Null until the file is read.")
+    unnamed: int | None = Field(description="Rows without a provider, which are left out.")
     summary: list[float] | None = Field(description="Null until the file is read.")
     tasks: Commitment | None = Field(description="The digest of the reports on tasks, if there are any.")
     received: Time
     confirmed: Time | None
+    replaced: Time | None = Field(description="When another submission replaced it, if it was your report before.")
     commitment: Commitment | None
     nonce: Hash = Field(description="The service's part of the nonce.")
     receipt: Receipt | None = Field(description="The receipt; null until you confirm the submission.")

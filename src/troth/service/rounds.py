@@ -179,6 +179,8 @@ def store_upload(
         "shown": preview,
         "nonce": nonce,
         "tasks": report.tasks,
+        "dropped": report.dropped,
+        "unnamed": report.unnamed,
     }
     tx.execute(insert(uploads).values(id=key, round=round_id, member=member, created=received, **values))
     if isinstance(report, TaskReport):
@@ -225,6 +227,8 @@ def confirm(
         raise conflict
     else:
         tx.execute(update(reports).where(own_report).values(**values, receipt=None))
+        tx.execute(update(uploads).where(uploads.c.id == current).values(replaced=values["confirmed"]))
+        tx.execute(update(uploads).where(uploads.c.id == submission).values(replaced=None))
     (report,) = tx.execute(_UPLOADS.where(own_report))
     signed = keys_of(tx).sign(receipts.statement(terms.commitment, report))
     tx.execute(update(reports).where(own_report).values(receipt=signed["signature"]))
@@ -303,7 +307,8 @@ def report_of(upload: Row[Any]) -> Report:
     """Return an upload as a report."""
     summary, nonce = np.array(upload.summary), joint_nonce(upload.nonce, upload.own_nonce or "")
     fields = upload.rows, summary, upload.name, upload.data_digest, nonce
-    return Report(upload.provider, upload.day, *fields, tasks=upload.tasks)
+    left_out = {"dropped": upload.dropped, "unnamed": upload.unnamed}
+    return Report(upload.provider, upload.day, *fields, tasks=upload.tasks, **left_out)
 
 
 def received_reports(tx: Connection, confirmed: Sequence[Row[Any]]) -> list[Report]:
@@ -323,8 +328,12 @@ def received_reports(tx: Connection, confirmed: Sequence[Row[Any]]) -> list[Repo
 def reporters(tx: Connection, round_id: str) -> dict[str, Any]:
     """Return who has confirmed a report to a round, by membership: for the analyst alone."""
     query = (
-        select(reports.c.member, reports.c.confirmed, uploads.c.rows, uploads.c.name)
+        select(
+            *(reports.c.member, reports.c.confirmed, uploads.c.rows, uploads.c.name),
+            *(uploads.c.dropped, uploads.c.unnamed, members.c.name.label("provider")),
+        )
         .join(uploads, uploads.c.id == reports.c.upload)
+        .join(members, members.c.id == reports.c.member)
         .where(reports.c.round == round_id)
     )
     return {row.member: row for row in tx.execute(query)}

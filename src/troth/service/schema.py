@@ -169,6 +169,9 @@ uploads = _table(
     Column("summary", Json, nullable=False),
     Column("shown", Json, nullable=False),
     *("created", "nonce", "tasks?"),
+    Column("dropped", BigInteger, nullable=False, server_default="0"),
+    Column("unnamed", BigInteger, nullable=False, server_default="0"),
+    "replaced?",
 )
 upload_tasks = _table(
     "upload_tasks",

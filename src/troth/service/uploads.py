@@ -21,6 +21,7 @@ from troth.campaigns.terms import Campaign
 from troth.core.contract import Array
 from troth.core.errors import DataError, TrothError
 from troth.core.formats import short
+from troth.core.limits import MOST_ROWS
 from troth.data.files import format_of, sha256_of
 from troth.data.public import PUBLIC
 from troth.data.read import canonical_name, task_name
@@ -234,7 +235,9 @@ def _checked(
             raise ValueError(len(summary))
         preview = tuple(tuple(str(entry)[:80] for entry in row) for row in answer["preview"][:9])
         columns = tuple(_summary(campaign, entry) for entry in answer["columns"])
-        report = Report(provider, day if campaign.daily else None, int(reduction.rows(summary)), summary, shown_name)
+        own_day, rows = day if campaign.daily else None, int(reduction.rows(summary))
+        dropped, unnamed = (_count(answer.get(key, 0)) for key in ("dropped", "unnamed"))
+        report = Report(provider, own_day, rows, summary, shown_name, dropped=dropped, unnamed=unnamed)
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
         raise UploadError(422, f"{shown_name}: cannot be read") from None
     return report if own is None else _task_report(campaign, report, own), preview, columns
@@ -280,6 +283,12 @@ def _number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
         raise ValueError(value)
     return float(value)
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or not 0 <= value <= MOST_ROWS:
+        raise ValueError(value)
+    return value
 
 
 def _read_statistics(campaign: Campaign, path: Path, shown_name: str, provider: str, day: Day) -> Report:

@@ -166,6 +166,7 @@ def dry_run_view(result: Result, verdict: dict[str, Any] | None) -> responses.Dr
             for payment in paid_round.payments
         ],
         total=Amount(result.paid, decimals),
+        draws=result.campaign.draws,
         verdict=None if verdict is None else responses.Verdict(**verdict),
     )
 
@@ -198,7 +199,7 @@ def list_reports(tx: Connection, user: User, campaign: str, number: int) -> list
     campaigns.owned(tx, user, campaign)
     reports = rounds.reporters(tx, rounds.find_round(tx, campaign, number).id)
     return [
-        responses.Report(member=member.id, provider=member.name, confirmed=report.confirmed, rows=report.rows)
+        responses.Report.of(report)
         for member in campaigns.list_members(tx, campaign)
         if (report := reports.get(member.id)) is not None
     ]
@@ -238,7 +239,8 @@ def submission_of(
 def _unread(terms: Campaign, waiting: Row[Any]) -> responses.Submission:
     """Return a submission that was received, and is not read yet or was refused."""
     state = "refused" if waiting.state == "refused" else "waiting"
-    unknown: dict[str, Any] = dict.fromkeys(("data_digest", "rows", "summary", "tasks", "confirmed", "receipt"))
+    names = "data_digest", "rows", "dropped", "unnamed", "summary", "tasks", "confirmed", "replaced", "receipt"
+    unknown: dict[str, Any] = dict.fromkeys(names)
     return _sent(terms, waiting, state=state, **unknown, preview=[], columns=[])
 
 

@@ -10,6 +10,7 @@ from troth.core.effective_candidates import EffectiveCandidates
 from troth.core.errors import TrothError
 from troth.operations import ROUND
 from troth.results.beliefs import Belief
+from troth.results.findings import rows_left_out
 from troth.results.pictures import draw_round
 from troth.results.result import Result
 from troth.service import campaigns, ledgers, payment_views, rounds, settlement, views
@@ -30,13 +31,15 @@ def round_page(visit: Visit, campaign: str, number: int) -> Response:
         terms = campaigns.terms_of(campaigns.owned(tx, user, campaign))
         row = rounds.find_round(tx, campaign, number)
         (view,) = views.own_rounds(tx, terms, [row])
+        reporters = rounds.reporters(tx, row.id)
         paid = payment_views.payments_view(tx, user, campaign, number) if row.state == "paid" else None
         result = ledgers.load_result(tx, campaign)
         context: dict[str, Any] = {
             "view": views.own_campaign(tx, user, campaign),
             "round": view,
             "members": [member for member in campaigns.list_members(tx, campaign) if member.name in terms.providers],
-            "reports": rounds.reporters(tx, row.id),
+            "reports": reporters,
+            "left_out": rows_left_out(list(reporters.values())),
             "paid": paid,
             "picture": None,
             "beliefs": [],

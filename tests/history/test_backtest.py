@@ -307,3 +307,28 @@ def test_what_cannot_be_replayed_is_refused() -> None:
 
     with pytest.raises(MissingCapabilityError, match="Bare declares no reduction"):
         backtest(past, Bare(), RULES["multi-day"], folds=2)
+
+
+def test_progress_is_said_within_a_stretch() -> None:
+    """A stretch can take minutes: whoever waits sees something at once, and each lie move the bar."""
+    said: list[tuple[float, int]] = []
+    candidates: dict[str, Any] = {"textbook": textbook, "fails": _failing, "right": right_models()}
+    rule = troth.SyntheticPeers(draws=4)
+    compare_models(binary_days(1, days=40), candidates, rule, FEW, folds=2, progress=lambda *at: said.append(at))
+    parts = [done / total for done, total in said]
+    assert said[0] == (0, 6)
+    assert parts == sorted(parts)
+    assert parts[-1] == 1
+    assert len(set(parts)) > 2 * 2 * (1 + len(FEW))
+
+
+def _failing(_: History) -> Any:
+    raise DataError("these days suit no model")
+
+
+def test_a_rule_that_draws_much_draws_less_in_a_backtest() -> None:
+    """The expectation is the same for every number of decoys; time is not."""
+    past = binary_days(1, days=40)
+    much, enough = (backtest(past, right_models(), troth.LineUp(decoys=k), FEW, folds=2) for k in (999, 199))
+    assert np.array_equal(much.gains, enough.gains, equal_nan=True)
+    assert repr(much.rule) == repr(troth.LineUp(decoys=999))

@@ -164,7 +164,7 @@ def compare_models(
     failed: dict[str, str] = {}
     for place, (name, model) in enumerate(candidates.items()):
 
-        def overall_progress(done: int, total: int, before: int = place) -> None:
+        def overall_progress(done: float, total: int, before: int = place) -> None:
             if progress is not None:
                 progress(before * total + done, len(candidates) * total)
 

@@ -122,6 +122,24 @@ def test_a_fitted_campaign_pays_and_verifies(
     assert "no lie gains significantly" in page or "lies gain" in page
 
 
+def test_a_rewritten_page_keeps_the_backtest(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    """The ledger has no path of the history, but the campaign file beside it has; else the page says what to do."""
+    path = campaign(folder, "Bernoulli")
+    assert run(monkeypatch, "fit", path, folder / "past.csv", "--types", "2") == 0
+    assert run(monkeypatch, "pay", folder / "fitted.toml", "--no-report") == 0
+    capsys.readouterr()
+    page, ledger = folder / "report.html", folder / "ledger.jsonl"
+    assert run(monkeypatch, "report", ledger) == 0
+    assert f"Of the {DAYS} past days {DAYS - 30} are held out" in page.read_text()
+    assert capsys.readouterr().err == ""
+    (folder / "fitted.toml").rename(folder.parent / "elsewhere.toml")
+    assert run(monkeypatch, "report", ledger) == 0
+    assert "are held out" not in page.read_text()
+    assert "The model was learnt from past days" in page.read_text()
+    assert "troth report LEDGER --history FILE" in page.read_text()
+    assert "no campaign file beside" in capsys.readouterr().err
+
+
 def test_a_model_that_was_learnt_from_the_file_it_pays_is_warned_about(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:

@@ -116,8 +116,28 @@ def test_a_fitted_campaign_pays_and_verifies(
         return
     page = (folder / "report.html").read_text()
     assert "What lies would have earned on past days" in page
-    assert "past days; each stretch is paid under a model fitted to the days before it" in page
+    assert f"Of the {DAYS} past days {DAYS - 30} are held out: each stretch is paid under a model fitted to" in page
+    assert "shift by −0.25 sd" in page
+    assert "shift by -0.25 sd" not in page
     assert "no lie gains significantly" in page or "lies gain" in page
+
+
+def test_a_rewritten_page_keeps_the_backtest(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    """The ledger has no path of the history, but the campaign file beside it has; else the page says what to do."""
+    path = campaign(folder, "Bernoulli")
+    assert run(monkeypatch, "fit", path, folder / "past.csv", "--types", "2") == 0
+    assert run(monkeypatch, "pay", folder / "fitted.toml", "--no-report") == 0
+    capsys.readouterr()
+    page, ledger = folder / "report.html", folder / "ledger.jsonl"
+    assert run(monkeypatch, "report", ledger) == 0
+    assert f"Of the {DAYS} past days {DAYS - 30} are held out" in page.read_text()
+    assert capsys.readouterr().err == ""
+    (folder / "fitted.toml").rename(folder.parent / "elsewhere.toml")
+    assert run(monkeypatch, "report", ledger) == 0
+    assert "are held out" not in page.read_text()
+    assert "The model was learnt from past days" in page.read_text()
+    assert "troth report LEDGER --history FILE" in page.read_text()
+    assert "no campaign file beside" in capsys.readouterr().err
 
 
 def test_a_model_that_was_learnt_from_the_file_it_pays_is_warned_about(
@@ -157,10 +177,11 @@ def test_the_backtest_names_the_lies_that_gain(folder: Path, monkeypatch: pytest
     assert plot.stat().st_size > 10_000
     assert run(monkeypatch, "backtest", path, folder / "past.csv", "--types", "3", "--folds", "2") == 0
     text = capsys.readouterr().out
-    assert "day types passes: no lie gains significantly" in text
-    assert "with 80% probability" in text
-    assert "assumed honest" in text
-    assert "must not depend on the reports of the round" in text
+    assert "The model 'day types' passes: no lie gains significantly" in text
+    assert "providers under day types:" in text
+    for once in ("with 80% probability", "assumed honest", "must not depend on the reports", "A fit stays good"):
+        assert text.count(once) == 1
+    assert "No lie gains significantly under day types" in text.partition("providers under day types:")[2]
 
 
 def test_fits_and_backtests_are_the_same_every_time(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
@@ -232,7 +253,7 @@ def test_other_names_of_columns(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     if SOAK:
         assert run(monkeypatch, "pay", folder / "fitted.toml") == 0
         page = (folder / "report.html").read_text()
-        assert "past days; each stretch is paid under a model fitted to the days before it" in page
+        assert "Of the 40 past days 30 are held out: each stretch is paid under a model fitted to" in page
     plain = dict(troth.Campaign.load(path).plain)
     plain["data"] = {"source": "now.csv", "provider": "carrier"}
     plain["campaign"] = {"name": "x", "budget": "1"}

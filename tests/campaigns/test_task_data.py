@@ -130,6 +130,17 @@ def test_an_empty_label_is_said_to_be_empty_and_can_be_left_out(tmp_path: Path) 
     assert result.ledger.of("tasks")[0]["dropped"] == 2
 
 
+@pytest.mark.parametrize(("empty", "said"), [(1, "1 row without a value is left out"), (0, None)])
+def test_a_fit_says_how_many_past_rows_have_no_label(empty: int, said: str | None, tmp_path: Path) -> None:
+    file = campaign(tmp_path, labels())
+    file.write_text(file.read_text().replace('missing = "refuse"', 'missing = "drop"'))
+    past = write(tmp_path / "past.csv", labels(start="p") + "p0,late,\n" * empty)
+    done = run("fit", file, past)
+    assert done.code == 0, done.said
+    assert ("without a value" in done.said) == (said is not None)
+    assert said is None or said in done.said
+
+
 def test_gold_answers_for_no_past_task_are_said_to_be_unused(tmp_path: Path) -> None:
     file = campaign(tmp_path, labels())
     past = write(tmp_path / "past.csv", labels(start="p"))

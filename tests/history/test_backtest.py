@@ -20,12 +20,13 @@ from registry import EXAMPLES, SOAK
 from troth import models
 from troth import strategies as lies
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
+from troth.core.formats import true_minus
 from troth.core.information import log_pmi
 from troth.core.past import History
 from troth.core.reductions import Counts
 from troth.history import from_summaries
 from troth.history.backtest import backtest
-from troth.history.comparison import compare_models
+from troth.history.comparison import ModelComparison, compare_models
 from troth.history.findings import HONEST_PAST, INDEPENDENT_PAST
 from troth.history.likelihood import log_marginal
 
@@ -57,7 +58,7 @@ def test_lies_gain_under_the_textbook_and_not_under_the_right_model(rule: str) -
     assert comparison["right"].log_score > comparison["textbook"].log_score + 1
     assert comparison["right"].incentive > comparison["textbook"].incentive
     assert comparison.recommended == "right"
-    assert comparison.verdict.startswith(("Pay with right", "right passes"))
+    assert comparison.verdict.startswith(("Pay with right", "The model 'right' passes"))
     assert "Lies gain under textbook" in comparison.verdict
     assert "with 80% probability" in comparison.verdict
 
@@ -307,3 +308,79 @@ def test_what_cannot_be_replayed_is_refused() -> None:
 
     with pytest.raises(MissingCapabilityError, match="Bare declares no reduction"):
         backtest(past, Bare(), RULES["multi-day"], folds=2)
+
+
+def test_progress_is_said_within_a_stretch() -> None:
+    """A stretch can take minutes: whoever waits sees something at once, and each lie move the bar."""
+    said: list[tuple[float, int]] = []
+    candidates: dict[str, Any] = {"textbook": textbook, "fails": _failing, "right": right_models()}
+    rule = troth.SyntheticPeers(draws=4)
+    compare_models(binary_days(1, days=40), candidates, rule, FEW, folds=2, progress=lambda *at: said.append(at))
+    parts = [done / total for done, total in said]
+    assert said[0] == (0, 6)
+    assert parts == sorted(parts)
+    assert parts[-1] == 1
+    assert len(set(parts)) > 2 * 2 * (1 + len(FEW))
+
+
+def _failing(_: History) -> Any:
+    raise DataError("these days suit no model")
+
+
+def test_a_rule_that_draws_much_draws_less_in_a_backtest() -> None:
+    """The expectation is the same for every number of decoys; time is not."""
+    past = binary_days(1, days=40)
+    much, enough = (backtest(past, right_models(), troth.LineUp(decoys=k), FEW, folds=2) for k in (999, 199))
+    assert np.array_equal(much.gains, enough.gains, equal_nan=True)
+    assert repr(much.rule) == repr(troth.LineUp(decoys=999))
+
+
+def test_the_number_of_lies_that_gain_is_that_of_the_rows_with_a_star() -> None:
+    """A lie by which several providers gain is one lie."""
+    past = binary_days(1, days=200)
+    compared = compare_models(past, {"textbook": textbook, "right": right_models()}, RULES["multi-day"])
+    backtests = compared.backtests
+    lines = str(compared).split("\n")
+    rows = lines[lines.index(next(line for line in lines if line.startswith("---"))) + 1 :][
+        : len(backtests["right"].lies)
+    ]
+    starred = [sum("*" in row.split(")")[column] for row in rows) for column in (0, 1)]
+    said = next(line for line in lines if line.startswith("lies that gain")).split()[3:]
+    replayed = len(backtests["textbook"].lies)
+    assert said == [str(starred[0]), "of", str(replayed), str(starred[1]), "of", str(replayed)]
+    assert len(backtests["textbook"].gaining()) > starred[0] > 0
+
+
+def test_the_best_lie_of_the_verdict_is_that_of_the_table() -> None:
+    """Both are shrunk towards the mean over providers."""
+    past = binary_days(6, days=60)
+    replayed = backtest(past, textbook, troth.SyntheticPeers(draws=16), FEW, negligible=0.5)
+    assert not replayed.gaining()
+    best, raw = replayed.worst(), np.nanmean(replayed.gains, axis=0).max()
+    assert raw > best.gain + 0.001 > 0.002
+    row = next(line for line in str(replayed).split("\n") if line.startswith(true_minus(best.lie)))
+    assert row.endswith(f" {100 * best.gain:+.2f}")
+    assert f"the most that any gained is {100 * best.gain:+.1f}% of the cap ({true_minus(best.lie)}" in replayed.verdict
+
+
+def test_a_verdict_without_power_says_what_it_would_have_found() -> None:
+    compared = compare_models(binary_days(3, days=40), {"day types": right_models()}, RULES["multi-day"], FEW, folds=2)
+    assert compared.verdict.startswith("The model 'day types' passes: no lie gains significantly")
+    assert "held-out days would reveal, with 80% probability, a lie that gains" in compared.verdict
+
+
+def test_lies_are_shown_with_a_minus_and_keep_their_names() -> None:
+    replayed = backtest(binary_days(1, days=200), textbook, RULES["multi-day"], [*FEW, lies.Shift(-1.0)], folds=2)
+    shown = [str(replayed), str(ModelComparison({"textbook": replayed})), replayed.verdict]
+    assert all("shift by −0.25 sd" in text for text in shown[:2])
+    assert not any("by -" in text for text in shown)
+    assert replayed["shift by -1 sd"].lie == "shift by -1 sd"
+
+
+@pytest.mark.parametrize(("family", "left_out"), [("Poisson", "ln x!"), ("Bernoulli", None)])
+def test_a_backtest_says_what_log_scores_leave_out(family: str, left_out: str | None) -> None:
+    """Without the factorials of counts a log score can lie above 0, which no log probability does."""
+    past = past_of(models.Poisson(4, 1), 3, days=30) if left_out else binary_days(3, days=30)
+    compared = compare_models(past, {"textbook": lambda past: models.FAMILIES[family].fit(past)}, troth.LineUp(), FEW)
+    for text in (str(compared), str(compared["textbook"])):
+        assert ("leave out ln x!" in text) == (left_out is not None)

@@ -6,6 +6,7 @@ normal; seeds are fixed. Standard errors themselves are checked to be neither ha
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from scipy import stats
 from scipy.integrate import quad
 
 import troth
-from history.worlds import past_of
+from history.worlds import binary_days, past_of
 from registry import EXAMPLES, SOAK, generator
 from troth import models
 from troth.core.errors import DataError, ParameterError
@@ -304,3 +305,14 @@ NUMBERS = Moments((0.0,), squares=True)
 def test_what_cannot_be_fitted_is_refused(family: str, past: History, fixed: dict[str, Any], message: str) -> None:
     with pytest.raises((DataError, ParameterError), match=message):
         troth.fit(past, family, **fixed)
+
+
+def test_a_fit_says_what_its_log_likelihood_leaves_out() -> None:
+    """That of counts may lie above 0, because their factorials are left out."""
+    counts, binary = past_of(models.Poisson(4, 1), 3, days=40), binary_days(3, days=40)
+    for fitted in (troth.fit(counts, types=2), models.Poisson.fit(counts)):
+        title = str(fitted).split("\n")[0]
+        assert "log-likelihood" in title
+        assert title.endswith("without ln x! for each row")
+    title = str(troth.fit(binary, types=2)).split("\n")[0]
+    assert re.search("log-likelihood −[0-9.]+ nats per day$", title)

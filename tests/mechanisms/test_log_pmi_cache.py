@@ -42,3 +42,20 @@ def test_days_that_draw_their_own_decoys_do_not_share_them() -> None:
         for each in (None, LogPmiCache())
     ]
     assert np.array_equal(shares[0], shares[1])
+
+
+def test_the_evidence_of_decoys_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Truth and lies face the same decoys, whose own evidence is half of the work."""
+    model, cache = models.VaryingBernoulli(2, 2), LogPmiCache()
+    of_rows, evidence = [], models.VaryingBernoulli.log_evidence
+
+    def counted(self: models.VaryingBernoulli, statistics: np.ndarray) -> np.ndarray:
+        of_rows.append(len(np.unique(np.reshape(statistics, (-1, statistics.shape[-1])), axis=0)))
+        return np.asarray(evidence(self, statistics))
+
+    monkeypatch.setattr(models.VaryingBernoulli, "log_evidence", counted)
+    decoys = model.from_summary(np.stack([np.arange(30.0), 40 - np.arange(30.0)], axis=-1))[:, None]
+    for ones in (3.0, 5.0):
+        cache.score(model, model.from_summary(np.array([[9 - ones, ones]])), decoys)
+    assert sorted(of_rows)[-3:] == [30, 30, 30]
+    assert sum(of_rows) < 100

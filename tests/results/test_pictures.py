@@ -15,6 +15,7 @@ from troth.campaigns.terms import Campaign
 from troth.mechanisms import Line
 from troth.results.beliefs import Belief, beliefs_of
 from troth.results.pictures import Bar, Picture, draw_bars, draw_belief, draw_budget, draw_lies, draw_score
+from troth.results.pictures.payments import draw_days
 from troth.results.pictures.scales import draw_line
 from troth.results.pictures.workers import draw_workers
 
@@ -62,6 +63,42 @@ PICTURES = {
 def test_states_that_are_not_drawn_are_counted(count: int, summary: str) -> None:
     (belief,) = beliefs_of(states(count), [])
     assert (len(belief.places), belief.summary) == (16, summary)
+
+
+def test_the_states_of_day_types_are_called_day_types() -> None:
+    model = troth.models.LatentClass([0.5, 0.5], "binary", [0.2, 0.8])
+    terms = Campaign.from_dict(
+        {"campaign": {"name": "x", "budget": "1"}, "model": model.to_dict() | {"columns": ["x"]}}
+    )
+    (belief,) = beliefs_of(terms, [])
+    assert (belief.name, belief.places) == ("day types", ["day type 1", "day type 2"])
+
+
+def days_of(count: int) -> troth.Result:
+    rows = {"who": ["a", "b"] * count, "x": [0, 1] * count}
+    rows["day"] = [f"2026-01-{1 + k // 2:02}" for k in range(2 * count)]
+    return troth.pay(rows, troth.models.Bernoulli(1, 1), provider="who", day="day", budget="9.00", seed=1)
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5, 9])
+def test_days_are_named_above_their_columns(count: int) -> None:
+    """Each day where there is room; otherwise the first and the last, at the ends."""
+    root = fromstring(draw_days(days_of(count)).__html__())
+    labels = [text for text in root.iter(f"{SVG}text") if (text.text or "").startswith("2026-")]
+    middles = sorted(
+        {
+            float(rect.attrib["x"].rstrip("%")) + float(rect.attrib["width"].rstrip("%")) / 2
+            for group in root.iter(f"{SVG}g")
+            for rect in group.iter(f"{SVG}rect")
+        }
+    )
+    assert len(middles) == count
+    if count <= 4:
+        assert {text.attrib["text-anchor"] for text in labels} == {"middle"}
+        assert [float(text.attrib["x"].rstrip("%")) for text in labels] == pytest.approx(middles, abs=0.02)
+    else:
+        assert [text.text for text in labels] == ["2026-01-01", f"2026-01-{count:02}"]
+        assert [text.attrib["text-anchor"] for text in labels] == ["start", "end"]
 
 
 def sides(picture: Picture, kind: str, *names: str) -> list[tuple[str, ...]]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.errors import MissingCapabilityError
+from troth.core.formats import true_minus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,7 +43,7 @@ def plot_audit(audit: Audit, path: Any = None) -> Any:
         colour = _COLOURS[finding.verdict]
         axes.plot([100 * finding.low, 100 * finding.high], [y, y], color=colour, linewidth=2.5, solid_capstyle="round")
         axes.plot(100 * finding.gain, y, "o", color=colour, markersize=6)
-    axes.set_yticks(range(len(findings)), [f.lie for f in findings])
+    axes.set_yticks(range(len(findings)), [true_minus(f.lie) for f in findings])
     certainty = f"each interval misses with probability {audit.false_alarm:g} at most"
     axes.set_xlabel("gain over the truth, percent of the cap\n" + certainty)
     axes.set_title(f"{type(audit.rule).__name__}: what lies earn", loc="left")
@@ -55,7 +56,7 @@ def plot_audit(audit: Audit, path: Any = None) -> Any:
 def heat_map(rows: Mapping[str, Sequence[Finding]], title: str, path: Any = None) -> Any:
     """Draw findings of the same lies in each row: orange where a lie gains, violet where it costs, bold if it gains."""
     findings = list(rows.values())
-    lies = [f.lie for f in findings[0]]
+    lies = [true_minus(f.lie) for f in findings[0]]
     figure = new_figure(max(7.5, 2.6 + 0.95 * len(lies)), max(3.4, 2.4 + 0.36 * len(rows)))
     import matplotlib as mpl
 

@@ -17,6 +17,7 @@ from troth.campaigns.terms import Campaign, beside
 from troth.campaigns.toml import to_toml
 from troth.core.contract import HasPublicPoint, HasReduction, Model
 from troth.core.errors import DataError, ParameterError, TrothError
+from troth.core.formats import left_out
 from troth.core.past import PastTasks
 from troth.core.reductions.reduction import HasHistoryReduction, HasTarget
 from troth.core.settings import plain_copy
@@ -231,10 +232,14 @@ def fit_tasks(campaign: Campaign, past: Any, gold: Any = None, family: str | Non
     fitted = family_class.fit_tasks(tasks, **given_parameters(campaign, family_class))
     gold_tasks = 0 if classes is None else int((classes >= 0).sum())
     labels = campaign.label_names(request.reduction.labels or 0)
-    return Learned(fitted, reports, gold_tasks, (*_notes(answered, gold_tasks), *fitted.caveats(labels)))
+    return Learned(
+        fitted, reports, gold_tasks, (*_notes(reports.dropped, answered, gold_tasks), *fitted.caveats(labels))
+    )
 
 
-def _notes(gold: int, gold_tasks: int) -> Iterator[str]:
+def _notes(dropped: int, gold: int, gold_tasks: int) -> Iterator[str]:
+    if dropped:
+        yield left_out(dropped, "value")
     if gold and not gold_tasks:
         yield f"none of the {gold:,} gold answers matches a past task, so no class is known: compare the names"
     elif gold > gold_tasks:
@@ -255,6 +260,18 @@ def refuse_paid(path: Path) -> None:
                 f"{path}: {ledger.name} was paid under these terms, and continuing or repeating it needs this file; "
                 "write the new campaign elsewhere with --output"
             )
+
+
+def campaign_beside(ledger: Path, digest: str) -> Campaign | None:
+    """Return the campaign whose file is beside a ledger and has these terms: unlike the ledger, it has paths."""
+    for path in sorted(ledger.parent.glob("*.toml")):
+        try:
+            campaign = Campaign.load(path)
+        except TrothError:
+            continue
+        if campaign.digest == digest:
+            return campaign
+    return None
 
 
 def paid_files(campaign: Campaign, source: Any) -> list[str]:

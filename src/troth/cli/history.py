@@ -224,6 +224,7 @@ def backtest(
     options = {"family": recommended.family, "recent": recommended.recent, "ahead": recommended.ahead}
     options_text = "".join(f" --{option} {value}" for option, value in options.items() if value is not None)
     advice = f"\nlearn that model with: troth fit {_command(campaign, history, provider, day)}{options_text}"
-    text = f"{comparison}\n\nproviders under {recommended.name}:\n{recommended}"
+    text = f"{comparison}\n\nproviders under {recommended.name}:\n"
+    text += "\n".join([recommended.details, *recommended.omissions, recommended.outcome])
     next_step = [advice] if comparison.advisable and recommended.name != AS_DECLARED else []
     show({**comparison.to_dict(), "left_out": list(recommended.left_out)}, as_json, text, *next_step)

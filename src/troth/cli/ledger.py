@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from troth.cli.campaign import page_beside, refuse_same_file
 from troth.cli.options import AsJson, DayColumn, LedgerFile, ProviderColumn
-from troth.cli.output import progress_bar, show
+from troth.cli.output import progress_bar, show, warn
 from troth.core.errors import DataError, TrothError
 from troth.core.formats import counted, printable
+
+if TYPE_CHECKING:
+    from troth.campaigns.terms import Campaign
 
 _MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 
@@ -54,17 +57,25 @@ def report(
         Path | None,
         typer.Option("--output", "-o", help="Where to write the page.", show_default="report.html in the same folder"),
     ] = None,
-    history: Annotated[Path | None, typer.Option(help="Past days; adds a backtest to the page.")] = None,
+    history: Annotated[
+        Path | None,
+        typer.Option(
+            help="Past days, for the backtest on the page.",
+            show_default="those that the campaign file beside the ledger names, if any",
+        ),
+    ] = None,
     provider: ProviderColumn = None,
     day: DayColumn = None,
     as_json: AsJson = False,
 ) -> None:
-    """Rewrite a ledger's page."""
+    """Rewrite a ledger's page, with a backtest if past days are given or named by the campaign file beside it."""
     from troth.results.pay import open_ledger
 
     page = output or page_beside(ledger)
     refuse_same_file(ledger, page)
     result = open_ledger(ledger)
+    if history is None and result.campaign.history is not None:
+        result.campaign = _with_paths(result.campaign, ledger)
     with progress_bar() as progress:
         past = None
         if history is not None:
@@ -73,6 +84,16 @@ def report(
             past = read_history(result.campaign, str(history), provider=provider, day=day, progress=progress)
         result.write_page(page, history=past, progress=progress)
     show({"report": str(page)}, as_json, f"wrote {page}")
+
+
+def _with_paths(campaign: Campaign, ledger: Path) -> Campaign:
+    """Return the campaign of the file beside a ledger, which says where past days are; without one, its terms."""
+    from troth.campaigns.past import campaign_beside
+
+    with_paths = campaign_beside(ledger, campaign.digest)
+    if with_paths is None:
+        warn(f"no campaign file beside {ledger} has its terms, so the page has no backtest: name past days (--history)")
+    return with_paths or campaign
 
 
 def explain(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from decimal import Decimal
@@ -29,6 +30,17 @@ def number(value: Any, digits: int = 4, *, sign: bool = False) -> str:
     if not isfinite(value):
         return "−∞" if value < 0 else "∞"
     return _signed(value, "," if isinstance(value, int) else f",.{digits}f", sign=sign)
+
+
+def true_minus(text: str) -> str:
+    """Return text with a true minus before numbers below 0, where it has a hyphen.
+
+    Examples
+    --------
+    >>> true_minus("shift by -0.25 sd, a-1")
+    'shift by −0.25 sd, a-1'
+    """
+    return re.sub(r"(?<!\S)-(?=\d)", "−", text)
 
 
 def probability(value: float, digits: int = 3, level: float = 0.01) -> str:

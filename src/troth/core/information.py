@@ -102,12 +102,17 @@ def _check_sizes(model: Model, own: Array, peers: Array, both: Array | None) -> 
         raise DataError(f"the leading axes of {shapes} do not broadcast") from None
 
 
-def second_difference(model: Model, own: Array, peers: Array, both: Array | None = None) -> Array:
-    """Log PMI as the difference of four log evidences: right for every model, but imprecise for large datasets."""
+def second_difference(
+    model: Model, own: Array, peers: Array, both: Array | None = None, of_peers: Array | None = None
+) -> Array:
+    """Log PMI as the difference of four log evidences: right for every model, but imprecise for large datasets.
+
+    ``of_peers`` is the log evidence of peers where it is known already.
+    """
     if both is None:
         both = own + peers
-    parts = (both, own, peers, np.zeros(own.shape[-1]))
-    joint, alone, of_peers, nothing = (np.asarray(model.log_evidence(t)) for t in parts)
+    joint, alone, nothing = (np.asarray(model.log_evidence(t)) for t in (both, own, np.zeros(own.shape[-1])))
+    of_peers = np.asarray(model.log_evidence(peers)) if of_peers is None else of_peers
     with np.errstate(invalid="ignore"):  # −∞ − −∞, replaced on the next line
         information = (joint - of_peers) - (alone - nothing)
     return np.where(np.isneginf(joint), -np.inf, information)

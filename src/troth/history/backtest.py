@@ -8,6 +8,7 @@ lie gains, day by day, has a mean and a confidence interval over days.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -20,7 +21,7 @@ from troth.history.drift import Stretch, ages_of, trends_of
 from troth.history.findings import Backtest
 from troth.history.learn import Learner
 from troth.history.likelihood import log_marginal, score_measure
-from troth.history.replay import Replay
+from troth.history.replay import Replay, within
 from troth.history.significance import daily_mean, findings_of, mean_of
 from troth.history.splits import Split, split_days
 from troth.mechanisms import Rule
@@ -35,6 +36,7 @@ Candidate: TypeAlias = Any
 Payer: TypeAlias = Rule | Callable[[Any], Rule]
 """A rule, or a function from the fitted model to a rule, for rules with a range that depends on the model."""
 
+_DRAWS = 199  # of a rule that draws: days scatter far more than draws, and draws take most of the time
 _ROUNDING = 1e-12  # of a share: a gain that is no larger is none
 
 
@@ -53,7 +55,7 @@ def backtest(
     false_alarm: float = 0.05,
     negligible: float = 0.001,
     seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[float, int], None] | None = None,
 ) -> Backtest:
     """Ask what the known lies would have gained on past days, one provider lying and the others honest.
 
@@ -65,7 +67,8 @@ def backtest(
         How to fit a model to past days, ``fit(history) -> model`` or one model per provider; or a fixed model.
     rule
         Any payment rule, or a function that makes one of the fitted model. Numbers of rows vary from day to day in real
-        data: a rule that compares days then needs ``exchangeable=True``.
+        data: a rule that compares days then needs ``exchangeable=True``. A rule that draws peers draws them at most
+        199 times here, which changes no expected payment.
     lies
         By default `troth.strategies.lies_for_reduction`, all known ones that work on these summaries; where the
         history has rows, also those about labelled rows (`troth.strategies.lies_left_out`).
@@ -89,7 +92,7 @@ def backtest(
     seed
         Of lies and rules that draw: the same seed gives the same backtest.
     progress
-        Called with the number of stretches done and in all.
+        Called with the number of stretches done, also with parts of one, and in all.
 
     Examples
     --------
@@ -170,7 +173,7 @@ def _replay_all(
     *,
     groups: Sequence[Any] | None,
     seed: int,
-    progress: Callable[[int, int], None] | None,
+    progress: Callable[[float, int], None] | None,
 ) -> _Replayed:
     """Fit a model for each stretch, and pay the stretch for the truth and for every lie."""
     days, providers = history.summaries.shape[:2]
@@ -178,6 +181,8 @@ def _replay_all(
     scores, fresh = np.full((len(splits), days), np.nan), np.full(days, np.nan)
     chosen: list[Any] = []
     for fold, part in enumerate(splits):
+        if progress is not None:
+            progress(fold, len(splits))
         fitted = _models(model, history.select(days=[history.days[day] for day in part.fitted]), providers)
         payer = _payer(fitted)
         if fold == 0:
@@ -186,22 +191,29 @@ def _replay_all(
             refused = gains.copy()
         used = rule if isinstance(rule, Rule) else rule(fitted)
         own = history.added_by(payer.reduction)
-        replay = Replay(own, fitted, used, part, (seed, fold), groups)
-        truth[part.paid] = replay.honest()
+        replay = Replay(own, fitted, used.drawing(_DRAWS), part, (seed, fold), groups)
+        in_stretch = None if progress is None else partial(_report_part, progress, fold, len(splits))
+        steps = 1 + len(chosen)
+        truth[part.paid] = replay.honest(within(in_stretch, 0, steps))
         later = np.concatenate([later_part.paid for later_part in splits[fold : len(splits) if rolling else fold + 1]])
         scores[fold, later] = log_marginal(fitted, own, later)
         fresh[part.paid] = scores[fold, part.paid]
         for k, lie in enumerate(chosen):
-            earned, out = replay.lying(lie, k)
+            earned, out = replay.lying(lie, k, within(in_stretch, 1 + k, steps))
             gains[part.paid, :, k] = earned - truth[part.paid]
             refused[part.paid, :, k] = np.where(np.isnan(truth[part.paid]), np.nan, out)
-        if progress is not None:
-            progress(fold + 1, len(splits))
+    if progress is not None:
+        progress(len(splits), len(splits))
     gains[np.abs(gains) < _ROUNDING] = 0.0
     reported = history.present.any(axis=1)
     scores[:, ~reported] = np.nan
     fresh[~reported] = np.nan
     return _Replayed(chosen, left_out, truth, gains, refused, scores, fresh, fitted, used)
+
+
+def _report_part(progress: Callable[[float, int], None], done: int, stretches: int, part: float) -> None:
+    """Say what part of a stretch is done, after those that are done."""
+    progress(done + part, stretches)
 
 
 def _payer(fitted: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from troth.audits.plots import heat_map
 from troth.core.errors import ParameterError, TrothError, first_line
-from troth.core.formats import number, share
+from troth.core.formats import number, share, true_minus
 from troth.history.backtest import Candidate, Payer, backtest
 from troth.history.findings import HONEST_PAST, INDEPENDENT_PAST, Backtest
 from troth.history.intervals import over_days
@@ -75,9 +75,9 @@ class ModelComparison:
             worst = max(gaining, key=lambda f: f.gain)
             provider = "all providers" if worst.provider is None else worst.provider
             return (
-                f"Lies gain under every model. The least bad is {name}, under which {worst.lie} ({provider}) gains "
-                f"{share(worst.gain, 1, sign=True)} of the cap: do not pay with it before it is improved. "
-                f"{replayed.power}"
+                f"Lies gain under every model. The least bad is {name}, under which {true_minus(worst.lie)} "
+                f"({provider}) gains {share(worst.gain, 1, sign=True)} of the cap: do not pay with it before it is "
+                f"improved. {replayed.power}"
             )
         unsafe = [other for other in self.backtests if other != name and self.backtests[other].gaining()]
         warning = f" Lies gain under {', '.join(unsafe)}." if unsafe else ""
@@ -95,7 +95,7 @@ class ModelComparison:
             f"no lie gains significantly{replayed.coverage}, and a lie costs {share(replayed.incentive, 1)} of the "
             "cap on average"
         )
-        advice = f"{name} passes: {cost}" if replayed.underpowered else f"Pay with {name}: {cost}"
+        advice = f"The model '{name}' passes: {cost}" if replayed.underpowered else f"Pay with {name}: {cost}"
         return f"{advice}. {replayed.caution}{warning}"
 
     def __str__(self) -> str:
@@ -103,12 +103,15 @@ class ModelComparison:
         first = backtests[0]
         rows = [
             ("gain, percent of the cap", list(self.backtests)),
-            *((lie, [f"{_percent(b[lie])} ({_percent(b.worst(lie))})" for b in backtests]) for lie in first.lies),
+            *(
+                (true_minus(lie), [f"{_percent(b[lie])} ({_percent(b.worst(lie))})" for b in backtests])
+                for lie in first.lies
+            ),
             ("a lie costs", [number(100 * b.incentive, 1) for b in backtests]),
             ("honest payoff", [f"{100 * b.truth:.1f}" for b in backtests]),
             ("log score of a held-out day", [b.log_score_text(3) for b in backtests]),
             ("detectable gain (80% power)", [f"{100 * b.detectable:.1f}" for b in backtests]),
-            ("lies that gain", [str(len(b.gaining())) for b in backtests]),
+            ("lies that gain", [f"{len(b.lies_that_gain())} of {len(b.lies)}" for b in backtests]),
         ]
         lines = [
             f"{type(first.rule).__name__}: {first.days} held-out days, {len(first.providers)} providers; * gains "
@@ -118,6 +121,7 @@ class ModelComparison:
         ]
         if len({b.measure for b in backtests}) > 1:
             lines.append("log scores of models that leave out different terms are not comparable with each other")
+        lines += dict.fromkeys(filter(None, (b.score_note for b in backtests)))
         lines += [f"{name} could not be tested: {reason}" for name, reason in self.failed.items()]
         recommended = self.backtests[self.recommended]
         ageing = [*filter(None, [recommended.shelf_life]), *map(str, recommended.trends)]
@@ -164,7 +168,7 @@ def compare_models(
     failed: dict[str, str] = {}
     for place, (name, model) in enumerate(candidates.items()):
 
-        def overall_progress(done: int, total: int, before: int = place) -> None:
+        def overall_progress(done: float, total: int, before: int = place) -> None:
             if progress is not None:
                 progress(before * total + done, len(candidates) * total)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import stdtr
 
-from troth.core.formats import share
+from troth.core.formats import share, true_minus
 from troth.history.intervals import LARGEST_CORRELATION, joint_level, over_days
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class Trend:
         trend = "gains more" if self.last > 0 else "costs less"
         first, last = (share(gain, 1, sign=True) for gain in (self.first, self.last))
         gains = f"{first} of the cap in the first third of the days, {last} in the last"
-        return f"{self.lie} {trend} as time goes on: {gains}."
+        return f"{true_minus(self.lie)} {trend} as time goes on: {gains}."
 
 
 def trends_of(lies: Sequence[str], daily: Array, false_alarm: float) -> tuple[Trend, ...]:

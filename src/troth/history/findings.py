@@ -9,7 +9,7 @@ import numpy as np
 
 from troth.audits.findings import VERDICT_IN_WORDS, Finding
 from troth.audits.plots import heat_map
-from troth.core.formats import number
+from troth.core.formats import number, true_minus
 from troth.history.drift import shelf_life
 from troth.history.splits import SPLITS
 
@@ -112,9 +112,12 @@ class Backtest:
     left_out: tuple[str, ...] = ()
 
     def worst(self, lie: str | None = None) -> PastFinding:
-        """Return the provider who gains most, by one lie or by any; those who were never payable come last."""
+        """Return the provider who gains most, by one lie or by any; a significant gain goes before others.
+
+        Those who were never payable come last.
+        """
         findings = [f for f in self.findings if lie is None or f.lie == lie]
-        return max(findings, key=lambda f: -np.inf if np.isnan(f.gain) else f.gain)
+        return max(findings, key=lambda f: (f.verdict == "gains", -np.inf if np.isnan(f.gain) else f.gain))
 
     def __getitem__(self, lie: str) -> PastFinding:
         return next(f for f in self.overall if f.lie == lie)
@@ -126,6 +129,11 @@ class Backtest:
     def gaining(self) -> list[PastFinding]:
         """Return what gains significantly: lies on average over providers, and of single providers."""
         return [f for f in (*self.overall, *self.findings) if f.verdict == "gains"]
+
+    def lies_that_gain(self) -> list[str]:
+        """Return the lies by which all providers together, or a single one, gain significantly."""
+        gaining = {f.lie for f in self.gaining()}
+        return [lie for lie in self.lies if lie in gaining]
 
     def log_score_text(self, digits: int) -> str:
         """Return the log score for a table, or that it is not comparable with others."""
@@ -159,11 +167,11 @@ class Backtest:
     def power(self) -> str:
         """What the backtest could have found, in a sentence or two."""
         if not self.detectable < 1:
-            return f"{self.days} held-out days show no gain of any size reliably."
+            return f"{self.days} held-out days would reveal no gain of any size reliably."
         alone = f" ({100 * self.detectable_alone:.1f}% for one provider)" if self.detectable_alone < 1 else ""
         return (
-            f"{self.days} held-out days show a lie that gains {100 * self.detectable:.1f}% of the cap on average over "
-            f"providers{alone} with 80% probability, and a smaller gain less often."
+            f"{self.days} held-out days would reveal, with 80% probability, a lie that gains "
+            f"{100 * self.detectable:.1f}% of the cap on average over providers{alone}, and a smaller gain less often."
         )
 
     @property
@@ -174,37 +182,51 @@ class Backtest:
     @property
     def verdict(self) -> str:
         """The result in a few sentences, with what could have been found."""
+        return f"{self.outcome} {self.power if self.gaining() else self.caution}"
+
+    @property
+    def outcome(self) -> str:
+        """Which lies gain, or that none does, in a sentence."""
         gaining = self.gaining()
         if not gaining:
-            return f"No lie gains significantly under {self.name}{self.coverage}{self._most()}. {self.caution}"
+            return f"No lie gains significantly under {self.name}{self.coverage}{self._most()}."
         gains = sorted(gaining, key=lambda f: (f.provider is not None, -f.gain))
-        listing = "; ".join(
-            f"{f.lie} ({'all providers' if f.provider is None else f.provider}) {100 * f.gain:+.1f}% of the cap"
-            for f in gains[:_NAMED]
-        )
+        named = ((f, "all providers" if f.provider is None else f.provider) for f in gains[:_NAMED])
+        listing = "; ".join(f"{true_minus(f.lie)} ({who}) {100 * f.gain:+.1f}% of the cap" for f, who in named)
         and_more = f"; and {len(gains) - _NAMED} more" if len(gains) > _NAMED else ""
-        return f"Under {self.name} lies gain: {listing}{and_more}. {self.power}"
+        return f"Under {self.name} lies gain: {listing}{and_more}."
 
     def _most(self) -> str:
         """Return what the best lie did, where none gains significantly."""
-        replayed = ~np.isnan(self.gains).all(axis=0)
-        if not replayed.any():
+        best = self.worst()
+        if np.isnan(best.gain):
             return ""
-        days = (~np.isnan(self.gains)).sum(axis=0)
-        means = np.where(replayed, np.nansum(self.gains, axis=0) / np.maximum(days, 1), -1.0)
-        provider, lie = np.unravel_index(int(means.argmax()), means.shape)
-        most = float(means[provider, lie])
-        if most > 0:
+        if best.gain > 0:
+            provider = "all providers" if self._alike(best.lie) else best.provider
             return (
-                f"; the most that any gained is {100 * most:+.1f}% of the cap ({self.lies[lie]}, "
-                f"{self.providers[provider]}), which is not significant"
+                f"; the most that any gained is {100 * best.gain:+.1f}% of the cap ({true_minus(best.lie)}, "
+                f"{provider}), which is not significant"
             )
-        idle = [f.lie for f in self.overall if f.verdict == "unchanged"]
-        if most < 0:
+        idle = [true_minus(f.lie) for f in self.overall if f.verdict == "unchanged"]
+        if best.gain < 0:
             return ", and every lie would have cost every provider"
         if idle:
             return f": {', '.join(idle)} would have changed nothing, and no other gained"
         return ", and no provider would have gained by any"
+
+    def _alike(self, lie: str) -> bool:
+        """Whether all providers have the same gain, because days do not tell them apart."""
+        return not np.ptp([f.gain for f in self.findings if f.lie == lie]) > 0
+
+    @property
+    def score_note(self) -> str:
+        """What log scores are and leave out, in a sentence; empty if they leave out nothing, or are not known."""
+        if self.measure in (None, "nothing"):
+            return ""
+        return (
+            f"log scores, in nats, are log probabilities of reports that leave out {self.measure}, for every row and "
+            "under every model, so they can lie above 0"
+        )
 
     @property
     def shelf_life(self) -> str:
@@ -212,6 +234,12 @@ class Backtest:
         return shelf_life(self.ages, max(stretch.days for stretch in self.stretches), len(self.providers))
 
     def __str__(self) -> str:
+        ageing = [*filter(None, [self.shelf_life]), *map(str, self.trends)]
+        return "\n".join([self.details, *ageing, *self.omissions, self.verdict, HONEST_PAST, INDEPENDENT_PAST])
+
+    @property
+    def details(self) -> str:
+        """The tables of lies and of stretches, without the sentences that a comparison has too."""
         head = f"{'lie':<34} {'gain':>7} {'interval':>17} {'80% power':>9}  {'verdict':<16} worst provider"
         lines = [
             f"{self.name}, {type(self.rule).__name__}: {self.days} held-out days in {len(self.stretches)} stretches, "
@@ -227,17 +255,12 @@ class Backtest:
             worst = self.worst(f.lie)
             interval = f"[{_percent(f.low)}, {_percent(f.high)}]"
             mark = f" {VERDICT_IN_WORDS[worst.verdict]}" if worst.verdict == "gains" else ""
-            provider = (
-                worst.provider
-                if np.ptp([finding.gain for finding in self.findings if finding.lie == f.lie]) > 0
-                else "all"
-            )
+            provider = "all" if self._alike(f.lie) else worst.provider
             lines.append(
-                f"{f.lie:<34} {_percent(f.gain):>7} {interval:>17} {100 * f.detectable:>9.2f}  "
+                f"{true_minus(f.lie):<34} {_percent(f.gain):>7} {interval:>17} {100 * f.detectable:>9.2f}  "
                 f"{VERDICT_IN_WORDS[f.verdict]:<16} {provider} {_percent(worst.gain)}{mark}"
             )
-        lines += ["", *self._drift_table(), *filter(None, [self.shelf_life]), *map(str, self.trends)]
-        return "\n".join([*lines, *self.omissions, self.verdict, HONEST_PAST, INDEPENDENT_PAST])
+        return "\n".join([*lines, "", *self._drift_table(), *filter(None, [self.score_note])])
 
     @property
     def coverage(self) -> str:
@@ -250,9 +273,10 @@ class Backtest:
         """Return which known lies were not replayed, and why."""
         if not self.left_out:
             return []
+        lies = true_minus(", ".join(self.left_out))
         return [
-            f"not replayed, because they do not follow from the sums of past days: {', '.join(self.left_out)}; troth "
-            "audit simulates lies about rows"
+            f"not replayed, because they do not follow from the sums of past days: {lies}; troth audit simulates lies "
+            "about rows"
         ]
 
     def _drift_table(self) -> list[str]:
@@ -263,7 +287,7 @@ class Backtest:
         for stretch in self.stretches:
             span = f"{stretch.first} to {stretch.last}"
             scores = f"{number(stretch.log_score, 2):>10} {number(stretch.oldest_score, 2):>10}  " if scored else ""
-            lie = f"{stretch.lie} {_percent(stretch.gain)}"
+            lie = f"{true_minus(stretch.lie)} {_percent(stretch.gain)}"
             lines.append(f"{span:<28} {stretch.fitted_days:>9} {100 * stretch.truth:>7.1f} {scores}{lie}")
         return lines
 

@@ -17,7 +17,7 @@ from troth.mechanisms import Round
 from troth.mechanisms.log_pmi_cache import LogPmiCache
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from troth.core.past import History
     from troth.history.splits import Split
@@ -56,9 +56,9 @@ class Replay:
             paid[-1] = False
         return paid
 
-    def honest(self) -> Array:
+    def honest(self, progress: Callable[[float], None] | None = None) -> Array:
         """Return what the actual reports earned, NaN where a report cannot be paid."""
-        share, paid = self._shares(self.reported), self.payable
+        share, paid = self._shares(self.reported, progress), self.payable
         if np.isnan(share[paid]).any():
             day, provider = (int(i) for i in np.argwhere(np.isnan(share) & paid)[0])
             raise DataError(
@@ -68,18 +68,26 @@ class Replay:
             )
         return np.where(paid, share, np.nan)
 
-    def lying(self, lie: SummaryLie | RowLie, number: int) -> tuple[Array, Mask]:
-        """Return what everybody would have earned by a lie, and where it would have been refused."""
+    def lying(
+        self, lie: SummaryLie | RowLie, number: int, progress: Callable[[float], None] | None = None
+    ) -> tuple[Array, Mask]:
+        """Return what everybody would have earned by a lie, and where it would have been refused.
+
+        ``progress`` is called with the part that is done: one for what each provider reports, and one for the payments.
+        """
         reported = self.summaries[self.split.paid].copy()
         unknown = np.zeros(reported.shape[1], dtype=bool)
-        for provider in range(reported.shape[1]):
+        providers = reported.shape[1]
+        for provider in range(providers):
             knowledge = self._knowledge(provider, number)
             unknown[provider] = knowledge is None
             if knowledge is not None:
                 reported[:, provider] = self._lie(lie, provider, knowledge)
+            if progress is not None:
+                progress((provider + 1) / (providers + 1))
         own = self._statistics(reported, np.ones_like(self.present))
         ruled_out = impossible(self.evidence, own)
-        share = self._shares(np.where(ruled_out[..., None], 0.0, own))
+        share = self._shares(np.where(ruled_out[..., None], 0.0, own), within(progress, providers, providers + 1))
         refused = ruled_out | np.isnan(share)
         return np.where(unknown, np.nan, np.where(refused, 0.0, share)), refused & ~unknown
 
@@ -143,7 +151,21 @@ class Replay:
         t = daily_statistics(self.model, summaries, self.history.reduction)
         return np.where((self.present if present is None else present)[..., None], t, 0.0)
 
-    def _shares(self, own: Array) -> Array:
+    def _shares(self, own: Array, progress: Callable[[float], None] | None) -> Array:
         key = np.random.default_rng([*self.seed, 0x50AD])  # truth and every lie face the same draws of the rule
-        this_round = Round(self.model, self.reported, self.groups, self.rows, key, lenient=True, cache=self._cache)
+        this_round = Round(
+            self.model,
+            self.reported,
+            self.groups,
+            self.rows,
+            key,
+            lenient=True,
+            cache=self._cache,
+            progress=progress,
+        )
         return self.rule.evaluate(this_round if own is self.reported else this_round.with_own(own)).share
+
+
+def within(progress: Callable[[float], None] | None, done: int, steps: int) -> Callable[[float], None] | None:
+    """Return what says how much of one of several steps is done, as a part of all."""
+    return None if progress is None else lambda part: progress((done + part) / steps)

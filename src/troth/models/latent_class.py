@@ -107,6 +107,7 @@ class LatentClass(ReducesRows, FiniteStates):
     )
     independent_rows: ClassVar[bool] = False
     own_likelihoods: ClassVar[bool] = True
+    state_word: ClassVar[str] = "day type"
     by_state: ClassVar[tuple[str, ...]] = ("means",)
 
     def __post_init__(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,7 +64,7 @@ def check_result(
     *,
     simulations: int = 4000,
     history: Any = None,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Callable[[str, float, int], None] | None = None,
 ) -> Findings:
     """Check a paid campaign, above all its last day on which several reported.
 
@@ -87,7 +88,7 @@ def check_result(
     on_day, today = campaign.on(last), by_day[last]
     small = reduced(setting_of(campaign, today, max(2, len(today))))
     stages: dict[str, Callable[[], Any]] = {
-        "backtest": lambda: _backtest(campaign, history),
+        "backtest": lambda: _backtest(campaign, history, progress),
         "certificate": lambda: certify_campaign(on_day, small, today),
         "audit": lambda: audit_campaign(on_day, small, today, simulations=simulations),
         "replays": lambda: replay_lies(
@@ -107,12 +108,15 @@ def check_result(
     return findings
 
 
-def _backtest(campaign: Campaign, history: Any) -> ModelComparison | None:
+def _backtest(
+    campaign: Campaign, history: Any, progress: Callable[[str, float, int], None] | None
+) -> ModelComparison | None:
     """Replay the known lies on the past days that the campaign names, or that are given."""
     past = campaign_history(campaign) if history is None else history
     if past is None:
         return None
-    return backtest_campaign(campaign, past if isinstance(past, History) else read_history(campaign, past))
+    past = past if isinstance(past, History) else read_history(campaign, past)
+    return backtest_campaign(campaign, past, progress=None if progress is None else partial(progress, "replaying"))
 
 
 def check_campaign_fit(campaign: Campaign, reports: list[Report]) -> tuple[Fit, str]:

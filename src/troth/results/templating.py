@@ -24,7 +24,7 @@ def make_environment(*loaders: BaseLoader) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = ("number", "counted", "left_out", "brief", "share", "short", "probability", "money")
+    filters = ("number", "counted", "left_out", "brief", "share", "short", "probability", "money", "true_minus")
     environment.filters |= {name: getattr(formats, name) for name in filters}
     environment.filters["in_words"] = VERDICT_IN_WORDS.__getitem__
     environment.globals |= {"pictures": pictures}

@@ -109,7 +109,11 @@ class FittedPrior(Fitted):
             lines.append(
                 f"the history does not determine {unbounded}: its {self.rounds} differ too little, or too much"
             )
-        return f"{type(self.model).__name__} from {self.days} {self.rounds}, log-likelihood {likelihood}", lines
+        left_out = terms_left_out(self.model)
+        return (
+            f"{type(self.model).__name__} from {self.days} {self.rounds}, log-likelihood {likelihood}{left_out}",
+            lines,
+        )
 
 
 @dataclass(frozen=True)
@@ -151,6 +155,11 @@ class FittedProviders(Fitted, Generic[M]):
         name_rows(axes, names)
         axes.set_title("dispersion: how strongly a provider's rows on one day are correlated", loc="left", fontsize=10)
         axes.legend(fontsize=7)
+
+
+def terms_left_out(model: Family) -> str:
+    """Return which terms of every row a log-likelihood leaves out, as words to put behind it; empty if none."""
+    return "" if model.score_measure in (None, "nothing") else f" without {model.score_measure} for each row"
 
 
 def name_rows(axes: Any, names: Sequence[str]) -> None:

@@ -26,7 +26,7 @@ from troth.core.contract import Array, Indexes, Mask
 from troth.core.errors import DataError
 from troth.core.formats import number
 from troth.models.finite import Finite
-from troth.models.fitting.fitted import FittedProviders
+from troth.models.fitting.fitted import FittedProviders, terms_left_out
 
 _PRIOR_TASKS = 0.5  # tasks that every class has before any is seen
 _POOLINGS, _GUESS = (2.0, 5.0, 10.0, 20.0, 50.0, 200.0), 10.0  # κ that are tried, and where tasks are few
@@ -68,12 +68,13 @@ class FittedWorkers(FittedProviders[Finite]):
         diagonal = ", ".join(f"{p:.3f}" for p in np.diag(np.array(self.population.likelihood)))
         title = (
             f"confusion matrices of {len(self.models):,} workers from {self.tasks:,} tasks{gold}, "
-            f"{number(self.log_likelihood)} nats per task"
+            f"log-likelihood {number(self.log_likelihood)} nats per task{terms_left_out(self.population)}"
         )
         return title, [
             f"classes: {prior}",
             f"an unknown worker is right with probability {diagonal}, by class",
-            f"which counts as {self.pooling:.3g} tasks of each class for every worker",
+            f"each worker's matrix is shrunk towards the unknown worker's as if by {self.pooling:.3g} tasks of each "
+            "class: with fewer tasks of its own it is mostly the unknown worker's, with more mostly its own",
         ]
 
 

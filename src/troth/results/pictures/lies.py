@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from troth.audits.findings import VERDICT_IN_WORDS
-from troth.core.formats import share, short
+from troth.core.formats import share, short, true_minus
 from troth.results.pictures.svg import Picture, percent
 
 if TYPE_CHECKING:
@@ -28,9 +28,10 @@ def draw_lies(findings: Sequence[Finding]) -> Picture:
 
     for i, finding in enumerate(sorted(findings, key=lambda finding: finding.gain)):
         y, kind = top + row * i, _KINDS.get(finding.verdict, "neither")
-        tip = f"{finding.lie}: {VERDICT_IN_WORDS[finding.verdict]}, {share(finding.low)} to {share(finding.high)}"
+        lie = true_minus(finding.lie)
+        tip = f"{lie}: {VERDICT_IN_WORDS[finding.verdict]}, {share(finding.low)} to {share(finding.high)}"
         line = picture.group(tip)
-        picture.add("text", short(finding.lie, 36), inside=line, x=0, y=y + 12)
+        picture.add("text", short(lie, 36), inside=line, x=0, y=y + 12)
         picture.add("text", share(finding.gain, 1, sign=True), inside=line, x="100%", y=y + 12, text_anchor="end")
         picture.add("rect", kind="track", inside=line, width="100%", y=y + 20, height=8, rx=4)
         picture.add("line", kind="axis", inside=line, x1="50%", x2="50%", y1=y + 17, y2=y + 31)

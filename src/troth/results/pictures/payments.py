@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from troth.results.result import Result
 
 _MOST_BARS, _MOST_PROVIDERS, _MOST_DAYS, _MOST_POINTS = 60, 40, 60, 400
+_MOST_CHARACTERS = 40  # of all days, which fit above their columns on a phone
 
 
 @dataclass(frozen=True)
@@ -104,8 +105,8 @@ def draw_days(result: Result) -> Picture:
     top, row, left = 24, 22, 0.3
     cut = len(names) < len(result.totals) or len(rounds) < len(result.rounds)
     picture = Picture("Shares of the cap by provider and day", height=top + row * len(names) + 34 + 22 * cut)
-    for x, anchor, paid_round in ((percent(left), "start", rounds[0]), ("100%", "end", rounds[-1])):
-        picture.add("text", short(str(paid_round.day), 20), kind="note", x=x, y=14, text_anchor=anchor)
+    for x, anchor, day in _day_labels([short(str(paid_round.day), 20) for paid_round in rounds], left):
+        picture.add("text", day, kind="note", x=percent(x), y=14, text_anchor=anchor)
     column = picture.add("svg", width=percent(left - 0.02), height="100%")
     for i, name in enumerate(names):
         picture.add("text", short(name, 30), inside=column, x=0, y=top + row * i + 14)
@@ -133,6 +134,14 @@ def draw_days(result: Result) -> Picture:
     if left_out:
         picture.add("text", "; ".join(left_out), kind="note", x=0, y=y + 22)
     return picture
+
+
+def _day_labels(days: Sequence[str], left: float) -> list[tuple[float, str, str]]:
+    """Return where labels stand, how they are aligned, and what they say: the ends if there is no room for all."""
+    if sum(map(len, days)) > _MOST_CHARACTERS:
+        return [(left, "start", days[0]), (1.0, "end", days[-1])]
+    step = (1 - left) / len(days)
+    return [(left + step * (j + 0.5), "middle", day) for j, day in enumerate(days)]
 
 
 def _left_out(selection: str, shown: int, total: int, noun: str) -> list[str]:

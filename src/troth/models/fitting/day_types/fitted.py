@@ -16,7 +16,7 @@ from troth.core.past import History, statistics_of
 from troth.core.provider_models import combine
 from troth.models.fitting.day_types.em import State, day_log_likelihoods
 from troth.models.fitting.day_types.outcomes import OutcomeData, softmax_variance
-from troth.models.fitting.fitted import BLUE, MOST_PROVIDERS, FittedProviders, name_rows
+from troth.models.fitting.fitted import BLUE, MOST_PROVIDERS, FittedProviders, name_rows, terms_left_out
 
 if TYPE_CHECKING:
     from troth.models.latent_class import LatentClass  # noqa: F401 (the parameter of the base class)
@@ -70,7 +70,8 @@ class FittedDayTypes(FittedProviders["LatentClass"]):
 
     def title_and_lines(self) -> tuple[str, list[str]]:
         """Return how many types and providers there are, and the dispersion of each provider."""
-        title = f"{self.types} day types of {len(self.models)} providers, {number(self.log_likelihood)} nats per day"
+        likelihood = f"log-likelihood {number(self.log_likelihood)} nats per day{terms_left_out(self.population)}"
+        title = f"{self.types} day types of {len(self.models)} providers, {likelihood}"
         dispersions = [f"{name}: {model.dispersion:.4g} dispersion" for name, model in self.models.items()]
         return title, [*dispersions, *(f"note: {note}" for note in self.notes)]
 

@@ -75,7 +75,7 @@ def run(folder: Path, draws: Any = None) -> troth.Result:
     if draws is None:
         draws = sample_posterior(*last_year)
     folder.mkdir(parents=True, exist_ok=True)
-    candidates = troth.models.LogisticCandidates.from_draws(draws, ["intercept", "slopes"], most=150)
+    candidates = troth.models.LogisticCandidates.from_draws(draws, ["intercept", "slopes"], max_draws=150)
     digest = troth.save_model(candidates, folder / "candidates.json")
     (folder / "campaign.toml").write_text(CAMPAIGN.format(digest=digest), encoding="utf-8")
     write_rows(folder / "rows.csv", rng)

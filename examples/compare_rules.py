@@ -22,7 +22,7 @@ def towards_ones(data: Any, rng: np.random.Generator) -> Any:
 
 RULES: dict[str, troth.Rule] = {
     "fixed price": baselines.FixedPrice(),
-    "price per row": baselines.PerRow(most=100),
+    "price per row": baselines.PerRow(max_rows=100),
     "test set, honest": baselines.TestLikelihood(),
     "test set, biased": baselines.TestLikelihood(bias=baselines.with_extra_ones),
     "leave-one-out, biased test set": baselines.LeaveOneOutValue(bias=baselines.with_extra_ones),

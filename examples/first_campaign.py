@@ -30,7 +30,7 @@ import numpy as np
 import pandas as pd
 
 import troth
-from troth.campaigns.settle import Scene, scene
+from troth.campaigns.settle import RoundSetup, set_up_round
 from troth.cli import app
 from troth.core.contract import Array
 from troth.core.information import second_difference
@@ -162,7 +162,7 @@ THIRD = (
     Table("AER", "CASchools", "county", ("income", "english"), "read"),
     Table("ggplot2", "mpg", "manufacturer", ("displ",), "hwy"),
 )
-MOST_PROVIDERS, FEWEST_ROWS = 25, 5  # of the further tables
+MAX_PROVIDERS, MIN_ROWS = 25, 5  # of the further tables
 LINES, LINES_OF_VALUES, SPLITS = (
     240,
     3000,
@@ -267,7 +267,7 @@ def try_table(table: Table, panels: int | None = None) -> Finding:
     if panels is not None:
         rows = rows.dropna(subset=[table.provider, *table.column, table.paid]).astype({table.provider: str})
         size = rows.groupby(table.provider)[table.paid].transform("size")
-        some = sorted(rows[table.provider][size >= FEWEST_ROWS].unique())[:MOST_PROVIDERS]
+        some = sorted(rows[table.provider][size >= MIN_ROWS].unique())[:MAX_PROVIDERS]
         rows = rows[rows[table.provider].isin(some)]
     with TemporaryDirectory() as folder:
         file = Path(folder) / f"{table.item}.csv"
@@ -332,37 +332,37 @@ def replay(
 ) -> tuple[Array, float, dict[str, tuple[float, float]]]:
     """Return honest shares, the share of an empty report, and what each lie gains: its mean and the most."""
     rows, rng = pd.read_csv(file), np.random.default_rng(SEED)
-    stage = scene(campaign, read_campaign(campaign), None)
+    setup = set_up_round(campaign, read_campaign(campaign), None)
     seed = f"{SEED:064x}"
-    providers = stage.seeded(seed).statistics.shape[-2]
+    providers = setup.seeded(seed).statistics.shape[-2]
     reports: list[tuple[str, Array | None]] = [("the truth", None)]
     for lie in LIES:
         by_chance = lie in ("a tenth", "half", "shifted", "made up")
         tries = max(1, TRIES // providers) if by_chance else 1
         reports += [(lie, lied(campaign, file, table, lie, rows, rng)) for _ in range(tries)]
-    rule = stage.rule.drawing(DECOYS)
+    rule = setup.rule.drawing(DECOYS)
     if panels is None:
-        rounds = [stage.seeded(seed) if own is None else stage.seeded(seed).with_own(own) for _, own in reports]
+        rounds = [setup.seeded(seed) if own is None else setup.seeded(seed).with_own(own) for _, own in reports]
         shares = np.stack([rule.breakdown(this_round).share for this_round in rounds])
     else:
-        shares = shares_of_panels(stage, [own for _, own in reports], panels)
+        shares = shares_of_panels(setup, [own for _, own in reports], panels)
     honest, gains = shares[0], {}
     for lie in LIES:
         gain = (
             np.mean([share for (name, _), share in zip(reports, shares, strict=True) if name == lie], axis=0) - honest
         )
         gains[lie] = float(gain.mean()), float(gain.max())
-    return honest, float(rule.evaluate_empty(stage.seeded(seed)).mean()), gains
+    return honest, float(rule.evaluate_empty(setup.seeded(seed)).mean()), gains
 
 
-def shares_of_panels(stage: Scene, reports: list[Array | None], panels: int) -> Array:
+def shares_of_panels(setup: RoundSetup, reports: list[Array | None], panels: int) -> Array:
     """Return what everybody is paid for each of several reports, ``(report, provider)``: None is the truth.
 
     It is what `LineUp` pays on average over its seeds, but all reports face the same decoys, and so do all providers.
     """
-    this_round, rng = stage.seeded(f"{SEED:064x}"), np.random.default_rng([0, SEED])
+    this_round, rng = setup.seeded(f"{SEED:064x}"), np.random.default_rng([0, SEED])
     truth, model = this_round.statistics, this_round.evidence
-    rule: Any = stage.rule
+    rule: Any = setup.rule
     classes, n = sampling_classes(this_round), truth.shape[-2]
     count = min(panels, n - 1)
     splits = 1 if count in (1, n - 1) else SPLITS

@@ -31,7 +31,7 @@ from examples.first_campaign import Finding, troth_command
 
 import troth
 from troth import strategies
-from troth.campaigns.settle import scene
+from troth.campaigns.settle import set_up_round
 from troth.core.contract import Array
 from troth.data.frames import as_arrow
 from troth.data.kernel import Adder
@@ -127,16 +127,16 @@ def simulate(table: Table, rounds: int) -> dict[str, Array]:
     with TemporaryDirectory() as folder:
         path, file = propose(table, folder)
         campaign = troth.Campaign.load(path)
-        stage, data = scene(campaign, read_campaign(campaign), None), rows_of(campaign, file)
+        setup, data = set_up_round(campaign, read_campaign(campaign), None), rows_of(campaign, file)
     model: Any = campaign.model
     for k in range(rounds):
         theta = model.draw_parameters(rng)
-        drawn = [model.draw_data(rng, theta, data[name][0]) for name in stage.names]
-        this_round = replace(stage.round, statistics=np.stack([model.statistics(rows) for rows in drawn]))
+        drawn = [model.draw_data(rng, theta, data[name][0]) for name in setup.names]
+        this_round = replace(setup.round, statistics=np.stack([model.statistics(rows) for rows in drawn]))
 
         def shares(own: Array | None = None, this_round: Any = this_round, seed: int = k) -> Array:
             fresh = replace(this_round, rng=np.random.default_rng((SEED, seed)))
-            return stage.rule.breakdown(fresh if own is None else fresh.with_own(own)).share
+            return setup.rule.breakdown(fresh if own is None else fresh.with_own(own)).share
 
         honest = shares()
         for lie, samples in gains.items():
@@ -162,21 +162,21 @@ def try_table(table: Table) -> Finding:
 def replay(campaign: troth.Campaign, file: Path) -> tuple[Array, float, dict[str, tuple[float, float]]]:
     """Return honest shares, the share of an empty report, and what each lie gains: its mean and the most."""
     rng, seed = np.random.default_rng(SEED), f"{SEED:064x}"
-    stage = scene(campaign, read_campaign(campaign), None)
+    setup = set_up_round(campaign, read_campaign(campaign), None)
     data = rows_of(campaign, file)
     model: Any = campaign.model
 
     def shares(own: Array | None = None) -> Array:
-        this_round = stage.seeded(seed)
-        return stage.rule.breakdown(this_round if own is None else this_round.with_own(own)).share
+        this_round = setup.seeded(seed)
+        return setup.rule.breakdown(this_round if own is None else this_round.with_own(own)).share
 
     honest = shares()
-    empty = float(stage.rule.evaluate_empty(stage.seeded(seed)).mean())
+    empty = float(setup.rule.evaluate_empty(setup.seeded(seed)).mean())
     gains = {}
     for lie in LIES:
         repetitions = max(1, TRIES // len(honest)) if lie in ("flip", "half", "made up") else 1
         tries = [
-            shares(np.stack([model.statistics(lied(rng, model, data[name], lie)) for name in stage.names]))
+            shares(np.stack([model.statistics(lied(rng, model, data[name], lie)) for name in setup.names]))
             for _ in range(repetitions)
         ]
         gain = np.mean(tries, axis=0) - honest

@@ -17,7 +17,7 @@ from troth import mechanisms, models
 from troth.core.information import log_pmi
 from troth.mechanisms import Breakdown, Rule
 from troth.mechanisms.drawn_peers import draw_peers
-from troth.mechanisms.options import Choice, Whole, option
+from troth.mechanisms.options import Choice, Integer, option
 
 TIES = {"half": "a tie counts half", "nothing": "a tie counts nothing"}
 
@@ -26,7 +26,7 @@ TIES = {"half": "a tie counts half", "nothing": "a tie counts nothing"}
 class DrawnPlace(Rule):
     """Pay for the place of the real peers among drawn ones: the part of them with which the report agrees less."""
 
-    groups: int = option(Whole("groups", 20, "how many groups of peers are drawn", "Groups", least=2, most=500))
+    groups: int = option(Integer("groups", 20, "how many groups of peers are drawn", "Groups", minimum=2, maximum=500))
     ties: str = option(Choice("ties", "half", "what a tie counts", "Ties", choices=TIES))
 
     purpose = "place among drawn peers"
@@ -41,9 +41,9 @@ class DrawnPlace(Rule):
         """How many groups are drawn."""
         return self.groups
 
-    def drawing(self, most: int) -> Rule:
+    def drawing(self, maximum: int) -> Rule:
         """Draw fewer groups."""
-        return replace(self, groups=max(2, min(self.groups, most)))
+        return replace(self, groups=max(2, min(self.groups, maximum)))
 
     def breakdown(self, this_round: troth.Round, /) -> Breakdown:
         """Count the drawn groups with a lower log PMI."""

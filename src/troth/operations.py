@@ -101,10 +101,10 @@ _ACCOUNTS = (
         status=204),
     Operation("accept_invitation", "POST", "/invitations", ANYONE,
         "Accept an invitation: the account of the token that is sent, or else a new one, becomes the provider.",
-        input="Acceptance", output="Joined", status=201, refusals=(403, 404, 409), slow="passwords"),
+        input="Acceptance", output="JoinedAccount", status=201, refusals=(403, 404, 409), slow="passwords"),
     Operation("choose_password", "POST", "/passwords", ANYONE,
         "Choose a password with a one-time sign-in link; this signs out all sessions and revokes all tokens.",
-        input="NewPassword", output="Joined", status=201, refusals=(404,), slow="passwords"),
+        input="NewPassword", output="JoinedAccount", status=201, refusals=(404,), slow="passwords"),
 )  # fmt: skip
 _CAMPAIGNS = (
     Operation("list_campaigns", "GET", "/campaigns", _READ, "List the campaigns that you own or provide data to.",

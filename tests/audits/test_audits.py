@@ -97,7 +97,7 @@ def test_a_planted_profitable_lie_is_detected() -> None:
 def test_what_people_do_today_pays_liars() -> None:
     cases: list[tuple[troth.Rule, Any]] = [
         (baselines.FixedPrice(), strategies.FabricateFromPrior()),
-        (baselines.PerRow(most=100), strategies.Replicate()),
+        (baselines.PerRow(max_rows=100), strategies.Replicate()),
         (baselines.TestLikelihood(bias=baselines.with_extra_ones), _towards_ones),
         (baselines.LeaveOneOutValue(bias=baselines.with_extra_ones), _towards_ones),
         (baselines.ShapleyValue(bias=baselines.with_extra_ones), _towards_ones),
@@ -331,7 +331,7 @@ def test_providers_with_different_models_can_be_audited() -> None:
 def test_the_comparison_prints_and_plots(tmp_path: Any) -> None:
     rules: dict[str, troth.Rule] = {
         "fixed price": baselines.FixedPrice(),
-        "per row": baselines.PerRow(most=50),
+        "per row": baselines.PerRow(max_rows=50),
         "MultiDay": troth.MultiDay(),
     }
     lies = [strategies.Replicate(), strategies.Nothing(), strategies.ReportTypical()]
@@ -427,7 +427,7 @@ def test_wrapped_rules_and_refused_reports_are_enumerated_too() -> None:
     wrapped = troth.Bonded(troth.SyntheticPeers(draws=2))
     assert troth.best_response(MODEL, wrapped, [3, 2, 2]).gain <= 1e-12
     short = troth.OneTime(troth.exact_range(MODEL, [3, 2, 2]))
-    assert troth.best_response(MODEL, short, [3, 2, 2], most=5).gain <= 1e-12
+    assert troth.best_response(MODEL, short, [3, 2, 2], max_rows=5).gain <= 1e-12
     late = troth.MultiDay(last=troth.OneTime(troth.exact_range(MODEL, [4] * 3)))
     assert troth.audit(MODEL, late, [strategies.Replicate(3)], [4] * 3, simulations=500).findings
 

@@ -234,7 +234,7 @@ def test_the_certificate_says_what_is_exact_and_what_is_assumed() -> None:
     numbers = troth.certify(models.LinearCandidates([[0.0], [1.0]], noise=1.0), [60] * 4, troth.SyntheticPeers())
     assert "exact likelihood" not in {claim.name for claim in numbers.claims}
     assert numbers["sensitive"].verdict == "proved"
-    assert numbers["sensitive"].least_rows == 1
+    assert numbers["sensitive"].min_rows == 1
     z = generator(1).normal(size=(20, 3))
     at_hand = troth.certify([candidates().with_features(z)] * 3, [20] * 3)
     assert "exact likelihood" not in {claim.name for claim in at_hand.claims}

@@ -272,8 +272,8 @@ def test_names_that_are_one_are_said_before_payment_refuses_them(tmp_path: Path)
 
 def test_a_large_file_that_is_sorted_is_not_taken_for_one_provider(tmp_path: Path, monkeypatch: Any) -> None:
     pd.DataFrame({**TABLE, "office": ["Ash"] * 100 + ["Elm"] * (ROWS - 100)}).to_csv(tmp_path / "a.csv", index=False)
-    monkeypatch.setattr("troth.campaigns.starter.guess.MOST_LOOKED_AT", 100)
-    monkeypatch.setattr("troth.data.gather.MOST_LOOKED_AT", 100)
+    monkeypatch.setattr("troth.campaigns.starter.guess.MAX_INSPECTED", 100)
+    monkeypatch.setattr("troth.data.gather.MAX_INSPECTED", 100)
     assert guess(tmp_path / "a.csv", provider="office", column="price").family == "VaryingNormal"
 
 
@@ -756,5 +756,5 @@ def test_the_limit_of_rows_that_is_written_leaves_room_for_the_largest_report(tm
     who, x = zip(*((name, row % 2) for name, size in sizes.items() for row in range(size)), strict=True)
     pd.DataFrame({"who": who, "x": x}).to_csv(tmp_path / "data.csv", index=False)
     path, guessed = start(tmp_path / "mine", tmp_path / "data.csv", rule="OneTime", provider="who")
-    assert guessed.most_rows == 120
+    assert guessed.max_rows == 120
     assert troth.Campaign.load(path).rows == 1000

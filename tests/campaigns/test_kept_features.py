@@ -18,11 +18,11 @@ from troth import models
 from troth.campaigns.check import certify_campaign, setting_of
 from troth.campaigns.records.ledger import Ledger, LedgerError
 from troth.campaigns.rounds import check_possible
-from troth.campaigns.settle import scene
+from troth.campaigns.settle import set_up_round
 from troth.certificates import check_fit
 from troth.core.errors import DataError
 from troth.data import read_reports
-from troth.data.features import MOST_NUMBERS, FeatureSampler
+from troth.data.features import MAX_NUMBERS, FeatureSampler
 from troth.data.request import Request
 from troth.results.findings import check_campaign_fit
 
@@ -79,7 +79,7 @@ def test_the_fit_is_checked_as_decoys_are_drawn() -> None:
         for reports in (result.reports, [_without_features(report) for report in result.reports])
     )
     assert with_features.observed == without.observed
-    stage, rng = scene(result.campaign, result.reports, None).round, np.random.default_rng(20201206)
+    stage, rng = set_up_round(result.campaign, result.reports, None).round, np.random.default_rng(20201206)
     drawn = check_fit(stage.model, stage.statistics, simulations=with_features.simulations, rng=rng)
     assert with_features.expected == drawn.expected != without.expected
 
@@ -120,7 +120,7 @@ def test_of_many_rows_a_random_sample_is_kept() -> None:
     reports, _ = read_reports(table, request)
     for report in reports:
         sample: Any = report.features
-        assert MOST_NUMBERS // features / 3 < len(sample) <= MOST_NUMBERS // features
+        assert MAX_NUMBERS // features / 3 < len(sample) <= MAX_NUMBERS // features
         assert abs(sample[:, 1].mean() - 0.5) < 4 * np.sqrt(1 / 12 / len(sample))
         assert (np.diff(sample[:, 1]) >= 0).all()
     assert _keep(3, 2).features([100]) == [None]

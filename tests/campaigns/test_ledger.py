@@ -32,7 +32,7 @@ from troth.campaigns.records.arithmetic import SAME, tolerance, versions
 from troth.campaigns.records.canonical_json import finite
 from troth.campaigns.records.ledger import Ledger, LedgerError, read_ledger, write_whole
 from troth.campaigns.records.ledger_entries import leaf_of, read_figures
-from troth.campaigns.rounds import pay_rounds, refuse_same_nonce
+from troth.campaigns.rounds import pay_rounds, reject_same_nonce
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import CampaignError
@@ -707,10 +707,10 @@ def test_two_reports_cannot_share_a_nonce() -> None:
     def reports(*nonces: str | None) -> list[Report]:
         return [Report(str(i), None, 1, np.array([0.0, 1.0]), nonce=nonce) for i, nonce in enumerate(nonces)]
 
-    refuse_same_nonce(reports("a", "b", None, None))
+    reject_same_nonce(reports("a", "b", None, None))
     for same in (("a", "a"), ("a", "b", "a"), ("a", None, "a")):
         with pytest.raises(DataError, match="the same nonce"):
-            refuse_same_nonce(reports(*same))
+            reject_same_nonce(reports(*same))
     terms: dict[str, Any] = {"campaign": {"name": "x", "budget": "1.00"}, "mechanism": {"rule": "LineUp"}}
     terms["model"] = {"family": "Bernoulli", "columns": ["x"], "prior": {"alpha": 1, "beta": 1}}
     for nonces, valid in ((("a", "b"), True), (("a", "a"), False)):

@@ -21,7 +21,7 @@ from troth.core.settings import Section
 from troth.mechanisms import RULES
 from troth.mechanisms.line_options import DecoysOption
 from troth.mechanisms.one_time import RangeOption
-from troth.mechanisms.options import Choice, Flag, Whole
+from troth.mechanisms.options import Choice, Flag, Integer
 from troth.mechanisms.round import empty_round
 from troth.models.numerics.extremes import unordered_datasets
 
@@ -31,7 +31,7 @@ EXPANDED = (troth.models.LogisticRegression, troth.models.PoissonRegression)
 BUDGET = 7.0
 DRAWS = 60
 CONFIRMATIONS = 50  # times as many fresh seeds before a claim is called wrong
-MOST_LISTINGS = 1e5  # of several days there may be more than memory holds
+MAX_LISTINGS = 1e5  # of several days there may be more than memory holds
 ALL_BUT_NONE = 40  # the sum of counts beyond which there is next to nothing
 
 
@@ -59,7 +59,7 @@ class World:
         return self.rule.prepared(self.model, self.most)
 
     def certify(self) -> troth.Certificate:
-        return troth.certify(self.model, self.most, self.rule, groups=self.groups, least=self.least)
+        return troth.certify(self.model, self.most, self.rule, groups=self.groups, min_rows=self.least)
 
     def peers_of(self, provider: int) -> list[int]:
         labels = range(len(self.models)) if self.groups is None else self.groups
@@ -228,7 +228,7 @@ def violations(world: World, certificate: troth.Certificate) -> list[str]:
         return [] if list(claims) == ["payable"] else ["payable"]
     if "payable" in claims:  # a rule that cannot pay a model still pays the empty share where nobody has peers
         return ["payable"] * any(world.peers_of(provider) for provider in range(len(world.models)))
-    row_counts = [claim.least_rows for claim in claims.values() if claim.least_rows is not None]
+    row_counts = [claim.min_rows for claim in claims.values() if claim.min_rows is not None]
     fewest = world.least or [min(n, *row_counts) if row_counts else n for n in world.most]
     views = [
         View(world, provider, rows)
@@ -511,7 +511,7 @@ def random_world(seed: int, name: str) -> World:
     least = [int(rng.integers(0, n + 1)) for n in most] if rng.random() < 0.4 else None
     groups = [int(label) for label in rng.integers(0, 2, providers)] if rng.random() < 0.3 else None
     rule = random_rule(rng, name)
-    while _listings(models, most, rule) > MOST_LISTINGS:
+    while _listings(models, most, rule) > MAX_LISTINGS:
         rule = random_rule(rng, name)
     return World(models, most, least, groups, troth.Bonded(rule) if rng.random() < 0.3 else rule)
 
@@ -539,8 +539,8 @@ def random_rule(rng: Any, name: str) -> troth.Rule:
             table[key] = bool(rng.random() < 0.5)
         elif isinstance(setting, DecoysOption):
             table[key] = "all" if rng.random() < 0.2 else int(rng.integers(2, 4))
-        elif isinstance(setting, Whole):
-            table[key] = int(rng.integers(max(setting.least, min(setting.default, 1)), 3))
+        elif isinstance(setting, Integer):
+            table[key] = int(rng.integers(max(setting.minimum, min(setting.default, 1)), 3))
         elif key == "strict" and rng.random() < 0.5:
             table[key] = float(rng.choice([0.3, 1.0]))
         elif key == "low":

@@ -17,7 +17,7 @@ from certificates.day_checker import FAMILIES, FEATURES
 from registry import generator
 from troth.mechanisms import RULES
 
-MOST_ROWS, ERRORS, ROUNDING = 4, 5.0, 1e-7
+MAX_ROWS, ERRORS, ROUNDING = 4, 5.0, 1e-7
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def random_drawn(seed: int, name: str, rounds: int) -> Drawn:
     """A random campaign of a family: a rule with random options, groups and bonds, about which something is proved."""
     rng = generator(seed, *name.encode())
     for _ in range(12):
-        rows = tuple(int(n) for n in rng.integers(1, MOST_ROWS + 1, int(rng.integers(2, 5))))
+        rows = tuple(int(n) for n in rng.integers(1, MAX_ROWS + 1, int(rng.integers(2, 5))))
         groups = tuple(int(label) for label in rng.integers(0, 2, len(rows))) if rng.random() < 0.3 else None
         rule = random_rule(rng, str(rng.choice(list(RULES))))
         world = Drawn(name, rows, groups, troth.Bonded(rule) if rng.random() < 0.3 else rule, rounds)

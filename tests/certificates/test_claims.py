@@ -395,6 +395,6 @@ def test_a_linear_price_is_stated_only_where_more_rows_cannot_lower_it() -> None
         (with_zeros, [2, 2, 2], True),
         (models.Finite([0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]]), [1, 1, 1], True),
     ):
-        claims = troth.certify(model, [2, 2, 2], troth.OneTime(), least=least)
+        claims = troth.certify(model, [2, 2, 2], troth.OneTime(), min_rows=least)
         assert claims["price of lying"].verdict == "proved"
         assert (linear in [claim.name for claim in claims.claims]) is stated

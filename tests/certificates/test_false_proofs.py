@@ -93,7 +93,7 @@ def test_what_clipping_costs_is_computed_whatever_the_origin_says() -> None:
     model = models.Bernoulli(0.3, 0.3)
     high = troth.exact_range(model, [2, 2]).high
     rule = troth.OneTime(troth.ScoreRange(-0.2, high, 0.0, "clipped"))
-    gain = troth.best_response(model, rule, [0, 2], most=2).gain
+    gain = troth.best_response(model, rule, [0, 2], max_rows=2).gain
     claims = troth.certify(model, [2, 2], rule)
     certified = np.log1p(np.exp(-0.2)) / (high + 0.2)
     assert 0.03 < gain < certified
@@ -171,17 +171,17 @@ def test_rows_within_a_group_are_no_peer_rows() -> None:
 def test_peers_need_not_fill_their_limits() -> None:
     """With limits of nine rows and one actual row a lie is free; without actual rows the claim says what it needs."""
     stated = troth.certify(COIN, [9, 9], SIZE)["sensitive"]
-    assert (stated.verdict, stated.least_rows) == ("proved", 2)
+    assert (stated.verdict, stated.min_rows) == ("proved", 2)
     assert "if every provider reports at least 2 rows" in stated.text
-    actual = troth.certify(COIN, [9, 9], SIZE, least=[1, 1])["sensitive"]
+    actual = troth.certify(COIN, [9, 9], SIZE, min_rows=[1, 1])["sensitive"]
     assert (actual.verdict, actual.witness) == ("refuted", ((0, 0), (1, 1)))
-    assert troth.certify(COIN, [9, 9], SIZE, least=[2, 3])["sensitive"].verdict == "proved"
-    with pytest.raises(troth.ParameterError, match="least must not exceed rows"):
-        troth.certify(COIN, [2, 2], least=[3, 2])
+    assert troth.certify(COIN, [9, 9], SIZE, min_rows=[2, 3])["sensitive"].verdict == "proved"
+    with pytest.raises(troth.ParameterError, match="min_rows must not exceed rows"):
+        troth.certify(COIN, [2, 2], min_rows=[3, 2])
     mirrored = models.Finite([1 / 3] * 3, [[0.8, 0.2], [0.2, 0.8], [0.5, 0.5]])
     rule = troth.OneTime(troth.exact_range(mirrored, [2, 9]))
     priced = troth.certify(mirrored, [2, 9], rule)
-    assert priced["sensitive"].least_rows == priced["price of lying"].least_rows == 2
+    assert priced["sensitive"].min_rows == priced["price of lying"].min_rows == 2
     assert priced["price of lying"].margin == troth.certify(mirrored, [2, 2], rule)["price of lying"].margin
 
 
@@ -206,7 +206,7 @@ def test_a_campaign_is_certified_with_its_groups_and_its_reports() -> None:
     assert sensitive({}, reports(Ash=5, Elm=2)).verdict == "proved"
     assert sensitive({}, reports(Ash=5, Elm=1, Fir=1)).verdict == "proved"
     assert sensitive({"groups": {"sisters": ["Ash", "Fir"]}}, reports(Ash=5, Elm=1, Fir=1)).verdict == "refuted"
-    assert sensitive({"data": {"providers": ["Ash", "Elm"]}}, []).least_rows == 2
+    assert sensitive({"data": {"providers": ["Ash", "Elm"]}}, []).min_rows == 2
 
 
 def of_days(rule: dict[str, Any], *days: dict[str, int]) -> Any:
@@ -354,7 +354,7 @@ def test_a_state_too_rare_for_doubles_is_not_called_sensitive(rarest: float) -> 
         models.Finite([rarest, 1 - rarest], [[0.5, 0.5], [0.2, 0.8]]),
     )
     claim = troth.certify(model, [2, 3], rule)["sensitive"]
-    gains = troth.best_response(model, rule, [2, 3], most=2).gains
+    gains = troth.best_response(model, rule, [2, 3], max_rows=2).gains
     costs = np.sort(-gains.ravel())[len(gains) :]  # all but the truth itself
     assert claim.verdict == ("proved" if rarest == 0.05 else "undecided")
     assert (costs.min() > 1e-9) == (claim.verdict == "proved")

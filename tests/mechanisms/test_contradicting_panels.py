@@ -122,7 +122,7 @@ def test_what_is_said_about_contradicting_panels() -> None:
         result = rule.evaluate(Round(SIX, t, rows=rows, rng=generator(3)))
         figures = result.at(1, empty_share=0.2)
         shown: Any = rule.share_shown(disclosed(rule, figures))
-        assert shown.least <= figures.share <= shown.most
+        assert shown.low <= figures.share <= shown.high
         text = " ".join(step.meaning for step in rule.steps(figures))
         assert "In 50% of the panels your peers contradict each other" in text
         assert "contradict" not in " ".join(step.meaning for step in rule.steps(result.at(0, empty_share=0.2)))

@@ -14,7 +14,7 @@ from certificates.day_checker import FAMILIES, draw_days
 from registry import EXAMPLES, generator
 from troth import models
 from troth.core.errors import ReportError
-from troth.core.limits import MOST_ROWS
+from troth.core.limits import MAX_ROWS
 from troth.mechanisms.registry import RULES
 
 DRAWN = troth.SyntheticPeers(draws=8)
@@ -84,9 +84,9 @@ def test_a_giant_beside_whom_nobody_can_be_paid_is_named_alone() -> None:
 def test_the_limit_itself_is_payable() -> None:
     for model in (BERNOULLI, models.Poisson(2, 1), models.NormalUnknownVariance(0, 1, 2, 2)):
         t: Any = honest(model)
-        t[0] *= MOST_ROWS / 12
+        t[0] *= MAX_ROWS / 12
         assert np.isfinite(DRAWN.pay(model, t, budget=1.0, rng=generator(2))).all()
-    assert EXAMPLES["multivariate normal, unknown covariance"].most_rows == 10**7
+    assert EXAMPLES["multivariate normal, unknown covariance"].max_rows == 10**7
 
 
 @pytest.mark.parametrize(

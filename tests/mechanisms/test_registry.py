@@ -18,7 +18,7 @@ from troth.campaigns.starter.examples import init
 from troth.campaigns.terms import Campaign
 from troth.core.settings import CampaignError, Section
 from troth.mechanisms import DEFAULT_RULE, RULES, Breakdown, Rule, default_rule, offered_rules, read_rule, register
-from troth.mechanisms.options import Choice, Flag, Number, Whole, option
+from troth.mechanisms.options import Choice, Flag, Integer, Number, option
 from troth.results.explanation import steps
 
 HERE = Path(__file__).parent
@@ -38,7 +38,7 @@ class Damped(Rule):
     weight: float = option(
         Number("weight", 0.5, "how much depends on the report", "Weight", above=0, below=1, wanted="between 0 and 1")
     )
-    panels: int = option(Whole("panels", 1, "not used", "Panels", least=1))
+    panels: int = option(Integer("panels", 1, "not used", "Panels", minimum=1))
     strictly: bool = option(Flag("strictly", True, "not used", "Strictly"))
     ties: str = option(Choice("ties", "none", "or half", label="Ties", choices={"none": "none", "half": "a half"}))
 
@@ -76,14 +76,14 @@ def test_what_is_no_rule_or_takes_a_name_is_refused() -> None:
 
     @dataclass(frozen=True)
     class Required(Damped):
-        depth: int = option(Whole("depth", None, "how deep", "Depth", example=3, least=1))
+        depth: int = option(Integer("depth", None, "how deep", "Depth", example=3, minimum=1))
 
     class Undecorated(Damped):
-        depth: int = option(Whole("depth", 3, "how deep", "Depth", least=1))
+        depth: int = option(Integer("depth", 3, "how deep", "Depth", minimum=1))
 
     @dataclass(frozen=True)
     class Twice(Damped):
-        depth: int = option(Whole("panels", 3, "how deep", "Depth", least=1))
+        depth: int = option(Integer("panels", 3, "how deep", "Depth", minimum=1))
 
     @dataclass(frozen=True)
     class Reserved(Damped):

@@ -75,7 +75,7 @@ def test_every_share_is_among_those_that_are_possible_given_what_is_shown(rule: 
     for exact in rounds_of(rule):
         span = rule.share_shown(disclosed(rule, exact))
         assert span is not None
-        assert span.least <= exact.share <= span.most
+        assert span.low <= exact.share <= span.high
 
 
 @pytest.mark.parametrize("rows", [50, 1000, 100_000])
@@ -84,7 +84,7 @@ def test_a_rounded_empty_share_that_is_nearly_everything_says_nothing(rows: int)
     rule = Bonded(OneTime(exact_range(MODEL, [rows] * 5)))
     for exact in rounds_of(rule):
         span = rule.share_shown(disclosed(rule, exact))
-        assert span is None or span.least <= exact.share <= span.most
+        assert span is None or span.low <= exact.share <= span.high
         assert (span is None) == (exact.terms["empty_share_before_bond"] > 0.99)
 
 
@@ -102,7 +102,7 @@ def test_a_place_in_one_line_gives_the_share_to_the_bit(rule: Rule) -> None:
         span = rule.share_shown(disclosed(rule, exact))
         assert span is not None
         assert span.exact
-        assert span.least == exact.share
+        assert span.low == exact.share
 
 
 @pytest.mark.parametrize("rule", [LINES[3], LINES[2], LINES[5], LINES[7]], ids=repr)
@@ -112,7 +112,7 @@ def test_a_share_that_is_far_off_is_not_among_them(rule: Rule) -> None:
     for exact in rounds_of(rule):
         span = rule.share_shown(disclosed(rule, exact))
         assert span is not None
-        excluded += not span.least <= (exact.share + 0.5) % 1 <= span.most
+        excluded += not span.low <= (exact.share + 0.5) % 1 <= span.high
     assert excluded >= 16
 
 
@@ -146,7 +146,7 @@ def test_where_peers_contradict_each_other_nobody_is_accused(rule: Rule) -> None
         for place in np.ndindex(result.share.shape):
             span = rule.share_shown(disclosed(rule, result.at(*place, empty_share=0.2)))
             told += span is not None
-            assert span is None or span.least <= result.share[place] <= span.most
+            assert span is None or span.low <= result.share[place] <= span.high
     assert told
 
 

@@ -143,7 +143,7 @@ def test_peers_that_contradict_each_other_pay_the_empty_share() -> None:
 def test_many_peers_are_split_into_panels_and_truth_stays_best(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(8)
     prior, tables = np.array([0.5, 0.5]), confusion_matrices(rng, 5, 2, 2)
-    monkeypatch.setattr(task_lines, "MOST_OUTCOMES", 4)
+    monkeypatch.setattr(task_lines, "MAX_OUTCOMES", 4)
     peers = np.array(list(product(range(2), repeat=4)))
     labels = np.array([[own, *rest] for own in range(2) for rest in peers])
     share = RULE.evaluate_tasks(tasks_of(prior, tables, labels)).share.reshape(2, 16, 5)[:, :, 0]
@@ -169,15 +169,15 @@ def test_a_task_that_everybody_answered_takes_work_in_proportion_to_its_reports(
 
     monkeypatch.setattr(task_lines, "_scored", counted)
     shares = RULE.evaluate_tasks(tasks_of([0.5, 0.5], tables, rng.integers(2, size=(1, 400)))).share
-    assert sum(lines) == 400 * task_lines.MOST_PANELS
+    assert sum(lines) == 400 * task_lines.MAX_PANELS
     assert ((shares >= 0) & (shares <= 1)).all()
     related = tasks_of([0.5, 0.5], tables, rng.integers(2, size=(1, 400)), group=np.zeros(400, dtype=np.intp))
     assert RULE.evaluate_tasks(related).share == pytest.approx(0.2)
 
 
 def test_truth_stays_best_where_not_all_peers_are_faced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task_lines, "MOST_OUTCOMES", 4)
-    monkeypatch.setattr(task_lines, "MOST_PANELS", 1)
+    monkeypatch.setattr(task_lines, "MAX_OUTCOMES", 4)
+    monkeypatch.setattr(task_lines, "MAX_PANELS", 1)
     rng = np.random.default_rng(3)
     tables, prior = confusion_matrices(rng, 5, 2, 2), np.array([0.6, 0.4])
     combinations = np.array(list(product(range(2), repeat=5)))

@@ -23,7 +23,7 @@ from troth.models.numerics.extremes import unordered_datasets
 
 SIZES = (1, 6)  # rows of all peers on a quiet and on a busy day
 OWN = 2
-LARGEST_FAKE = 8
+MAX_FAKE = 8
 TOLERANCE = 1e-12
 MODELS: dict[str, Any] = {
     "bernoulli": models.Bernoulli(1, 1),
@@ -53,7 +53,7 @@ def beliefs(model: Any, rows: int, truths: Any) -> tuple[Any, Any, Any]:
 
 def every_report(model: Any) -> Any:
     """All that a provider could send: of any size, also larger than what it has, and nothing."""
-    return np.concatenate([datasets(model, rows)[0] for rows in range(LARGEST_FAKE + 1)])
+    return np.concatenate([datasets(model, rows)[0] for rows in range(MAX_FAKE + 1)])
 
 
 def over_two_days(model: Any, today: Any, tomorrow: Any) -> tuple[Any, Any]:

@@ -198,7 +198,7 @@ MATRICES: list[tuple[Any, Any]] = [
 
 @pytest.mark.parametrize(
     ("model", "evidence", "rows"),
-    [(*case, rows) for case in MATRICES for rows in (*SIZES, 1e7) if rows <= case[0].most_rows],
+    [(*case, rows) for case in MATRICES for rows in (*SIZES, 1e7) if rows <= case[0].max_rows],
     ids=lambda value: type(value).__name__ if isinstance(value, models.Family) else None,
 )
 def test_vectors_and_regressions(model: Any, evidence: Any, rows: float) -> None:

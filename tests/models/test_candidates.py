@@ -111,8 +111,8 @@ def test_decoys_that_do_not_have_the_features_of_the_peers_make_a_lie_pay() -> N
     for seed in range(4):
         reports, others = enumerated(3, seed)
         pays = reports.pays(others.peers)
-        worst = {rule: max(most, gain(pays[rule])) for rule, most in worst.items()}
-    assert all(most > 1e-3 for most in worst.values()), worst
+        worst = {rule: max(max_draws, gain(pays[rule])) for rule, max_draws in worst.items()}
+    assert all(max_draws > 1e-3 for max_draws in worst.values()), worst
 
 
 def test_draws_without_features_have_the_mean_and_the_covariance_of_fresh_answers() -> None:
@@ -208,19 +208,21 @@ def test_a_saved_posterior_of_pymc_is_paid_end_to_end(tmp_path: Path) -> None:
     assert not effective.coarse
     draws_of_slopes = draws.posterior["slopes"].values.reshape(-1, 2)
     called = models.Candidates.from_draws(
-        draws, lambda p, x: float(p["intercept"]) + float(p["slopes"] @ np.ones(2)), most=len(draws_of_slopes)
+        draws, lambda p, x: float(p["intercept"]) + float(p["slopes"] @ np.ones(2)), max_draws=len(draws_of_slopes)
     )
     assert called.statistics([0])[-1] == pytest.approx(
         float(draws.posterior["intercept"].values[-1, -1]) + draws_of_slopes[-1].sum()
     )
     tree = xarray.DataTree.from_dict({"posterior": draws.posterior})  # an InferenceData of ArviZ 1
-    assert models.LogisticCandidates.from_draws(tree, ["slopes"], most=9).coefficients[8] == tuple(draws_of_slopes[-1])
+    assert models.LogisticCandidates.from_draws(tree, ["slopes"], max_draws=9).coefficients[8] == tuple(
+        draws_of_slopes[-1]
+    )
     rows = np.random.default_rng(1).normal(size=(2, 250, 7))
     with_rows = xarray.DataTree.from_dict({"log_likelihood": xarray.Dataset({"y": (("chain", "draw", "row"), rows)})})
     reported = models.Candidates.from_draws(draws).statistics(with_rows)
     assert np.allclose(reported, rows.sum(axis=2).ravel())
     dataset = models.Candidates.from_draws(
-        draws.posterior, lambda p, x: float(p["intercept"]), most=len(draws_of_slopes)
+        draws.posterior, lambda p, x: float(p["intercept"]), max_draws=len(draws_of_slopes)
     )
     assert len(dataset.prior) == len(draws_of_slopes)
 
@@ -286,7 +288,7 @@ def test_draws_of_a_posterior_are_candidates() -> None:
 
     draws = SimpleNamespace(posterior=Dataset(variables))
     model = models.Candidates.from_draws(
-        draws, lambda p, x: float(-0.5 * (((np.asarray(x) - p["mean"]) / p["scale"]) ** 2).sum()), most=50
+        draws, lambda p, x: float(-0.5 * (((np.asarray(x) - p["mean"]) / p["scale"]) ** 2).sum()), max_draws=50
     )
     assert len(model.prior) == 50
     assert model.effective_candidates(model.statistics([0.1, 0.4])).together > 5

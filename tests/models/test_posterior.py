@@ -149,5 +149,5 @@ def test_statistics_of_one_dataset() -> None:
 def test_limits_and_costs_stay() -> None:
     model = troth.models.VaryingPoisson(mean=3, scale=2)
     updated: Any = troth.posterior(model, model.statistics([2, 4]))
-    assert updated.most_rows == model.most_rows < troth.models.Poisson(1, 1).most_rows
+    assert updated.max_rows == model.max_rows < troth.models.Poisson(1, 1).max_rows
     assert updated.evidence_cost == model.evidence_cost > 1

@@ -339,7 +339,7 @@ class AlmostAlike:
     """A family whose largest spread is hardly more than its smallest."""
 
     def __init__(self, model: Any) -> None:
-        small = type(model.__class__.__name__, (type(model),), {"smallest_spread": 0.001, "largest_spread": 0.0011})
+        small = type(model.__class__.__name__, (type(model),), {"min_spread": 0.001, "max_spread": 0.0011})
         self.model: Any = small(**{field.name: getattr(model, field.name) for field in dataclasses.fields(model)})
 
 

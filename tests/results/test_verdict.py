@@ -18,7 +18,7 @@ from troth.audits.strategies.strategy import RoundKnowledge
 from troth.core.errors import DataError, MissingCapabilityError
 from troth.core.reductions import Counts, Moments
 from troth.core.support import Support
-from troth.results.replays import LESS, Replay, _last_scene, _reports_with_lie, replay_lies
+from troth.results.replays import LESS, Replay, _last_round_setup, _reports_with_lie, replay_lies
 from troth.results.templating import make_environment
 from troth.results.verdict import judge
 
@@ -95,7 +95,7 @@ def test_truth_and_lie_are_scored_with_the_same_draws() -> None:
 def test_less_is_tried_with_reports_that_can_be_sent() -> None:
     result = pay(7, troth.models.Bernoulli(1, 1))
     assert [replay.lie for replay in replay_lies(result, LESS)] == ["send half"]  # 7 rows have no tenth
-    campaign, stage, _, today = _last_scene(result)
+    campaign, stage, _, today = _last_round_setup(result)
     halves, places = _reports_with_lie(SendPart(2), campaign, stage, today)
     assert places == stage.paid
     for own in halves:

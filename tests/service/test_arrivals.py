@@ -116,7 +116,7 @@ def test_every_regression_takes_levels_scales_and_labels_of_its_target(family: s
         high = table[second].count("high")
         assert dict(columns[second].labels) == {"Low": ROWS - high, "High": high}
         first = terms["model"]["columns"][0]
-        assert columns[first].least == pytest.approx(min(table[first]))
+        assert columns[first].minimum == pytest.approx(min(table[first]))
         if labels:
             assert dict(columns[target].labels) == {label: table[target].count(label) for label in names}
         else:
@@ -276,7 +276,7 @@ def test_of_many_tasks_the_largest_are_tried(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(task_campaigns, "settle_tasks", lambda _, reports, *rest: tried.append(reports))
     own = OwnTasks(tuple(sorted(map(str, range(tasks)))), np.column_stack([np.ones(tasks), prices - 20]))
     task_campaigns.rehearse_tasks(campaign, NAMES, own.to_bytes())
-    assert len(tried[0]) == 2 * task_campaigns.MOST_REHEARSED
+    assert len(tried[0]) == 2 * task_campaigns.MAX_REHEARSED
     assert np.abs(tried[0].summaries).max() == np.abs(own.summaries).max()
     if SOAK:
         table = {"item": list(range(tasks)), "price": prices.tolist()}

@@ -169,7 +169,7 @@ def test_a_failure_carries_the_security_headers(database: str, monkeypatch: pyte
 
 
 def test_keys_that_are_stored_have_a_limit(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("troth.service.idempotency.MOST_REPLIES", 2)
+    monkeypatch.setattr("troth.service.idempotency.MAX_REPLIES", 2)
     with opened(database) as store:
         world = make_world(store, opened=False)
         statuses = [
@@ -191,7 +191,7 @@ def test_bytes_that_are_stored_for_keys_have_a_limit(database: str, monkeypatch:
             return world.client().post("/api/v1/campaigns", headers=headers, json={"terms": TERMS})
 
         size = len(create("one").content)
-        monkeypatch.setattr("troth.service.idempotency.MOST_BYTES", 2 * size + 50)
+        monkeypatch.setattr("troth.service.idempotency.MAX_BYTES", 2 * size + 50)
         assert [create(key).status_code for key in ("two", "three", "one", None)] == [201, 429, 201, 201]
 
 

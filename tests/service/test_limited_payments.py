@@ -125,7 +125,7 @@ def test_whoever_pays_anyway_has_all_attempts_again(database: str) -> None:
         world = make_world(store)
         world.report_all({"Ash": (3, 1), "Birch": (1, 3)})
         with store.write() as tx:
-            tx.execute(update(rounds).values(state="closed", closed=now(), attempts=settlement.MOST_ATTEMPTS))
+            tx.execute(update(rounds).values(state="closed", closed=now(), attempts=settlement.MAX_ATTEMPTS))
         settlement.close_round(store, world.analyst, world.campaign, 1, anyway=True)
         assert world.round().state == "paid"
 
@@ -144,7 +144,7 @@ def test_two_processes_do_not_attempt_the_same_payments(
     database: str, made_by: dict[str, Any], waits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An attempt of a process that runs is waited for; one of a process that has ended, or is long past, is not."""
-    monkeypatch.setattr(settlement, "_PATIENCE", 0.0)
+    monkeypatch.setattr(settlement, "_TIMEOUT", 0.0)
     attempt = {"attempted": now(), "attempt_host": socket.gethostname(), **made_by}
     if attempt.get("attempt_started") == "its own":
         attempt["attempt_started"] = settlement._started(attempt["attempt_process"])
@@ -168,7 +168,7 @@ def test_a_time_without_a_place_to_compute_in_is_no_attempt(database: str, monke
         world.report_all({"Ash": (3, 1), "Birch": (1, 3)})
         monkeypatch.setattr(settlement, "pay_rounds", unavailable)
         world.close()
-        for _ in range(settlement.MOST_ATTEMPTS + 2):
+        for _ in range(settlement.MAX_ATTEMPTS + 2):
             settlement.settle(store, world.campaign)
         assert (world.round().state, world.round().problem, world.round().attempts) == ("closed", None, 0)
         monkeypatch.setattr(settlement, "pay_rounds", limited_payments.pay_rounds)

@@ -16,7 +16,7 @@ from service.world import TERMS, World, make_world, payments_of
 from troth.campaigns.records.ledger_entries import recorded_reports
 from troth.campaigns.terms import Campaign
 from troth.service import incoming, limited_payments, payment_views, rounds, settlement, upload_queue
-from troth.service.errors import ConflictError, TooManyError
+from troth.service.errors import ConflictError, RateLimitError
 from troth.service.ledgers import load_ledger
 from troth.service.parse import parse
 from troth.service.schema import queued
@@ -58,7 +58,7 @@ def post(world: World, name: str, content: bytes = CSV, file: str = "rows.csv", 
 
 
 def test_a_file_that_waits_is_acknowledged_and_read_later(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(incoming, "PATIENCE", 0.0)
+    monkeypatch.setattr(incoming, "READ_TIMEOUT", 0.0)
     monkeypatch.setattr(upload_queue, "read_all", lambda *_: None)
     with opened(database) as store:
         world = make_world(store)
@@ -179,8 +179,8 @@ def test_whoever_used_least_is_read_first(database: str) -> None:
     with opened(database) as store:
         attacker = make_world(store, ("Oak", "Fir"), analyst="Bob")
         world = make_world(store)
-        flood = [send(attacker, "Oak") for _ in range(upload_queue.MOST_WAITING)]
-        with pytest.raises(TooManyError):
+        flood = [send(attacker, "Oak") for _ in range(upload_queue.MAX_WAITING)]
+        with pytest.raises(RateLimitError):
             send(attacker, "Oak")
         honest = send(world, "Ash")
         first = upload_queue.claim(store)
@@ -217,7 +217,7 @@ def test_an_hour_of_reading_is_all_an_account_gets(database: str) -> None:
             with store.write() as tx:
                 fresh = {"milliseconds": 0, "expanded": 0, "state": "refused", "done": now()}
                 tx.execute(update(queued).where(queued.c.id == identifier).values(**fresh | {column: most + 1}))
-            with pytest.raises(TooManyError, match="hour"):
+            with pytest.raises(RateLimitError, match="hour"):
                 send(world, "Ash")
             send(world, "Birch" if column == "expanded" else "Elm")
 
@@ -226,7 +226,7 @@ def test_a_file_that_ends_its_reader_is_given_up_after_three_attempts(database: 
     with opened(database) as store:
         world = make_world(store)
         identifier = send(world, "Ash")
-        for _ in range(upload_queue.MOST_ATTEMPTS):
+        for _ in range(upload_queue.MAX_ATTEMPTS):
             assert upload_queue.claim(store) is not None
             assert upload_queue.claim(store) is None
             with store.write() as tx:

@@ -18,7 +18,7 @@ from service.databases import chiefly, opened
 from service.serving import Answer, Served, at_once, serving, until
 from service.world import World, make_world, payments_of, read_statistics, statistics
 from troth.service import accounts, rounds, settlement
-from troth.service.errors import ConflictError, TooManyError
+from troth.service.errors import ConflictError, RateLimitError
 from troth.service.schema import queued
 from troth.service.store import after
 
@@ -64,12 +64,12 @@ def test_a_report_is_replaced_only_by_whoever_names_the_one_that_counts(database
 
 
 def test_a_provider_sends_so_many_files_to_a_round_and_no_more(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rounds, "MOST_UPLOADS", 3)
+    monkeypatch.setattr(rounds, "MAX_UPLOADS", 3)
     with opened(database) as store:
         world = make_world(store, ["Ash", "Birch"])
         for ones in (1, 2, 3):
             world.submit("Ash", ones, 3)
-        with pytest.raises(TooManyError, match="you have sent 3 files to this round"):
+        with pytest.raises(RateLimitError, match="you have sent 3 files to this round"):
             world.submit("Ash", 4, 3)
         world.submit("Birch", 4, 3)
 
@@ -117,7 +117,7 @@ def test_a_close_comes_through_while_reports_keep_coming(database: str) -> None:
             who, plain = world.providers[name], statistics(name, 3, 2)
             upload = read_statistics(store, who, world.campaign, plain)
             busy.wait(30)
-            for sent in range(rounds.MOST_UPLOADS - 1):
+            for sent in range(rounds.MAX_UPLOADS - 1):
                 try:
                     with store.write() as tx:
                         rounds.add_upload(tx, who, world.campaign, 1, upload)

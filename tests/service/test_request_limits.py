@@ -17,9 +17,9 @@ from service.world import one_app
 from troth import operations
 from troth.operations import OPERATIONS, PREFIX, Operation, names_in, operation_at
 from troth.service import request_limits
-from troth.service.request_limits import LARGEST_JSON, SMALL_JSON, BodyLimits
+from troth.service.request_limits import MAX_JSON_BYTES, SMALL_JSON_BYTES, BodyLimits
 
-MOST = {"small": SMALL_JSON, "large": LARGEST_JSON, "upload": None}
+MOST = {"small": SMALL_JSON_BYTES, "large": MAX_JSON_BYTES, "upload": None}
 LARGE = {"create_campaign", "change_terms", "submit_statistics"}
 
 
@@ -42,7 +42,9 @@ def body_sent(operation: Operation, content: Any) -> Any:
 
 def refused(operation: Operation) -> dict[int, bool]:
     """Return whether bodies just above each limit are refused."""
-    return {most: body_sent(operation, b"x" * (most + 1)).status_code == 413 for most in (SMALL_JSON, LARGEST_JSON)}
+    return {
+        most: body_sent(operation, b"x" * (most + 1)).status_code == 413 for most in (SMALL_JSON_BYTES, MAX_JSON_BYTES)
+    }
 
 
 def test_what_may_be_large() -> None:
@@ -59,11 +61,11 @@ def test_a_limit_belongs_to_its_operation(operation: Operation, renamed: bool, m
         operation = replace(operation, path=f"/elsewhere{operation.path}/renamed")
         monkeypatch.setattr(operations, "OPERATIONS", (operation,))
     most = MOST[operation.size]
-    expected = {limit: most is not None and limit >= most for limit in (SMALL_JSON, LARGEST_JSON)}
+    expected = {limit: most is not None and limit >= most for limit in (SMALL_JSON_BYTES, MAX_JSON_BYTES)}
     assert refused(operation) == expected
 
 
-@pytest.mark.parametrize(("name", "most"), [("create_token", SMALL_JSON), ("change_terms", LARGEST_JSON)])
+@pytest.mark.parametrize(("name", "most"), [("create_token", SMALL_JSON_BYTES), ("change_terms", MAX_JSON_BYTES)])
 @pytest.mark.parametrize("declared", [False, True])
 def test_the_limit_itself_is_allowed(name: str, most: int, declared: bool) -> None:
     operation = next(candidate for candidate in OPERATIONS if candidate.name == name)
@@ -86,7 +88,7 @@ def read_body(receive: Any) -> None:
 
 @pytest.mark.parametrize("beyond", [False, True])
 def test_the_parts_of_a_body_of_unknown_length_count_together(beyond: bool) -> None:
-    sizes = [SMALL_JSON // 2, 0, SMALL_JSON // 2, int(beyond)]
+    sizes = [SMALL_JSON_BYTES // 2, 0, SMALL_JSON_BYTES // 2, int(beyond)]
     parts = iter({"type": "http.request", "body": b"x" * size, "more_body": True} for size in sizes)
     last = {"type": "http.request", "body": b"", "more_body": False}
 

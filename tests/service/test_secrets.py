@@ -19,8 +19,8 @@ from service.serving import at_once
 from service.world import TERMS, World, dump, make_world
 from troth.operations import SCOPES
 from troth.service import accounts, campaigns, serve
-from troth.service.accounts import LONGEST_WAIT, MOST_FAILURES
-from troth.service.errors import NotFoundError, TooManyError
+from troth.service.accounts import MAX_FAILURES, MAX_WAIT
+from troth.service.errors import NotFoundError, RateLimitError
 from troth.service.schema import attempts, links, members, sessions, tokens
 from troth.service.store import Store, after
 from troth.service.web import JsonLines
@@ -166,8 +166,8 @@ def with_password(store: Store) -> World:
 def test_the_eleventh_attempt_waits(database: str) -> None:
     with opened(database) as store:
         world = with_password(store)
-        statuses = [try_to_sign_in(world, "Bob") for _ in range(MOST_FAILURES + 1)]
-        assert statuses == [401] * MOST_FAILURES + [429]
+        statuses = [try_to_sign_in(world, "Bob") for _ in range(MAX_FAILURES + 1)]
+        assert statuses == [401] * MAX_FAILURES + [429]
         assert try_to_sign_in(world, " bOB ", PASSWORD) == 429
         assert try_to_sign_in(world, "Cyd", PASSWORD) == 201
         with store.write() as tx:
@@ -178,25 +178,23 @@ def test_the_eleventh_attempt_waits(database: str) -> None:
 @pytest.mark.parametrize("kind", chiefly("sqlite"))
 def test_nobody_waits_longer_than_five_minutes(database: str) -> None:
     with opened(database) as store:
-        for ago, waits in ((LONGEST_WAIT - 30, True), (LONGEST_WAIT + 1, False)):
+        for ago, waits in ((MAX_WAIT - 30, True), (MAX_WAIT + 1, False)):
             subject = f"name:ash from:{ago}"
-            many = [
-                {"id": f"{ago}{k}", "subject": subject, "at": after(seconds=-ago)} for k in range(MOST_FAILURES + 9)
-            ]
+            many = [{"id": f"{ago}{k}", "subject": subject, "at": after(seconds=-ago)} for k in range(MAX_FAILURES + 9)]
             with store.write() as tx:
                 tx.execute(insert(attempts), many)
                 if waits:
-                    with pytest.raises(TooManyError, match="wait 300 s"):
-                        accounts._refuse_too_soon(tx, subject, MOST_FAILURES)
+                    with pytest.raises(RateLimitError, match="wait 300 s"):
+                        accounts._check_cooldown(tx, subject, MAX_FAILURES)
                 else:
-                    accounts._refuse_too_soon(tx, subject, MOST_FAILURES)
+                    accounts._check_cooldown(tx, subject, MAX_FAILURES)
 
 
 def test_unknown_names_wait_as_known_ones_do(database: str) -> None:
     with opened(database) as store:
         world = with_password(store)
-        statuses = [try_to_sign_in(world, "nobody of that name") for _ in range(MOST_FAILURES + 1)]
-        assert statuses == [401] * MOST_FAILURES + [429]
+        statuses = [try_to_sign_in(world, "nobody of that name") for _ in range(MAX_FAILURES + 1)]
+        assert statuses == [401] * MAX_FAILURES + [429]
 
 
 def test_attempts_at_the_same_moment_do_not_slip_through(database: str) -> None:
@@ -209,7 +207,7 @@ def test_attempts_at_the_same_moment_do_not_slip_through(database: str) -> None:
             return [try_to_sign_in(world, "Bob") for _ in range(2)]
 
         statuses = [status for pair in at_once(trying, range(8), 8) for status in pair]
-        assert sorted(statuses) == [401] * MOST_FAILURES + [429] * (16 - MOST_FAILURES)
+        assert sorted(statuses) == [401] * MAX_FAILURES + [429] * (16 - MAX_FAILURES)
 
 
 @pytest.mark.parametrize("kind", chiefly("sqlite"))
@@ -226,7 +224,7 @@ def test_success_forgets_no_failures_on_other_names(database: str) -> None:
     """Otherwise whoever has an account could try any number of passwords of others from one address."""
     with opened(database) as store:
         world = with_password(store)
-        tried = [name for name in range(5) for _ in range(MOST_FAILURES)]
+        tried = [name for name in range(5) for _ in range(MAX_FAILURES)]
         assert {try_to_sign_in(world, f"name {name}") for name in tried[:-1]} == {401}
         assert try_to_sign_in(world, "Bob", PASSWORD) == 201
         assert try_to_sign_in(world, "Cyd") == 401

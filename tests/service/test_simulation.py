@@ -20,7 +20,7 @@ from service.world import NAMES, World, make_world, payments_of
 from troth.core.errors import TrothError
 from troth.service import campaigns, rounds, settlement, store, upload_queue
 from troth.service.errors import UnavailableError
-from troth.service.limited_payments import UnboundedError
+from troth.service.limited_payments import ExcessiveWorkError
 from troth.service.uploads import Limits
 
 
@@ -105,7 +105,7 @@ class Simulation:
 
     def break_down(self) -> None:
         faults = [
-            UnboundedError("it needs more memory"),
+            ExcessiveWorkError("it needs more memory"),
             UnavailableError("no process"),
             MemoryError(),
             OSError("full"),

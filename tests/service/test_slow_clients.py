@@ -24,7 +24,7 @@ from service.serving import until
 from service.world import Door, World, make_world
 from troth.service import accounts, app, connections, incoming, request_limits, serve
 from troth.service.access import COOKIE
-from troth.service.errors import SignInNeededError, TooManyError
+from troth.service.errors import RateLimitError, SignInRequiredError
 from troth.service.schema import queued, tokens
 from troth.service.store import after
 
@@ -81,7 +81,7 @@ def test_a_thousand_half_sent_headers_keep_nobody_out(monkeypatch: pytest.Monkey
             half = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
             half.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nX-Long: ")
         assert answers(port) == 200
-        assert len(server.server_state.connections) <= connections.MOST_WAITING + 1
+        assert len(server.server_state.connections) <= connections.MAX_WAITING + 1
 
 
 def test_headers_that_never_end_are_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,7 +209,7 @@ def test_sixty_hostile_files_hold_up_neither_health_nor_an_honest_report(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From an account of another campaign: nine thousand columns that nobody needs, in a few kilobytes."""
-    monkeypatch.setattr(incoming, "PATIENCE", 1.0)
+    monkeypatch.setattr(incoming, "READ_TIMEOUT", 1.0)
     header = ",".join(["improved", *(f"c{i}" for i in range(9_000))])
     wide = bz2.compress("\n".join([header, *[",".join(["1"] + ["0"] * 9_000)] * (400 if SOAK else 20)]).encode())
     with opened(database) as store:
@@ -334,22 +334,22 @@ def test_wrong_passwords_lock_nobody_out_from_elsewhere(database: str) -> None:
             bob = accounts.create_account(tx, "Bob", "analyst", PASSWORD)
             device = accounts.remember_device(tx, bob)
         waits = []
-        for _ in range(accounts.MOST_FAILURES + 2):
-            with pytest.raises((SignInNeededError, TooManyError)) as refused:
+        for _ in range(accounts.MAX_FAILURES + 2):
+            with pytest.raises((SignInRequiredError, RateLimitError)) as refused:
                 accounts.check_password(store, "Bob", "a wrong password", "10.0.0.1")
-            waits.append(refused.type is TooManyError)
-        assert waits == [False] * accounts.MOST_FAILURES + [True] * 2
+            waits.append(refused.type is RateLimitError)
+        assert waits == [False] * accounts.MAX_FAILURES + [True] * 2
         assert accounts.check_password(store, "Bob", PASSWORD, "10.0.0.2") == bob
         # from the same address too, in a browser that Bob has used before
         assert accounts.check_password(store, "Bob", PASSWORD, "10.0.0.1", device) == bob
-        with pytest.raises(TooManyError):
+        with pytest.raises(RateLimitError):
             accounts.check_password(store, "Bob", PASSWORD, "10.0.0.1", "another")
 
 
 def test_waits_grow_and_have_an_end(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accounts, "MOST_FAILURES", 1)
+    monkeypatch.setattr(accounts, "MAX_FAILURES", 1)
     monkeypatch.setattr(accounts, "FIRST_WAIT", 1.0)
-    monkeypatch.setattr(accounts, "LONGEST_WAIT", 4.0)
+    monkeypatch.setattr(accounts, "MAX_WAIT", 4.0)
     moment = 0.0
     real = after
     monkeypatch.setattr(accounts, "now", lambda: real(seconds=moment))
@@ -357,16 +357,16 @@ def test_waits_grow_and_have_an_end(database: str, monkeypatch: pytest.MonkeyPat
     waits = []
     with opened(database) as store:
         for _ in range(5):
-            with pytest.raises(SignInNeededError):
+            with pytest.raises(SignInRequiredError):
                 accounts.check_password(store, "Bob", "a wrong password", "10.0.0.1")
             began = moment
             for _ in range(40):
                 moment += 0.5
-                with pytest.raises((SignInNeededError, TooManyError)) as refused:
+                with pytest.raises((SignInRequiredError, RateLimitError)) as refused:
                     with store.write() as tx:
-                        accounts._refuse_too_soon(tx, "name:bob from:10.0.0.1", 1)
-                        raise SignInNeededError("it need not wait")
-                if refused.type is SignInNeededError:
+                        accounts._check_cooldown(tx, "name:bob from:10.0.0.1", 1)
+                        raise SignInRequiredError("it need not wait")
+                if refused.type is SignInRequiredError:
                     break
             waits.append(moment - began)
     assert waits == pytest.approx([1, 2, 4, 4, 4], abs=0.51)

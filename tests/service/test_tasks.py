@@ -466,7 +466,7 @@ def test_terms_whose_cost_nobody_could_foresee_are_refused(part: str, change: di
 def test_the_form_makes_a_campaign_of_tasks_and_previews_it() -> None:
     typed = {"name": "pets", "budget": "20.00", "columns": "label", "task": "item", "price": "0.05", "tasks": "80"}
     terms = campaigns.checked_terms(terms_form.terms_of({**terms_form.blank("Finite"), **typed}))
-    assert (terms.task, terms.most_tasks, terms.rule.needs_seed) == ("item", 80, False)
+    assert (terms.task, terms.max_tasks, terms.rule.needs_seed) == ("item", 80, False)
     drawn = terms_form.terms_of({**terms_form.blank("Finite"), **typed, "option_decoys": "50"})
     assert campaigns.checked_terms(drawn).rule.needs_seed
     with pytest.raises(InvalidError) as refused:
@@ -561,7 +561,7 @@ def test_reports_on_tasks_are_checked_again_whatever_a_child_answers(
         {"summary": None},
         *({key: count} for key in ("dropped", "unnamed") for count in (-1, 4.0, 10**13)),
         {"preview": None},
-        {"columns": [{"name": "label", "least": float("inf")}]},
+        {"columns": [{"name": "label", "minimum": float("inf")}]},
     ],
     ids=str,
 )

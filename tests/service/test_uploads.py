@@ -34,7 +34,7 @@ from troth.data import Report, read_reports
 from troth.models import Family
 from troth.service.errors import UnavailableError
 from troth.service.responses import ColumnSummary
-from troth.service.sandbox import BrokenOffError, OutOfMemoryError, OutOfTimeError, Sandbox, Waiting
+from troth.service.sandbox import AbortedError, MemoryLimitError, Sandbox, TimeLimitError, Waiting
 from troth.service.uploads import SANDBOX, Limits, Upload, UploadError, printable_name, read_upload
 from troth.service.worker_processes import Bounds
 
@@ -123,7 +123,7 @@ def test_upload_has_the_bits_of_paying_from_files(tmp_path: Path, family: str, n
     assert [column.name for column in upload_result.columns] == columns
     for column in upload_result.columns:
         values = frame[column.name]
-        assert (column.least, column.greatest) == (values.min(), values.max())
+        assert (column.minimum, column.maximum) == (values.min(), values.max())
         assert column.mean == pytest.approx(values.mean())
 
 
@@ -309,12 +309,12 @@ def box() -> Iterator[Sandbox]:
 @pytest.mark.parametrize(
     ("function", "error"),
     [
-        (misbehaving.eat, OutOfMemoryError),
-        (misbehaving.burn, OutOfTimeError),
-        (misbehaving.sleep, OutOfTimeError),
-        (misbehaving.crash, BrokenOffError),
-        (misbehaving.flood, BrokenOffError),
-        (misbehaving.fail, BrokenOffError),
+        (misbehaving.eat, MemoryLimitError),
+        (misbehaving.burn, TimeLimitError),
+        (misbehaving.sleep, TimeLimitError),
+        (misbehaving.crash, AbortedError),
+        (misbehaving.flood, AbortedError),
+        (misbehaving.fail, AbortedError),
     ],
 )
 def test_sandbox_ends_what_exceeds_its_bounds(box: Sandbox, function: Callable[[], Any], error: type) -> None:
@@ -331,7 +331,7 @@ def test_sandbox_ends_what_exceeds_its_bounds(box: Sandbox, function: Callable[[
 
 
 def test_sandbox_writes_no_files(box: Sandbox, tmp_path: Path) -> None:
-    with pytest.raises(BrokenOffError):
+    with pytest.raises(AbortedError):
         box.run(misbehaving.write, str(tmp_path / "x"), bounds=EASY)
     assert not (tmp_path / "x").exists() or (tmp_path / "x").stat().st_size == 0
 
@@ -366,7 +366,7 @@ def test_sandbox_turns_away_whom_it_cannot_serve(box: Sandbox) -> None:
         with pytest.raises(UnavailableError, match="try again"):
             box.run(len, "x", bounds=EASY)
         for future in slow:
-            assert isinstance(future.exception(), OutOfTimeError)
+            assert isinstance(future.exception(), TimeLimitError)
 
 
 def test_one_slow_file_does_not_block_a_machine_with_one_processor(
@@ -378,7 +378,7 @@ def test_one_slow_file_does_not_block_a_machine_with_one_processor(
         slow = pool.submit(default.run, misbehaving.sleep, bounds=Bounds(memory=1 << 30, seconds=0.1))
         time.sleep(0.1)
         assert default.run(len, "x", bounds=EASY) == 1
-        assert isinstance(slow.exception(), OutOfTimeError)
+        assert isinstance(slow.exception(), TimeLimitError)
 
 
 def test_fork_of_the_server_has_a_warm_process_of_its_own(box: Sandbox) -> None:

@@ -17,7 +17,7 @@ from troth.cli.service_lines import about_round, verdict_lines, would_be_paid
 from troth.results.verdict import unchecked_before
 from troth.service import accounts, campaigns, limited_payments, rounds, settlement
 from troth.service.errors import ConflictError, UnavailableError
-from troth.service.sandbox import OutOfTimeError
+from troth.service.sandbox import TimeLimitError
 
 NAMES = ("Ash", "Birch", "Elm", "Fir", "Oak")
 ALIKE = dict(zip(NAMES, ((30, 10), (28, 12), (31, 9), (29, 11), (30, 10)), strict=True))
@@ -226,7 +226,7 @@ def test_a_provider_reads_what_a_row_is(database: str, model: dict[str, Any], wo
     assert words in text
 
 
-def refuse_to_judge(monkeypatch: pytest.MonkeyPatch, error: troth.TrothError) -> None:
+def fail_to_judge(monkeypatch: pytest.MonkeyPatch, error: troth.TrothError) -> None:
     """Let payments be computed, and the check of the model fail."""
     run = limited_payments.SANDBOX.run
 
@@ -241,7 +241,7 @@ def refuse_to_judge(monkeypatch: pytest.MonkeyPatch, error: troth.TrothError) ->
 def test_a_round_that_could_not_be_checked_says_so_before_and_after(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refuse_to_judge(monkeypatch, OutOfTimeError("it takes longer than 300 s"))
+    fail_to_judge(monkeypatch, TimeLimitError("it takes longer than 300 s"))
     world.report_all(ALIKE)
     client, analyst, why = world.client(), world.headers("Ana"), "more time or memory"
     browser = Browser(client.app)
@@ -273,7 +273,7 @@ def test_a_round_that_could_not_be_checked_says_so_before_and_after(
 
 
 def test_what_is_not_checked_for_want_of_a_place_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    refuse_to_judge(monkeypatch, UnavailableError("all places are taken"))
+    fail_to_judge(monkeypatch, UnavailableError("all places are taken"))
     verdict = limited_payments.judge(troth.Campaign.from_dict(TERMS), Ledger())
     assert verdict["model"] == "not checked"
     assert verdict["unchecked"] == "the check could not be run: all places are taken"

@@ -43,12 +43,12 @@ class FixedPrice(Rule):
 
 @dataclass(frozen=True)
 class PerRow(Rule):
-    """A price per row, up to ``most`` rows."""
+    """A price per row, up to ``max_rows`` rows."""
 
-    most: int = 200
+    max_rows: int = 200
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
-        return Breakdown(np.minimum(_own_rows(this_round) / self.most, 1.0))
+        return Breakdown(np.minimum(_own_rows(this_round) / self.max_rows, 1.0))
 
 
 @dataclass(frozen=True)

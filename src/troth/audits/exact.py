@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from troth.core.contract import Array, Models
     from troth.mechanisms import Rule
 
-_LARGEST = 3_000_000
+_MAX_CASES = 3_000_000
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def best_response(
     rows: Sequence[int],
     *,
     provider: int = 0,
-    most: int | None = None,
+    max_rows: int | None = None,
     groups: Sequence[Any] | None = None,
 ) -> BestResponse:
     """Search all reports for the one that gains most over the truth, exactly.
@@ -65,7 +65,7 @@ def best_response(
         Rows of each provider's true dataset.
     provider
         Who considers lying.
-    most
+    max_rows
         The most rows that a report may have; the provider's own by default.
     groups
         One label per provider; members of a group are never each other's peers.
@@ -87,15 +87,15 @@ def best_response(
     if not 0 <= provider < len(rows):
         raise ParameterError(f"provider must be one of the {len(rows)} providers, not {provider!r}")
     own_rows = int(rows[provider])
-    most = own_rows if most is None else most
+    max_rows = own_rows if max_rows is None else max_rows
     labels = list(range(len(rows)) if groups is None else groups)
     peer_places = [j for j, label in enumerate(labels) if label != labels[provider]]
-    own_reports = float(sum(count_reports(models[provider], n) for n in range(most + 1)))
+    own_reports = float(sum(count_reports(models[provider], n) for n in range(max_rows + 1)))
     situations = prod((count_reports(models[j], int(rows[j])) for j in peer_places), start=own_reports)
-    if situations > _LARGEST:
+    if situations > _MAX_CASES:
         raise DataError(f"{situations:.1e} situations are too many to enumerate; use troth.audit instead")
     truths, truth_t, _ = enumerate_reports(models[provider], [own_rows])
-    reports, report_t, _ = enumerate_reports(models[provider], range(most + 1))
+    reports, report_t, _ = enumerate_reports(models[provider], range(max_rows + 1))
     peer_reports = [enumerate_reports(models[j], [int(rows[j])]) for j in peer_places]
     orders = np.array([sum(logs) for logs in product(*(logs for _, _, logs in peer_reports))])
     peers = np.zeros((len(orders), len(rows), truth_t.shape[-1]))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 TOLERATED = 0.02
 """A difference of frequencies that is tolerated for any number of tasks: hardly anything is gained by it."""
-_LARGEST = 50.0  # saddlepoint that is looked for
+_MAX_SADDLEPOINT = 50.0  # saddlepoint that is looked for
 
 
 class Frequency(NamedTuple):
@@ -106,9 +106,9 @@ class _Count:
         edge = mean + beyond - side * 0.5
         if side * (edge - mean) <= 0:
             return 0.5
-        if side * (self.cumulants(side * _LARGEST)[1] - edge) < 0:
+        if side * (self.cumulants(side * _MAX_SADDLEPOINT)[1] - edge) < 0:
             return 0.0  # no answers under the model come near
-        s = brentq(lambda s: self.cumulants(s)[1] - edge, 0.0, side * _LARGEST, xtol=1e-9)
+        s = brentq(lambda s: self.cumulants(s)[1] - edge, 0.0, side * _MAX_SADDLEPOINT, xtol=1e-9)
         if abs(s) < 1e-4:
             return 0.5
         value, _, curve = self.cumulants(s)

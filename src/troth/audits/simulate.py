@@ -92,17 +92,17 @@ def audit(
         raise ParameterError(
             f"an audit needs at least 2 simulations and a false_alarm between 0 and 1, not {simulations}, {false_alarm}"
         )
-    scene = _Scene(model, rule, _whole_rows(rows), liar)
+    setup = _Setup(model, rule, _whole_rows(rows), liar)
     single = [lie] if lie is not None else [lies] if isinstance(lies, Strategy) or callable(lies) else lies
-    plays = lies_for_model(scene.own) if single is None else [as_strategy(lie) for lie in single]
+    plays = lies_for_model(setup.own) if single is None else [as_strategy(lie) for lie in single]
     tried = [(play, False) for play in plays] + [(play, True) for play in plays if play.needed_accounts > 1]
     rng = np.random.default_rng(20201206) if rng is None else check_generator(rng)
-    chunk = max(1, min(simulations, _CHUNK // scene.width))
+    chunk = max(1, min(simulations, _CHUNK // setup.width))
     sizes = [min(chunk, simulations - start) for start in range(0, simulations, chunk)]
     seeds = rng.bit_generator.seed_seq.spawn(len(sizes))  # type: ignore[attr-defined]
     sums = np.zeros((len(tried), 4))
     with ThreadPoolExecutor(cpu_count() or 1) as pool:
-        results = pool.map(partial(scene.simulate, tried), sizes, seeds)
+        results = pool.map(partial(setup.simulate, tried), sizes, seeds)
         for done, part in zip(accumulate(sizes), results, strict=True):
             sums += part
             if progress is not None:
@@ -112,7 +112,7 @@ def audit(
         finding_of(label, total, simulations, rule, false_alarm, play.needed_accounts)
         for label, (play, _), total in zip(labels, tried, sums, strict=True)
     )
-    return Audit(rule, simulations, false_alarm, scene.empty_share(np.random.default_rng(1)), findings)
+    return Audit(rule, simulations, false_alarm, setup.empty_share(np.random.default_rng(1)), findings)
 
 
 def compare(
@@ -133,7 +133,7 @@ def compare(
     return Comparison(audits, names)
 
 
-class _Scene:
+class _Setup:
     """A rule, providers with their rows, and the one who may lie."""
 
     def __init__(self, model: Models, rule: Rule, rows: list[int], liar: int) -> None:

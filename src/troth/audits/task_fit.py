@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from troth.mechanisms.tasks import Tasks
 
 _TASKS, _LEVEL = 5000, 0.01
-FEWEST = 10
+MIN_ANSWERS = 10
 """Answers of a label, from which other labels are tried in its place."""
-MOST_LABELS = 12
+MAX_LABELS = 12
 """Up to how many each is replayed as another."""
 
 
@@ -121,7 +121,7 @@ def check_task_fit(tasks: Tasks, rule: Rule, names: Sequence[str], *, past: int 
         raise MissingCapabilityError("only one label per task, of finitely many classes, can be checked")
     frequencies = label_frequencies(sample, labels, names, past=past)
     counts = sample.summaries.sum(axis=0)
-    replayed = (counts >= FEWEST) & (len(names) <= MOST_LABELS)
+    replayed = (counts >= MIN_ANSWERS) & (len(names) <= MAX_LABELS)
     observed, expected = {}, {}
     if replayed.any():
         simulated, _ = draw_world(np.random.default_rng(0), sample, labels)
@@ -141,10 +141,10 @@ def check_task_fit(tasks: Tasks, rule: Rule, names: Sequence[str], *, past: int 
     if fit.verdict == "fits" and not count_peers(sample).any():
         raise MissingCapabilityError("no answer has a peer on its task, so every answer earns the empty share")
     if not chances and fit.verdict == "fits":
-        many = f"there are more than {MOST_LABELS} labels" if len(names) > MOST_LABELS else ""
+        many = f"there are more than {MAX_LABELS} labels" if len(names) > MAX_LABELS else ""
         raise MissingCapabilityError(
             "labels are as frequent as the prior and the confusion matrices expect, but none was replayed as "
-            "another: " + (many or f"none was given {FEWEST} times")
+            "another: " + (many or f"none was given {MIN_ANSWERS} times")
         )
     return fit
 
@@ -158,7 +158,7 @@ def _replayed_gains(tasks: Tasks, rule: Rule, names: Sequence[str]) -> dict[str,
         share = rule.evaluate_tasks(tasks.with_own(own), np.random.default_rng(0)).share
         for reported, name in enumerate(names):
             same_label = label == reported
-            if reported != other and same_label.sum() >= FEWEST:
+            if reported != other and same_label.sum() >= MIN_ANSWERS:
                 gain, error = mean_over_tasks(tasks.task[same_label], (share - truth)[same_label])
                 gains[f"{name} as {as_name}"] = gain, error, len(np.unique(tasks.task[same_label]))
     return gains

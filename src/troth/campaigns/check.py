@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from troth.core.contract import Model, Models
     from troth.data import Report
 
-MOST_PROVIDERS, MOST_ROWS = 12, 200
-_DRAWS, _FEWEST_SIMULATIONS = 8, 200
+MAX_PROVIDERS, MAX_ROWS = 12, 200
+_DRAWS, _MIN_SIMULATIONS = 8, 200
 
 
 @dataclass(frozen=True)
@@ -79,10 +79,10 @@ def setting_of(
 
 def reduced(setting: Setting) -> Setting:
     """Return a setting that is quick to simulate: some of the providers, evenly chosen, with some of their rows."""
-    step = max(1, len(setting.names) / MOST_PROVIDERS)
-    places = [int(i * step) for i in range(min(len(setting.names), MOST_PROVIDERS))]
+    step = max(1, len(setting.names) / MAX_PROVIDERS)
+    places = [int(i * step) for i in range(min(len(setting.names), MAX_PROVIDERS))]
     names = tuple(setting.names[i] for i in places)
-    rows = tuple(min(setting.rows[i], MOST_ROWS) for i in places)
+    rows = tuple(min(setting.rows[i], MAX_ROWS) for i in places)
     return replace(setting, names=names, rows=rows, reduced=(names, rows) != (setting.names, setting.rows))
 
 
@@ -96,7 +96,7 @@ def audit_campaign(
     setting: Setting,
     reports: Sequence[Report] = (),
     *,
-    fewest: int = _FEWEST_SIMULATIONS,
+    fewest: int = _MIN_SIMULATIONS,
     **options: Any,
 ) -> Audit:
     """Simulate what the known lies of one provider earn under the campaign's model and rule.
@@ -161,13 +161,13 @@ def certify_campaign(campaign: Campaign, setting: Setting, reports: Sequence[Rep
     likelihood that the model itself expands.
     """
     groups = campaign.group_numbers(setting.names) if campaign.groups else None
-    most = _most_rows(campaign, setting, reports)
+    most = _max_rows(campaign, setting, reports)
 
     def certified(day: Campaign, rows: Sequence[int]) -> Certificate:
         models = day.models_for(setting.names)
         least = None if setting.limits else [min(n, campaign.rows or n) for n in rows]
         drawn = with_features(models, _with_features(campaign, setting, reports))
-        return certify(models, most, campaign.rule, campaign.values, groups=groups, least=least, drawn=drawn)
+        return certify(models, most, campaign.rule, campaign.values, groups=groups, min_rows=least, drawn=drawn)
 
     days = _days(campaign, setting, reports)
     if len(days) > 1 and not campaign.public_by_day:
@@ -181,7 +181,7 @@ def truthful_claim(campaign: Campaign, setting: Setting, reports: Sequence[Repor
     """Return only what the certificate says about gains by lies."""
     certificates = []
     for day in {id(day): day for day, _ in _days(campaign, setting, reports)}.values():
-        models, most = day.models_for(setting.names), _most_rows(campaign, setting, reports)
+        models, most = day.models_for(setting.names), _max_rows(campaign, setting, reports)
         rule = campaign.rule.prepared(models, most, campaign.values)
         claim = rule.truthful(models, most, campaign.values)
         drawn = with_features(models, _with_features(campaign, setting, reports))
@@ -205,8 +205,8 @@ def _days(campaign: Campaign, setting: Setting, reports: Sequence[Report]) -> li
     fewest = windows.min(axis=-1)
     if not campaign.rule.exchangeable:
         fewest = np.where(windows.max(axis=-1) == fewest, fewest, 0)
-    fewest_on = zip(map(campaign.on, by_day), map(tuple, fewest.tolist()), strict=False)
-    return list({(id(day), rows): (day, rows) for day, rows in fewest_on}.values())
+    min_on = zip(map(campaign.on, by_day), map(tuple, fewest.tolist()), strict=False)
+    return list({(id(day), rows): (day, rows) for day, rows in min_on}.values())
 
 
 def _with_features(campaign: Campaign, setting: Setting, reports: Sequence[Report]) -> list[Report | None]:
@@ -215,7 +215,7 @@ def _with_features(campaign: Campaign, setting: Setting, reports: Sequence[Repor
     return [by_name.get(name) for name in setting.names]
 
 
-def _most_rows(campaign: Campaign, setting: Setting, reports: Sequence[Report]) -> list[int]:
+def _max_rows(campaign: Campaign, setting: Setting, reports: Sequence[Report]) -> list[int]:
     """Return the most rows that everybody may report: the limit, or those of the largest of its reports."""
     if campaign.rows is not None:
         return [campaign.rows] * len(setting.names)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from troth.models import Family
 
-_LARGEST_FILE = 1 << 26
+_MAX_FILE_BYTES = 1 << 26
 
 
 def save_model(model: Family, path: str | Path) -> str:
@@ -89,8 +89,8 @@ def with_model_file(plain: Any, path: Path | None) -> Any:
 
 def _read(path: Path) -> Mapping[str, Any]:
     try:
-        if path.stat().st_size > _LARGEST_FILE:
-            raise DataError(f"{path.name}: has more than {_LARGEST_FILE >> 20} MiB, too large for a model file")
+        if path.stat().st_size > _MAX_FILE_BYTES:
+            raise DataError(f"{path.name}: has more than {_MAX_FILE_BYTES >> 20} MiB, too large for a model file")
         plain = read_json(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise DataError(f"{path.name}: cannot be read: {error.strerror}") from None

@@ -10,7 +10,7 @@ from typing import Any
 
 from troth.core.errors import ParameterError
 
-_MOST_DIGITS = 18
+_MAX_DIGITS = 18
 # ISO 4217: currencies by the decimals of their minor unit, and those with two
 _OTHERS = {
     0: "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF",
@@ -42,7 +42,7 @@ def to_minor(amount: Any, decimals: int, what: str = "budget") -> int:
     if not re.fullmatch(r"[0-9]{1,40}(\.[0-9]{1,80})?", text):
         raise ParameterError(f'{what}: {text[:60]!r} is not an amount of money; write "1000.00"')
     whole, _, rest = text.partition(".")
-    if len(whole.lstrip("0")) + decimals > _MOST_DIGITS:
+    if len(whole.lstrip("0")) + decimals > _MAX_DIGITS:
         raise ParameterError(f"{what}: {text} is too large")
     if rest[decimals:].strip("0"):
         raise ParameterError(f"{what}: {text} has more than {decimals} decimals; round it, or set decimals")

@@ -246,7 +246,7 @@ def _notes(dropped: int, gold: int, gold_tasks: int) -> Iterator[str]:
         yield f"{gold - gold_tasks:,} of {gold:,} gold answers are for tasks that nobody answered in the past: not used"
 
 
-def refuse_paid(path: Path) -> None:
+def reject_paid(path: Path) -> None:
     """Refuse to write over a campaign file under whose terms a ledger beside it was paid."""
     if not path.exists():
         return

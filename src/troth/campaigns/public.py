@@ -8,7 +8,7 @@ import numpy as np
 
 from troth.core.contract import HasReduction
 from troth.core.errors import DataError
-from troth.core.limits import LARGEST_SUM
+from troth.core.limits import MAX_SUM
 from troth.core.settings import numbers
 from troth.data.public import PUBLIC
 from troth.data.read import task_name
@@ -35,14 +35,14 @@ def take_guesses(section: Section) -> TaskReports | None:
         names = sorted(table)
         summaries = np.array([numbers(table[name]) for name in names], dtype=np.float64)
         right = all(name == task_name(name) and name.isprintable() for name in names)
-        if not right or summaries.ndim != 2 or not (np.abs(summaries) <= LARGEST_SUM).all():
+        if not right or summaries.ndim != 2 or not (np.abs(summaries) <= MAX_SUM).all():
             raise ValueError(names)
     except (TypeError, ValueError, OverflowError, AttributeError, KeyError):
         message = "must have a list of numbers under the name of each task (7, not 7.0): the summary of its public rows"
         raise section.error_at("tasks", message) from None
     section.text("source")
     section.digest("digest", "create")
-    section.refuse_unknown(_KEYS)
+    section.reject_unknown(_KEYS)
     task = np.arange(len(names))
     return TaskReports(tuple(names), (PUBLIC,), task, np.zeros_like(task), summaries)
 
@@ -62,9 +62,9 @@ def check_task_summaries(
     distinct, first = np.unique(summaries, axis=0, return_index=True)
     if distinct.shape[1] != reduction.width:
         raise DataError(f"each summary has {distinct.shape[1]} numbers; {type(model).__name__} needs {reduction.width}")
-    if (beyond := ~(np.abs(distinct) <= LARGEST_SUM)).any():
+    if (beyond := ~(np.abs(distinct) <= MAX_SUM)).any():
         task = tasks[first[int(np.argmax(beyond.any(axis=1)))]]
-        raise DataError(f"task {task!r}: the numbers of its summary must be at most {LARGEST_SUM:g}; rescale it")
+        raise DataError(f"task {task!r}: the numbers of its summary must be at most {MAX_SUM:g}; rescale it")
     evidence = np.asarray(model.log_evidence(model.from_summary(distinct)))
     for summary, value, place in zip(distinct, evidence, first, strict=True):
         place_text = f"task {tasks[place]!r}"
@@ -83,15 +83,15 @@ def take_public(section: Section) -> dict[Day, Report] | None:
     for key in ("rows", "summary"):
         if key not in section.remaining:
             raise section.error_at(key, "is missing; name a file of rows instead, as [data] public")
-    rows, values = section.integer("rows", least=1), section.take("summary")
+    rows, values = section.integer("rows", minimum=1), section.take("summary")
     try:
         summary = np.array(numbers(values), dtype=np.float64)
-        if summary.ndim != 1 or not (np.abs(summary) <= LARGEST_SUM).all():
+        if summary.ndim != 1 or not (np.abs(summary) <= MAX_SUM).all():
             raise ValueError(values)
     except (TypeError, ValueError, OverflowError):
         raise section.error_at("summary", "must be a list of numbers, the summary of the public rows") from None
     report = Report(PUBLIC, None, rows, summary, section.text("source", ""), section.digest("digest", "pay"))
-    section.refuse_unknown(_KEYS)
+    section.reject_unknown(_KEYS)
     return {None: report}
 
 
@@ -114,9 +114,9 @@ def check_summary(report: Report, model: Any, columns: Sequence[str | None], val
     if len(summary) != reduction.width:
         name = type(model).__name__
         raise DataError(f"the summary has {len(summary)} numbers, but {name} needs {reduction.width}")
-    beyond = ~(np.abs(summary) <= LARGEST_SUM)
+    beyond = ~(np.abs(summary) <= MAX_SUM)
     if beyond.any():
-        raise DataError(f"number {int(np.argmax(beyond))} of the summary is not a number up to {LARGEST_SUM:g}")
+        raise DataError(f"number {int(np.argmax(beyond))} of the summary is not a number up to {MAX_SUM:g}")
     try:
         reduction.check(summary, values, _constants(columns))
     except DataError as error:

@@ -28,11 +28,11 @@ from troth.campaigns.records.ledger_entries import (
     seal_payments,
 )
 from troth.campaigns.seed import Secret, draw_secret
-from troth.campaigns.settle import refuse_one_provider, settle
+from troth.campaigns.settle import reject_single_provider, settle
 from troth.core.contract import DrawsAnswers, HasReduction
 from troth.core.declarations import declared
 from troth.core.errors import DataError
-from troth.core.limits import MOST_ROWS
+from troth.core.limits import MAX_ROWS
 from troth.data.read import reports_by_day
 from troth.data.request import Day, Report, day_order
 
@@ -74,8 +74,8 @@ def pay_rounds(
     begin(campaign, ledger)
     recorded = {report.key: report for report in recorded_reports(ledger)}
     paid = [entry["day"] for entry in ledger.of("close")]
-    _refuse_changes(reports, recorded, paid)
-    _refuse_changed_public(campaign, recorded_public(ledger))
+    _reject_changes(reports, recorded, paid)
+    _reject_changed_public(campaign, recorded_public(ledger))
     all_reports = list({**{report.key: report for report in reports}, **recorded}.values())
     campaign.check_providers(sorted({report.provider for report in all_reports}))
     check_limits(campaign, all_reports)
@@ -86,13 +86,13 @@ def pay_rounds(
             raise DataError(f"provider {report.provider!r}: {error}") from None
     by_day = reports_by_day(sorted(all_reports, key=lambda report: report.provider))
     days = list(by_day)
-    refuse_mixed_days([*days, *(campaign.public if campaign.public_by_day else ())])
+    reject_mixed_days([*days, *(campaign.public if campaign.public_by_day else ())])
     _check_days(campaign, days, paid, campaign.daily and any(entry["last"] for entry in ledger.of("round")))
     closed = final or (campaign.days is not None and len(days) == campaign.days)
     ready = [day for day in days if closed or len(later_days(campaign, days, day)) == campaign.rule.days - 1]
     payable = [day for day in ready if day not in paid]
     used = {*payable, *(later for day in payable for later in later_days(campaign, days, day))}
-    refuse_unpayable_days(campaign, [report for report in all_reports if report.day in used and report.day not in paid])
+    reject_unpayable_days(campaign, [report for report in all_reports if report.day in used and report.day not in paid])
     for done, day in enumerate(payable, 1):
         following = following_reports(campaign, by_day, day)
         link = link_of(campaign, secret, len(ledger.of("round")) + 1)
@@ -206,7 +206,7 @@ def link_of(campaign: Campaign, secret: Secret | None, number: int) -> str | Non
     return secret.link(number)
 
 
-def _refuse_changes(reports: Sequence[Report], known: dict[Any, Report], paid: Sequence[Day]) -> None:
+def _reject_changes(reports: Sequence[Report], known: dict[Any, Report], paid: Sequence[Day]) -> None:
     """Refuse data that differ from what was recorded; what was recorded need not be sent again."""
     days = {day for _, day in known}
     for new in reports:
@@ -223,7 +223,7 @@ def _refuse_changes(reports: Sequence[Report], known: dict[Any, Report], paid: S
             )
 
 
-def _refuse_changed_public(campaign: Campaign, recorded: dict[Day, Report]) -> None:
+def _reject_changed_public(campaign: Campaign, recorded: dict[Day, Report]) -> None:
     for day, old in recorded.items():
         new = campaign.public.get(day)
         if new is not None and _differ(old, new):
@@ -246,11 +246,11 @@ def check_limits(campaign: Campaign, reports: Sequence[Report]) -> None:
         if campaign.rows is not None and report.rows > campaign.rows:
             raise DataError(f"{report}: {report.rows:,} rows, but [limits] rows allows {campaign.rows:,}")
         model = campaign.model_of(report.provider)
-        if report.rows > (most := declared(model).most_rows):
+        if report.rows > (most := declared(model).max_rows):
             raise DataError(f"{report}: {report.rows:,} rows, but {type(model).__name__} takes at most {most:,}")
 
 
-def refuse_mixed_days(days: Sequence[Day]) -> None:
+def reject_mixed_days(days: Sequence[Day]) -> None:
     """Refuse days of which some are dates and others whole numbers."""
     if len({type(day) for day in days}) > 1:
         raise DataError(f"some days are whole numbers and others dates ({', '.join(map(str, days[:4]))}); use one kind")
@@ -267,7 +267,7 @@ def _check_days(campaign: Campaign, days: Sequence[Day], paid: Sequence[Day], en
         raise DataError(f"day {early[0]} came after day {latest} was paid; days are paid in order: remove it")
 
 
-def refuse_same_nonce(reports: Sequence[Report]) -> None:
+def reject_same_nonce(reports: Sequence[Report]) -> None:
     """Refuse two reports with one nonce."""
     nonces = [report.nonce for report in reports if report.nonce is not None]
     if len(set(nonces)) < len(nonces):
@@ -277,10 +277,10 @@ def refuse_same_nonce(reports: Sequence[Report]) -> None:
         )
 
 
-def refuse_unpayable_days(campaign: Campaign, reports: Sequence[Report]) -> None:
+def reject_unpayable_days(campaign: Campaign, reports: Sequence[Report]) -> None:
     """Refuse days that can never be paid, before another day's payment records their reports."""
     for day, count in Counter(report.day for report in reports).items():
-        refuse_one_provider(campaign, count, "" if day is None else f"day {day}: ")
+        reject_single_provider(campaign, count, "" if day is None else f"day {day}: ")
 
 
 def later_days(campaign: Campaign, days: Sequence[Day], day: Day) -> list[Day]:
@@ -319,8 +319,8 @@ def check_possible(campaign: Campaign, report: Report) -> None:
     model = campaign.model_of(report.provider)
     if isinstance(report.rows, bool) or not isinstance(report.rows, int) or report.rows < 0:
         raise DataError(f"rows must be a whole number of at least 0, not {report.rows!r}")
-    if report.rows > MOST_ROWS:
-        raise DataError(f"{report.rows:,} rows, but a report has at most {MOST_ROWS:,}")
+    if report.rows > MAX_ROWS:
+        raise DataError(f"{report.rows:,} rows, but a report has at most {MAX_ROWS:,}")
     if not isinstance(model, HasReduction):
         return
     check_summary(report, model, campaign.columns, campaign.values)

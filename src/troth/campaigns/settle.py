@@ -41,7 +41,7 @@ class Payment(Figures):
 
 
 @dataclass(frozen=True)
-class Scene:
+class RoundSetup:
     """A round as the rule sees it, and the place of each provider in it.
 
     ``names`` has everybody with a place in the arrays, also those who report on the next day only, and ``paid`` the
@@ -60,14 +60,14 @@ class Scene:
         return replace(self.round, rng=None if seed is None else generator(seed))
 
 
-def scene(campaign: Campaign, reports: Sequence[Report], following: Sequence[Report] | None) -> Scene:
+def set_up_round(campaign: Campaign, reports: Sequence[Report], following: Sequence[Report] | None) -> RoundSetup:
     """Arrange reports for the rule: the round's, and those of the next days where the rule waits for them."""
     today = {report.provider: report for report in reports}
     later: dict[Any, dict[str, Report]] = {}
     for report in following or ():
         later.setdefault(report.day, {})[report.provider] = report
     names = _names(reports, following)
-    refuse_one_provider(campaign, len(today))
+    reject_single_provider(campaign, len(today))
     campaign = campaign.on(reports[0].day)
     model = campaign.models_for(names)
     days = [today, *later.values()]
@@ -83,7 +83,7 @@ def scene(campaign: Campaign, reports: Sequence[Report], following: Sequence[Rep
     paid = [place for place, name in enumerate(names) if name in today]
     if not campaign.waits:
         model = with_features(model, [today.get(name) for name in names])
-    return Scene(rule, Round(model, statistics, groups, rows), names, paid, (0,) if campaign.waits else ())
+    return RoundSetup(rule, Round(model, statistics, groups, rows), names, paid, (0,) if campaign.waits else ())
 
 
 def with_features(model: Model | Sequence[Model], reports: Sequence[Report | None]) -> Model | list[Model]:
@@ -112,10 +112,10 @@ def settle(
     ``progress`` is called with the part that is done, from 0 to 1, while the rule draws.
     """
     try:
-        stage = scene(campaign, reports, following)
-        result = stage.rule.evaluate(replace(stage.seeded(seed), progress=progress))
-        empty_shares = stage.rule.evaluate_empty(stage.seeded(seed))
-        deposit_shares = stage.rule.deposit_shares(stage.seeded(seed))
+        setup = set_up_round(campaign, reports, following)
+        result = setup.rule.evaluate(replace(setup.seeded(seed), progress=progress))
+        empty_shares = setup.rule.evaluate_empty(setup.seeded(seed))
+        deposit_shares = setup.rule.deposit_shares(setup.seeded(seed))
     except TrothError as error:
         days = list(dict.fromkeys(report.day for report in (*reports, *(following or ()))))
         names = _names(reports, following)
@@ -123,20 +123,20 @@ def settle(
         responsible = error.providers if isinstance(error, UnpayableRoundError) else (getattr(error, "provider", None),)
         refusal.names = tuple(names[place] for place in responsible if place is not None)
         raise refusal from None
-    caps = campaign.caps_for([stage.names[place] for place in stage.paid])
+    caps = campaign.caps_for([setup.names[place] for place in setup.paid])
     rows = {report.provider: report.rows for report in reports}
     payments: list[Payment] = []
-    for place, cap in zip(stage.paid, caps, strict=True):
-        index = (*stage.index, place)
+    for place, cap in zip(setup.paid, caps, strict=True):
+        index = (*setup.index, place)
         figures = result.at(*index, empty_share=float(empty_shares[index]))
         if len(payments) < _COMPARED:
-            _refuse_unlike_shown(campaign.rule, figures)
+            _check_explanation(campaign.rule, figures)
         deposit = ceil(cap * deposit_shares[index])
         payments.append(
             Payment(
                 **vars(figures),
-                provider=stage.names[place],
-                rows=rows[stage.names[place]],
+                provider=setup.names[place],
+                rows=rows[setup.names[place]],
                 cap=int(cap),
                 payment=max(portion(figures.share, cap), -deposit),
                 deposit=deposit,
@@ -145,7 +145,7 @@ def settle(
     return payments
 
 
-def _refuse_unlike_shown(rule: Rule, figures: Figures) -> None:
+def _check_explanation(rule: Rule, figures: Figures) -> None:
     """Refuse a rule whose explanation its shares contradict: providers would take their payments for wrong."""
     span = rule.share_shown(disclosed(rule, figures))
     if span is not None and not span.has(figures.share):
@@ -155,7 +155,7 @@ def _refuse_unlike_shown(rule: Rule, figures: Figures) -> None:
         )
 
 
-def refuse_one_provider(campaign: Campaign, count: int, prefix: str = "") -> None:
+def reject_single_provider(campaign: Campaign, count: int, prefix: str = "") -> None:
     """Refuse a round of fewer than two providers, unless it is a day that others need for their comparison.
 
     Such a day pays its provider as for an empty report, a part of the budget that depends on who is invited.
@@ -180,9 +180,9 @@ def rehearse(campaign: Campaign, providers: Sequence[str], report: Report | None
     same = Report("", None, 0, np.zeros(model.reduction.width)) if report is None else report
     today = [replace(same, provider=name) for name in providers]
     for following in (today, None) if campaign.waits else (None,):
-        stage = scene(campaign, today, following)
-        rule = stage.rule.drawing(1)
-        result = rule.evaluate(stage.seeded(seed))
-        empty_shares = rule.evaluate_empty(stage.seeded(seed))
-        first = (*stage.index, 0)
-        _refuse_unlike_shown(rule, result.at(*first, empty_share=float(empty_shares[first])))
+        setup = set_up_round(campaign, today, following)
+        rule = setup.rule.drawing(1)
+        result = rule.evaluate(setup.seeded(seed))
+        empty_shares = rule.evaluate_empty(setup.seeded(seed))
+        first = (*setup.index, 0)
+        _check_explanation(rule, result.at(*first, empty_share=float(empty_shares[first])))

@@ -17,7 +17,7 @@ import numpy as np
 from troth.campaigns.rounds import check_possible
 from troth.core.contract import HasReduction
 from troth.core.errors import DataError, MissingCapabilityError
-from troth.core.limits import MOST_ROWS
+from troth.core.limits import MAX_ROWS
 from troth.data.files import sha256_of
 from troth.data.read import canonical_name
 from troth.data.request import Report, parse_day
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 KIND = "troth summary"
 FORMAT = 2
-_LARGEST_FILE = 1 << 28
+_MAX_FILE_BYTES = 1 << 28
 _KEYS = {"kind", "format", "provider", "family", "digest", "nonce"}
 _LEFT_OUT = ("dropped", "unnamed")  # counts of rows that no payment depends on, where there are any
 
@@ -70,7 +70,7 @@ def read_statistics(campaign: Campaign, paths: Sequence[Path]) -> list[Report]:
     reports = []
     for path in paths:
         try:
-            if path.stat().st_size > _LARGEST_FILE:
+            if path.stat().st_size > _MAX_FILE_BYTES:
                 raise DataError("too large for a file of statistics")
             reports += parse_statistics(campaign, json.loads(path.read_text(encoding="utf-8")), path.name)
         except DataError as error:
@@ -147,7 +147,7 @@ def _report(campaign: Campaign, name: str, entry: Any, source: str, digest: str)
         raise DataError(f"{at}nonce must be 64 hexadecimal digits, or be left out")
     left_out = {key: entry.get(key, 0) for key in _LEFT_OUT}
     for key, count in left_out.items():
-        if type(count) is not int or not 0 <= count <= MOST_ROWS:
+        if type(count) is not int or not 0 <= count <= MAX_ROWS:
             raise DataError(f"{at}{key} must be a whole number of rows, not {str(count)[:60]}")
     report = Report(name, day, rows, summary, source, digest, nonce, **left_out)
     try:

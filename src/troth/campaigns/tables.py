@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from troth.models import Family
 
 TABLES = ("campaign", "model", "history", "mechanism", "data", "public", "limits", "groups", "weights")
-_LARGEST_FILE = 1 << 22
+_MAX_FILE_BYTES = 1 << 22
 _WEIGHT = re.compile(r"[0-9]{0,40}\.?[0-9]{0,40}(e[+-]?[0-9]{1,3})?|[0-9]{1,40}/[0-9]{1,40}", re.IGNORECASE)
 
 
@@ -43,7 +43,7 @@ class _HasStandardPrior(Protocol):
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file, with errors that name the line."""
     try:
-        if path.stat().st_size > _LARGEST_FILE:
+        if path.stat().st_size > _MAX_FILE_BYTES:
             raise CampaignError(f"{path.name}: too large for a campaign file")
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
@@ -65,7 +65,7 @@ def take_money(section: Section) -> dict[str, Any]:
         "name": section.text("name", required=True),
         "about": section.text("about", ""),
         "currency": currency,
-        "decimals": section.integer("decimals", minor_unit(currency, otherwise=2), most=8),
+        "decimals": section.integer("decimals", minor_unit(currency, otherwise=2), maximum=8),
     }
     if "budget" not in section.remaining and "price" not in section.remaining:
         raise section.error_at("budget", 'is missing; give a decimal string such as "1000.00"')
@@ -76,18 +76,18 @@ def take_money(section: Section) -> dict[str, Any]:
         key = "price" if "price" not in settings else "budget"
         raise CampaignError(str(error), section=section.name, key=key) from None
     settings["per_day"] = section.text("budget_per", "campaign", among=("campaign", "day")) == "day"
-    settings["days"] = section.integer("days", least=1, most=100_000)
-    section.refuse_unknown(("name", "about", "budget", "price", "budget_per", "days", "currency", "decimals"))
+    settings["days"] = section.integer("days", minimum=1, maximum=100_000)
+    section.reject_unknown(("name", "about", "budget", "price", "budget_per", "days", "currency", "decimals"))
     return settings
 
 
 def take_limits(section: Section) -> dict[str, Any]:
     """Read [limits]: how many rows and tasks, and which values, a report may have."""
-    rows = section.integer("rows", least=1, most=10**9)
+    rows = section.integer("rows", minimum=1, maximum=10**9)
     values = _pair(section, "values", lambda low, high: low <= high, "must be a pair [low, high] of numbers")
-    tasks = section.integer("tasks", least=1, most=10**9)
-    section.refuse_unknown(("rows", "values", "tasks"))
-    return {"rows": rows, "values": values, "most_tasks": tasks}
+    tasks = section.integer("tasks", minimum=1, maximum=10**9)
+    section.reject_unknown(("rows", "values", "tasks"))
+    return {"rows": rows, "values": values, "max_tasks": tasks}
 
 
 def _pair(
@@ -190,7 +190,7 @@ def _levels(section: Section, columns: Sequence[str]) -> dict[str, tuple[str, ..
         if len(set(labels)) < max(2, len(labels)):
             raise section.error_at(name, "must be a list of at least two different labels")
         levels[name] = labels
-    section.refuse_unknown(columns)
+    section.reject_unknown(columns)
     return levels
 
 
@@ -207,7 +207,7 @@ def _scales(
             raise section.error_at(scaled, "is the target, and labels and counts have no scale: remove it")
     problem = "must be [centre, scale] with a scale above 0"
     scales = [None if name is None else _pair(section, name, lambda _, scale: scale > 0, problem) for name in columns]
-    section.refuse_unknown([name for name in columns if name is not None])
+    section.reject_unknown([name for name in columns if name is not None])
     return tuple(scales) if any(scales) else ()
 
 
@@ -250,7 +250,7 @@ def _parameters(section: Section, family: str | None = None) -> tuple[str, dict[
     if isinstance(prior, dict):
         inner = section.inner("prior", prior)
         parameters = {name: inner.take(name) for name in names if name in inner.remaining}
-        inner.refuse_unknown(names)
+        inner.reject_unknown(names)
     elif "prior" in names:
         parameters = {"prior": prior}
     else:
@@ -260,7 +260,7 @@ def _parameters(section: Section, family: str | None = None) -> tuple[str, dict[
             raise section.error_at(name, "is given twice, here and under prior")
         if name in section.remaining:
             parameters[name] = section.take(name)
-    section.refuse_unknown((*other_keys, *names))
+    section.reject_unknown((*other_keys, *names))
     for name in (parameter.name for parameter in declared if parameter.kind.numeric and parameter.name in parameters):
         try:
             numbers(parameters[name])
@@ -302,7 +302,7 @@ def take_data(section: Section) -> dict[str, Any]:
     }
     if len(set(settings["providers"])) < len(settings["providers"]):
         raise section.error_at("providers", "a provider appears twice (ignoring surrounding spaces)")
-    section.refuse_unknown(tuple(settings))
+    section.reject_unknown(tuple(settings))
     settings["public_source"] = settings.pop("public")
     return settings
 
@@ -314,14 +314,14 @@ def take_history(section: Section) -> dict[str, Any]:
     source = _source(section)
     settings = {
         "digest": section.digest("digest", "fit"),
-        "days": section.integer("days", least=1),
-        "tasks": section.integer("tasks", least=1),
-        "providers": section.integer("providers", least=1),
+        "days": section.integer("days", minimum=1),
+        "tasks": section.integer("tasks", minimum=1),
+        "providers": section.integer("providers", minimum=1),
         "provider": section.text("provider"),
         "day": section.text("day"),
-        "recent": section.integer("recent", least=1),
+        "recent": section.integer("recent", minimum=1),
     }
-    section.refuse_unknown(("source", *settings))
+    section.reject_unknown(("source", *settings))
     return {"history": settings, "history_source": source}
 
 

@@ -64,7 +64,7 @@ def describe_public_tasks(campaign: Campaign) -> dict[str, Any]:
     return describe_guesses(public.tasks, public.summaries, source if isinstance(source, str) else "")
 
 
-def refuse_past_tasks(campaign: Campaign, reports: TaskReports) -> None:
+def reject_past_tasks(campaign: Campaign, reports: TaskReports) -> None:
     """Refuse past items that confusion matrices were learnt from: a label must not change the matrix that pays it."""
     if campaign.history_source is None:
         return

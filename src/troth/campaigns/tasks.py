@@ -23,10 +23,10 @@ from troth.campaigns.money import portion
 from troth.campaigns.public import check_task_summaries
 from troth.campaigns.records.arithmetic import versions
 from troth.campaigns.records.ledger_entries import format_of, report_entry, report_root, seal, seal_payments
-from troth.campaigns.rounds import begin, check_beacon, link_of, now, refuse_same_nonce, write_payments
+from troth.campaigns.rounds import begin, check_beacon, link_of, now, reject_same_nonce, write_payments
 from troth.campaigns.seed import generator
 from troth.campaigns.settle import Payment
-from troth.campaigns.task_data import refuse_past_tasks, reports_digest, write_file
+from troth.campaigns.task_data import reject_past_tasks, reports_digest, write_file
 from troth.core.errors import DataError, ReportError
 from troth.core.provider_models import combine
 from troth.core.settings import CampaignError
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 FILE_NAME = "ledger.tasks.parquet"
 """The name of the file of shares in a service, next to the ledger."""
 
-MOST_REHEARSED = 2_000
+MAX_REHEARSED = 2_000
 """The most tasks of a report that are tried out."""
 
 
@@ -159,7 +159,7 @@ def pay_tasks(
     ``receipts`` are everybody's reports as they were confirmed, each with its nonce and the digest of what it says on
     each task: the ledger has them then, and the seed is made of the root over them.
     """
-    refuse_past_tasks(campaign, reports)
+    reject_past_tasks(campaign, reports)
     if ledger.entries:
         raise DataError("the ledger already has payments in it; settle further tasks with a separate ledger")
     begin(campaign, ledger)
@@ -214,7 +214,7 @@ def _check_receipts(reports: TaskReports, receipts: Sequence[Report]) -> None:
     for name in sorted(digests.keys() | confirmed.keys()):
         if digests.get(name) != confirmed.get(name):
             raise DataError(f"provider {name!r}: the reports on tasks differ from the confirmed ones")
-    refuse_same_nonce(receipts)
+    reject_same_nonce(receipts)
 
 
 def has_tasks(ledger: Ledger) -> bool:
@@ -251,8 +251,8 @@ def rehearse_tasks(campaign: Campaign, providers: Sequence[str], content: bytes 
     model: Any = campaign.model
     empty = OwnTasks(("",), np.zeros((1, model.reduction.width)))
     own = empty if content is None else OwnTasks.from_bytes(content)
-    if len(own.names) > MOST_REHEARSED:
-        largest = np.sort(np.argsort(-np.abs(own.summaries).max(axis=1), kind="stable")[:MOST_REHEARSED])
+    if len(own.names) > MAX_REHEARSED:
+        largest = np.sort(np.argsort(-np.abs(own.summaries).max(axis=1), kind="stable")[:MAX_REHEARSED])
         own = OwnTasks(tuple(own.names[place] for place in largest), own.summaries[largest])
     seed = "sha256:" + "0" * 64 if campaign.draws else None
     settle_tasks(campaign, join_tasks(dict.fromkeys(providers, own)), campaign.guesses, seed)
@@ -272,12 +272,12 @@ def planned_tasks(campaign: Campaign, providers: Sequence[str]) -> Tasks:
 
 def check_worst_case(campaign: Campaign) -> None:
     """Refuse terms under which all providers together could earn more than the budget."""
-    if campaign.price is None or campaign.most_tasks is None:
+    if campaign.price is None or campaign.max_tasks is None:
         return
-    most = campaign.price * campaign.most_tasks * len(campaign.providers)
+    most = campaign.price * campaign.max_tasks * len(campaign.providers)
     if most > campaign.budget:
         raise CampaignError(
-            f"[campaign] budget: {len(campaign.providers):,} providers with {campaign.most_tasks:,} tasks each may "
+            f"[campaign] budget: {len(campaign.providers):,} providers with {campaign.max_tasks:,} tasks each may "
             f"earn {campaign.show(ceil(most))}, more than the budget of {campaign.show(campaign.budget)}: raise it, "
             "or lower [limits] tasks",
             section="campaign",

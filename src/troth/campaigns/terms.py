@@ -79,7 +79,7 @@ class Campaign:
         Whether the prior was estimated from the data that are paid.
     history, history_source
         What is known of the past days that the model was learnt from, and where they are.
-    task, price, most_tasks
+    task, price, max_tasks
         The column of tasks, the price of a report on a task, and on how many tasks one provider may report. Each task
         is a round; all are settled together.
     public_source, known, guesses
@@ -128,7 +128,7 @@ class Campaign:
     beacon: str | None = None
     task: str | None = None
     price: Fraction | None = None
-    most_tasks: int | None = None
+    max_tasks: int | None = None
     guessed: bool = False
     path: Path | None = None
     missing: str = "refuse"
@@ -152,7 +152,7 @@ class Campaign:
         plain = with_model_file(plain, path)
         top = Section("", plain, file="" if path is None else path.name)
         sections = {name: top.table(name) for name in TABLES}
-        top.refuse_unknown(TABLES)
+        top.reject_unknown(TABLES)
         for name in ("campaign", "model"):
             if name not in plain:
                 raise CampaignError(f"{place}the table [{name}] is missing; `troth init DIR` writes an example")
@@ -360,8 +360,8 @@ class Campaign:
     def check_task_counts(self, names: Sequence[str], counts: Sequence[int]) -> None:
         """Refuse providers that report on more tasks than they may."""
         for name, count in zip(names, counts, strict=True):
-            if self.most_tasks is not None and count > self.most_tasks:
-                raise DataError(f"provider {name!r}: {count:,} tasks, but [limits] tasks allows {self.most_tasks:,}")
+            if self.max_tasks is not None and count > self.max_tasks:
+                raise DataError(f"provider {name!r}: {count:,} tasks, but [limits] tasks allows {self.max_tasks:,}")
 
     def _check_tasks(self, sections: Mapping[str, Section]) -> None:
         """Refuse what does not go with tasks that are settled together."""
@@ -401,7 +401,7 @@ class Campaign:
             check_public(self.known or {}, self.model, self.columns)
         except DataError as error:
             raise sections["public"].error_at("summary", str(error)) from None
-        if self.task is not None or self.price is not None or self.most_tasks is not None:
+        if self.task is not None or self.price is not None or self.max_tasks is not None:
             self._check_tasks(sections)
         if self.waits and self.day is None:
             raise sections["data"].error_at("day", f"{self.rule.name} compares days; name the column that holds them")

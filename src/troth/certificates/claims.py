@@ -69,7 +69,7 @@ def certify(
     values: Bounds | None = None,
     *,
     groups: Sequence[Any] | None = None,
-    least: Sequence[int] | None = None,
+    min_rows: Sequence[int] | None = None,
     drawn: Models | None = None,
 ) -> Certificate:
     """Return what is proved about a campaign, what is refuted, and what is undecided.
@@ -90,9 +90,9 @@ def certify(
         Declared bounds on values, for ranges.
     groups
         One label per provider; members of a group are never each other's peers.
-    least
+    min_rows
         The fewest rows that each provider reports. If they are not given, claims that depend on them say how many
-        suffice (``least_rows``), and are refuted only if the most do not suffice either.
+        suffice (``min_rows``), and are refuted only if the most do not suffice either.
     drawn
         The models that peers are drawn from, where they know more than the model: the features of providers' rows.
 
@@ -102,27 +102,27 @@ def certify(
     >>> certificate = certify(troth.models.Bernoulli(1, 1), [2, 1], troth.SyntheticPeers())
     >>> certificate["sensitive"].verdict, certificate["sensitive"].witness
     ('refuted', ((0, 0), (1, 1)))
-    >>> certify(troth.models.Bernoulli(1, 1), [9, 9], troth.SyntheticPeers())["sensitive"].least_rows
+    >>> certify(troth.models.Bernoulli(1, 1), [9, 9], troth.SyntheticPeers())["sensitive"].min_rows
     2
     """
     rule = default_rule() if rule is None else rule
-    situations(model, rows, groups, least)  # checks them
-    most = [int(n) for n in rows]
-    if least is not None and any(few > many for few, many in zip(least, most, strict=True)):
-        raise ParameterError(f"least must not exceed rows, but {list(least)!r} do exceed {most!r}")
+    situations(model, rows, groups, min_rows)  # checks them
+    max_rows = [int(n) for n in rows]
+    if min_rows is not None and any(few > many for few, many in zip(min_rows, max_rows, strict=True)):
+        raise ParameterError(f"min_rows must not exceed rows, but {list(min_rows)!r} do exceed {max_rows!r}")
     try:
         rule = rule.prepared(model, rows, values)
-        rule.check_payable(model, most, groups)
+        rule.check_payable(model, max_rows, groups)
     except (MissingCapabilityError, UnboundedRangeError, ScoreOutOfRangeError) as error:
         return Certificate((Claim("payable", "refuted", f"{rule.name} cannot pay this model: {error}", "its needs"),))
-    claims = [_with_witness(claim, rule, model, most, groups) for claim in rule.claims(model, rows, values)]
+    claims = [_with_witness(claim, rule, model, max_rows, groups) for claim in rule.claims(model, rows, values)]
     exactly = any(claim.name == "truthful" and claim.verdict == "proved" and not claim.margin for claim in claims)
-    weakest, few, needed = _fewest(model, most, groups, least, rule.panels)
-    cases = situations(model, most, groups, few)
-    paid = situations(model, most, groups)
+    weakest, few, needed = _fewest(model, max_rows, groups, min_rows, rule.panels)
+    cases = situations(model, max_rows, groups, few)
+    paid = situations(model, max_rows, groups)
     dependent = [_sensitive(rule, weakest, exactly), *_price(rule, cases, paid, exactly), *_k_rank(cases)]
     peers = model if drawn is None else drawn
-    proofs = [*claims, *(_with_least_rows(claim, needed) for claim in dependent)]
+    proofs = [*claims, *(_with_min_rows(claim, needed) for claim in dependent)]
     limited = (claim.in_the_limit(peers, draws=rule.needs_seed) for claim in proofs)
     return Certificate((*limited, *_approximate(peers), _RIGHT_MODEL))
 
@@ -161,14 +161,14 @@ def _with_witness(claim: Claim, rule: Rule, model: Models, rows: Sequence[int], 
     if claim.verdict != "refuted" or claim.witness is not None or not (lowest or claim.name == "budget feasible"):
         return claim
     extreme = extreme_round(rule, model, rows, groups, lowest=lowest)
-    most = 1.0 if np.isfinite(rule.cap(len(rows), budget=1.0)).all() else 0.0  # without caps, any payment
-    if extreme is not None and (extreme[0] < 0 if lowest else extreme[0] > most):
+    largest = 1.0 if np.isfinite(rule.cap(len(rows), budget=1.0)).all() else 0.0  # without caps, any payment
+    if extreme is not None and (extreme[0] < 0 if lowest else extreme[0] > largest):
         return replace(claim, margin=extreme[0], witness=extreme[1])
     return replace(claim, verdict="undecided", text=f"{claim.text}; no such round was drawn here")
 
 
 def _fewest(
-    model: Models, most: list[int], groups: Sequence[Any] | None, least: Sequence[int] | None, panels: int
+    model: Models, max_rows: list[int], groups: Sequence[Any] | None, min_rows: Sequence[int] | None, panels: int
 ) -> tuple[Sensitivity, list[int], int | None]:
     """Return the weakest sensitivity, for which rows of peers, and how many of everybody's rows that needs.
 
@@ -177,34 +177,34 @@ def _fewest(
     """
 
     def weakest(rows: Sequence[int]) -> Sensitivity:
-        cases = list(zip(*(situations(model, most, groups, rows, split) for split in (1, panels)), strict=True))
+        cases = list(zip(*(situations(model, max_rows, groups, rows, split) for split in (1, panels)), strict=True))
         liars = [case for case in cases if case[0][1]] or cases
         sensitivities = [
             _sensitivity(*all_peers) if panels == 1 else _in_a_panel(all_peers, panel) for all_peers, panel in liars
         ]
         return min(sensitivities, key=lambda case: (STRENGTH[case.verdict], case.margin or 0.0))
 
-    if least is not None:
-        return weakest(least), [int(n) for n in least], None
-    best, low, high = weakest(most), 0, max(most)
+    if min_rows is not None:
+        return weakest(min_rows), [int(n) for n in min_rows], None
+    best, low, high = weakest(max_rows), 0, max(max_rows)
     if best.verdict != "proved":
-        return best, most, None
+        return best, max_rows, None
     while high - low > 1:
         middle = max(1, min(2 * low, (low + high) // 2))  # few rows are quick to decide
-        trial = weakest([min(n, middle) for n in most])
+        trial = weakest([min(n, middle) for n in max_rows])
         if trial.verdict != "proved":
             low = middle
         else:
             best, high = trial, middle
-    return best, [min(n, high) for n in most], high
+    return best, [min(n, high) for n in max_rows], high
 
 
-def _with_least_rows(claim: Claim, rows: int | None) -> Claim:
+def _with_min_rows(claim: Claim, rows: int | None) -> Claim:
     """State a claim with the rows that it needs of everybody."""
     if rows is None or claim.verdict != "proved":
         return claim
     condition = f", if every provider reports at least {rows} row{'s' if rows > 1 else ''}"
-    return replace(claim, text=claim.text + condition, least_rows=rows)
+    return replace(claim, text=claim.text + condition, min_rows=rows)
 
 
 def _k_rank(cases: list[Any]) -> list[Claim]:
@@ -293,8 +293,8 @@ def _price(rule: Rule, cases: list[Any], paid: list[Any], exactly: bool) -> list
     claims = [Claim("price of lying", verdict, text, "E4", squared / scale.width)]
     linear = [price.linear for price in prices if price.linear is not None]
     if len(linear) == len(prices) and (part == 1 or cases == paid):
-        least = min(linear) / scale.width
-        verdict = "proved" if least > 0 else "undecided"
-        text = f"over all admissible reports a lie loses at least {least:.3g}·‖Δ‖ of {scale.unit}"
-        claims.append(Claim("linear price of lying", verdict, text, "E4, enumeration", least))
+        slope = min(linear) / scale.width
+        verdict = "proved" if slope > 0 else "undecided"
+        text = f"over all admissible reports a lie loses at least {slope:.3g}·‖Δ‖ of {scale.unit}"
+        claims.append(Claim("linear price of lying", verdict, text, "E4, enumeration", slope))
     return claims

@@ -14,7 +14,7 @@ from troth.core.claims import Claim
 from troth.core.errors import MissingCapabilityError, ReportError
 from troth.core.posterior import posterior
 from troth.mechanisms.round import empty_round
-from troth.mechanisms.task_labels import MOST_OUTCOMES, labels_of
+from troth.mechanisms.task_labels import MAX_OUTCOMES, labels_of
 from troth.mechanisms.tasks import Tasks, count_peers
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _strict(tasks: Tasks, rule: Rule) -> Claim:
         text = "losses are enumerated only for labels of classes; an audit simulates lies about values"
         return claim(verdict="undecided", text=text)
     try:
-        loss, kinds, labels = _least_loss(tasks, rule)
+        loss, kinds, labels = _min_loss(tasks, rule)
     except ReportError as error:
         return claim(verdict="undecided", text=f"some answers stop the round: {error.problem}")
     if not kinds:
@@ -144,7 +144,7 @@ def expected_shares(rule: Rule, own: Any, peers: Sequence[Any]) -> Array:
     return np.asarray(chance @ share.T)
 
 
-def _least_loss(tasks: Tasks, rule: Rule) -> tuple[float, int, tuple[int, int]]:
+def _min_loss(tasks: Tasks, rule: Rule) -> tuple[float, int, tuple[int, int]]:
     """Return the least that a wrong label costs on some kinds of tasks, exactly, how many were tried, and which labels.
 
     The labels are the true one and the one that is reported instead.
@@ -152,7 +152,7 @@ def _least_loss(tasks: Tasks, rule: Rule) -> tuple[float, int, tuple[int, int]]:
     size = tasks.summaries.shape[1]
     group, likelihood = tasks.group[tasks.provider], tasks.likelihood_of[tasks.provider]
     count = count_peers(tasks)
-    candidates = np.flatnonzero((count > 0) & (size ** (count + 1.0) <= MOST_OUTCOMES))
+    candidates = np.flatnonzero((count > 0) & (size ** (count + 1.0) <= MAX_OUTCOMES))
     worst, labels_of_worst = np.inf, (0, 0)
     sample = np.random.default_rng(0).permutation(candidates)[:_KINDS]
     for report in sample:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from troth.core.contract import Models
     from troth.mechanisms import Rule
 
-_ROUNDS, _MOST_ROWS, _DRAWS = 256, 32, 4
+_ROUNDS, _MAX_ROWS, _DRAWS = 256, 32, 4
 
 
 def extreme_round(
@@ -37,7 +37,7 @@ def extreme_round(
         return None
     rng = np.random.default_rng(20201206)
     days = (rule.days,) if rule.days > 1 else ()
-    pair = [(models[provider], min(int(rows[provider]), _MOST_ROWS)) for provider in (order[0], other)]
+    pair = [(models[provider], min(int(rows[provider]), _MAX_ROWS)) for provider in (order[0], other)]
     try:
         theta = [pair[0][0].draw_parameters(rng, (_ROUNDS, *days)) for _ in range(2)]
         t = np.stack(

@@ -242,7 +242,7 @@ def pay(
     terms = Campaign.load(campaign)
     book = ledger or campaign.parent / "ledger.jsonl"
     page = report or page_beside(book)
-    refuse_same_file(campaign, book, *([] if no_report else [page]), *([] if csv is None else [csv]))
+    reject_same_file(campaign, book, *([] if no_report else [page]), *([] if csv is None else [csv]))
     with progress_bar() as progress:
 
         def approve(result: Result) -> bool:
@@ -331,7 +331,7 @@ def statistics(
     plain = make_statistics(Campaign.load(campaign), file, provider)
     text = json.dumps(plain, indent=1, ensure_ascii=False) + "\n"
     target = output or file.with_name(f"{stem(file)}.statistics.json")
-    refuse_same_file(target, campaign, file)
+    reject_same_file(target, campaign, file)
     write_whole(target, text.encode())
     for line in rows_left_out(*plain.get("days", [plain])):
         typer.echo(f"note: {line}", err=True)
@@ -345,7 +345,7 @@ def page_beside(ledger: Path) -> Path:
     return ledger.with_name("report.html" if ledger.name == "ledger.jsonl" else f"{ledger.stem}.report.html")
 
 
-def refuse_same_file(*paths: Path) -> None:
+def reject_same_file(*paths: Path) -> None:
     """Refuse to write one file over another."""
     resolved = [path.resolve() for path in paths]
     for path in paths:

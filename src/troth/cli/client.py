@@ -12,7 +12,7 @@ import typer
 
 from troth.cli.options import AsJson, CampaignFile
 from troth.cli.output import progress_bar, warn
-from troth.cli.service_connection import Server, TheCampaign, compare_head, find_campaign, find_round, open_client
+from troth.cli.service_connection import CampaignArgument, Server, compare_head, find_campaign, find_round, open_client
 from troth.cli.service_lines import as_read, receipt_lines, show_lines
 from troth.cli.service_rounds import export, payments, payouts, why
 from troth.core.errors import DataError
@@ -173,7 +173,7 @@ def create(
 
 
 def invite(
-    campaign: TheCampaign,
+    campaign: CampaignArgument,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The provider's name.", show_default=False)],
     identity: Annotated[
         str | None,
@@ -197,7 +197,7 @@ def invite(
     show_lines(invited, as_json, [invited["link"]])
 
 
-def providers(campaign: TheCampaign, server: Server = None, as_json: AsJson = False) -> None:
+def providers(campaign: CampaignArgument, server: Server = None, as_json: AsJson = False) -> None:
     """List a campaign's providers."""
     client, campaign_view = find_campaign(server, campaign)
     members = client.list_providers(campaign_view["id"])
@@ -211,7 +211,7 @@ def providers(campaign: TheCampaign, server: Server = None, as_json: AsJson = Fa
 
 
 def submit(
-    campaign: TheCampaign,
+    campaign: CampaignArgument,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Your rows, or statistics of them.", show_default=False)],
     number: Annotated[
         int | None, typer.Option("--round", help="Which round.", min=1, show_default="the open one")

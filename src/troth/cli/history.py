@@ -26,7 +26,7 @@ Spread = Annotated[
 
 Recent = Annotated[int | None, typer.Option(help="Fit only the last N days.", min=1, show_default="all days")]
 
-Ahead = Annotated[
+DaysAhead = Annotated[
     int | None, typer.Option(help="Let offsets drift; fit for the next N days.", min=1, show_default="no drift")
 ]
 
@@ -55,7 +55,7 @@ def fit(
     seed: Annotated[int, typer.Option(help="Seed for the random starting points.", min=0)] = 0,
     spread: Spread = None,
     recent: Recent = None,
-    ahead: Ahead = None,
+    ahead: DaysAhead = None,
     provider: ProviderColumn = None,
     day: DayColumn = None,
     output: Annotated[
@@ -71,12 +71,12 @@ def fit(
     as_json: AsJson = False,
 ) -> None:
     """Learn the prior and each provider's model from past days, or tasks, as a campaign file."""
-    from troth.campaigns.past import read_fit_options, refuse_paid
+    from troth.campaigns.past import read_fit_options, reject_paid
     from troth.campaigns.terms import Campaign
 
     terms = Campaign.load(campaign)
     target = output or campaign.with_name("fitted.toml")
-    refuse_paid(target)
+    reject_paid(target)
     if (pilot is None) == (history is None):
         raise typer.BadParameter("give either HISTORY or --pilot", param_hint="HISTORY")
     if pilot is not None:
@@ -190,7 +190,7 @@ def backtest(
         int | None, typer.Option(help="Days before the first stretch.", min=1, show_default="a quarter, or 30")
     ] = None,
     recent: Recent = None,
-    ahead: Ahead = None,
+    ahead: DaysAhead = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same backtest.", min=0)] = 0,
     spread: Spread = None,
     provider: ProviderColumn = None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from troth.cli.campaign import page_beside, refuse_same_file
+from troth.cli.campaign import page_beside, reject_same_file
 from troth.cli.options import AsJson, DayColumn, LedgerFile, ProviderColumn
 from troth.cli.output import progress_bar, show, warn
 from troth.core.errors import DataError, TrothError
@@ -72,7 +72,7 @@ def report(
     from troth.results.pay import open_ledger
 
     page = output or page_beside(ledger)
-    refuse_same_file(ledger, page)
+    reject_same_file(ledger, page)
     result = open_ledger(ledger)
     if history is None and result.campaign.history is not None:
         result.campaign = _with_paths(result.campaign, ledger)

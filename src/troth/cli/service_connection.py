@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 Server = Annotated[
     str | None, typer.Option(envvar="TROTH_SERVER", help="Which service.", show_default="the last one signed in to")
 ]
-TheCampaign = Annotated[
+CampaignArgument = Annotated[
     str, typer.Argument(metavar="CAMPAIGN", help="The campaign's identifier or name.", show_default=False)
 ]
-TheRound = Annotated[
+RoundArgument = Annotated[
     int | None, typer.Argument(metavar="[ROUND]", help="The round's number.", min=1, show_default="the latest")
 ]
 

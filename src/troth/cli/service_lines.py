@@ -23,7 +23,7 @@ def task_lines(pay: dict[str, Any]) -> list[str]:
     return [pay["meaning"], *(f"  {line}" for line in table_lines(["task", "answer", "share", "why"], rows))]
 
 
-def refuse_unpaid(campaign: str, closed: dict[str, Any], *, anyway: bool = False) -> None:
+def reject_unpaid(campaign: str, closed: dict[str, Any], *, anyway: bool = False) -> None:
     """Stop if a round that was closed could not be paid; with exit code 3 if the model does not fit."""
     if closed["problem"] is None:
         return
@@ -103,7 +103,7 @@ def as_read(submission: dict[str, Any]) -> list[str]:
         if column["labels"]:
             summary = ", ".join(f"{label} {count:,}×" for label, count in column["labels"])
         elif column["mean"] is not None:
-            summary = f"from {brief(column['least'])} to {brief(column['greatest'])}, mean {brief(column['mean'])}"
+            summary = f"from {brief(column['minimum'])} to {brief(column['maximum'])}, mean {brief(column['mean'])}"
         else:
             continue
         lines.append(f"  {column['name']}: {summary}")

@@ -11,12 +11,12 @@ import typer
 from troth.cli.ledger import read_object
 from troth.cli.options import AsJson
 from troth.cli.output import STOPPED, report_poor_fit, warn
-from troth.cli.service_connection import Server, TheCampaign, TheRound, find_campaign, find_round, open_client
+from troth.cli.service_connection import CampaignArgument, RoundArgument, Server, find_campaign, find_round, open_client
 from troth.cli.service_lines import (
     about_round,
     day_text,
     payment_cells,
-    refuse_unpaid,
+    reject_unpaid,
     show_lines,
     task_lines,
     verdict_lines,
@@ -35,7 +35,7 @@ rounds = typer.Typer(help="Open, close, pay and publish rounds.", no_args_is_hel
 
 @rounds.command("open")
 def open_round(
-    campaign: TheCampaign,
+    campaign: CampaignArgument,
     day: Annotated[str | None, typer.Option(help="The day, in a daily campaign.", show_default="the next one")] = None,
     deadline: DeadlineTime = None,
     server: Server = None,
@@ -49,8 +49,8 @@ def open_round(
 
 @rounds.command("close")
 def close_round(
-    campaign: TheCampaign,
-    number: TheRound = None,
+    campaign: CampaignArgument,
+    number: RoundArgument = None,
     final: Annotated[bool, typer.Option("--final", help="This is the last day: pay it too.")] = False,
     beacon: Annotated[
         str | None, typer.Option(help="The value of the beacon named in the terms, for a closed round.")
@@ -79,11 +79,11 @@ def close_round(
         return
     closed = client.close_round(campaign_view["id"], number, final=final, beacon=beacon, anyway=anyway)
     show_lines(closed, as_json, [about_round(closed), *verdict_lines(closed["verdict"], closed["reports"])])
-    refuse_unpaid(campaign, closed, anyway=anyway)
+    reject_unpaid(campaign, closed, anyway=anyway)
 
 
 @rounds.command("finish")
-def finish(campaign: TheCampaign, server: Server = None, as_json: AsJson = False) -> None:
+def finish(campaign: CampaignArgument, server: Server = None, as_json: AsJson = False) -> None:
     """End a daily campaign whose last round is closed: the last day is paid too."""
     client, campaign_view = find_campaign(server, campaign)
     ended = client.finish_campaign(campaign_view["id"])
@@ -93,11 +93,13 @@ def finish(campaign: TheCampaign, server: Server = None, as_json: AsJson = False
         as_json,
         [f"{printable(ended['name'])}: {ended['state']}, {money(ended['paid'])} {ended['currency']} paid"],
     )
-    refuse_unpaid(campaign, last)
+    reject_unpaid(campaign, last)
 
 
 @rounds.command("publish")
-def publish(campaign: TheCampaign, number: TheRound = None, server: Server = None, as_json: AsJson = False) -> None:
+def publish(
+    campaign: CampaignArgument, number: RoundArgument = None, server: Server = None, as_json: AsJson = False
+) -> None:
     """Show providers their payments, and why."""
     client, campaign_view = find_campaign(server, campaign)
     number = find_round(client, campaign_view, number, ("paid",), "no paid round is waiting to be published")
@@ -107,8 +109,8 @@ def publish(campaign: TheCampaign, number: TheRound = None, server: Server = Non
 
 @rounds.command("reopen")
 def reopen(
-    campaign: TheCampaign,
-    number: TheRound = None,
+    campaign: CampaignArgument,
+    number: RoundArgument = None,
     deadline: DeadlineTime = None,
     server: Server = None,
     as_json: AsJson = False,
@@ -121,7 +123,9 @@ def reopen(
 
 
 @rounds.command("set-aside")
-def set_aside(campaign: TheCampaign, number: TheRound = None, server: Server = None, as_json: AsJson = False) -> None:
+def set_aside(
+    campaign: CampaignArgument, number: RoundArgument = None, server: Server = None, as_json: AsJson = False
+) -> None:
     """End a round that was closed and could not be paid: nobody is paid for it, and later days continue."""
     client, campaign_view = find_campaign(server, campaign)
     number = find_round(client, campaign_view, number, ("closed",), "no round is closed and unpaid")
@@ -130,7 +134,9 @@ def set_aside(campaign: TheCampaign, number: TheRound = None, server: Server = N
 
 
 @rounds.command("show")
-def show_rounds(campaign: TheCampaign, number: TheRound = None, server: Server = None, as_json: AsJson = False) -> None:
+def show_rounds(
+    campaign: CampaignArgument, number: RoundArgument = None, server: Server = None, as_json: AsJson = False
+) -> None:
     """Show a campaign's rounds, or one of them."""
     client, campaign_view = find_campaign(server, campaign)
     if number is None:
@@ -141,7 +147,9 @@ def show_rounds(campaign: TheCampaign, number: TheRound = None, server: Server =
         show_lines(chosen_round, as_json, [about_round(chosen_round), *verdict_lines(chosen_round.get("verdict"))])
 
 
-def payments(campaign: TheCampaign, number: TheRound = None, server: Server = None, as_json: AsJson = False) -> None:
+def payments(
+    campaign: CampaignArgument, number: RoundArgument = None, server: Server = None, as_json: AsJson = False
+) -> None:
     """Show what a round pays: to everybody, or to you once it is published."""
     campaign_view, paid = _payments(server, campaign, number)
     rows = [payment_cells(payment) for payment in paid["payments"]]
@@ -151,8 +159,8 @@ def payments(campaign: TheCampaign, number: TheRound = None, server: Server = No
 
 
 def why(
-    campaign: TheCampaign,
-    number: TheRound = None,
+    campaign: CampaignArgument,
+    number: RoundArgument = None,
     provider: Annotated[
         str | None, typer.Option(help="For the analyst: the provider who was paid.", show_default="everybody's")
     ] = None,
@@ -178,7 +186,7 @@ def why(
 
 
 def export(
-    campaign: TheCampaign,
+    campaign: CampaignArgument,
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write the files.", show_default=False)],
     server: Server = None,
     as_json: AsJson = False,
@@ -220,7 +228,7 @@ def export(
 
 
 def payouts(
-    campaign: TheCampaign,
+    campaign: CampaignArgument,
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="The folder for batches.", show_default=False)],
     server: Server = None,
     as_json: AsJson = False,

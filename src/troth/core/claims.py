@@ -39,7 +39,7 @@ class Claim:
         How far from failing, or how much can be lost, in the unit that the text names.
     witness
         An example that refutes it.
-    least_rows
+    min_rows
         The number of rows that every provider must report for it to hold; None if it does not depend on rows.
     rests_on
         What a proof assumes: nothing about the data; the model, that is its evidence, and its draws if the rule draws;
@@ -54,7 +54,7 @@ class Claim:
     basis: str
     margin: float | None = None
     witness: Any = None
-    least_rows: int | None = None
+    min_rows: int | None = None
     rests_on: Premise = "model"
     limit: str = ""
 

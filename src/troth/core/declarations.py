@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from troth.core.limits import MOST_ROWS
+from troth.core.limits import MAX_ROWS
 
 
 class Declarations:
@@ -19,7 +19,7 @@ class Declarations:
     row_axes: ClassVar[int] = 0
     """How many axes of an array belong to one row: 0 for rows of one value, 1 for rows that are vectors."""
 
-    most_rows: ClassVar[int] = MOST_ROWS
+    max_rows: ClassVar[int] = MAX_ROWS
     """The most rows of a report, up to which log PMI keeps its digits."""
 
     recovers_rows: ClassVar[bool] = False

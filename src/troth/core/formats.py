@@ -148,7 +148,7 @@ def printable(text: str) -> str:
     return "".join("\ufffd" if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c for c in text)
 
 
-def short(text: str, most: int = 40) -> str:
+def short(text: str, length: int = 40) -> str:
     """Return a name that is not too long to show.
 
     Examples
@@ -156,7 +156,7 @@ def short(text: str, most: int = 40) -> str:
     >>> short("a very long name", 8)
     'a very …'
     """
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def html_table(title: str, head: Sequence[str], rows: Sequence[Sequence[Any]], note: str = "") -> str:

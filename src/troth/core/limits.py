@@ -5,8 +5,8 @@ Beyond them sums overflow or log PMI has no digits left, so one report could sto
 
 from __future__ import annotations
 
-MOST_ROWS = 10**12
+MAX_ROWS = 10**12
 """The most rows of a report, up to which log PMI is compared with 50-digit arithmetic."""
 
-LARGEST_SUM = 1e100
+MAX_SUM = 1e100
 """The largest number that a summary or a statistic may have: its square and its cube are still numbers."""

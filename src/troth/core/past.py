@@ -12,7 +12,7 @@ import numpy as np
 
 from troth.core.contract import Array, HasReduction, Indexes, Mask
 from troth.core.errors import DataError
-from troth.core.limits import LARGEST_SUM, MOST_ROWS
+from troth.core.limits import MAX_ROWS, MAX_SUM
 from troth.core.reductions import Counts, Moments, Reduction
 
 
@@ -87,7 +87,7 @@ class History:
             if summary.shape != (reduction.width,):
                 location = f"day {day!r}, provider {name!r}"
                 raise DataError(f"{location}: a summary must have {reduction.width} numbers, not shape {summary.shape}")
-            refuse_impossible(reduction, summary, day, name)
+            reject_impossible(reduction, summary, day, name)
             summaries[day_of[day], place_of[name]] += summary
             present[day_of[day], place_of[name]] = True
         return cls(tuple(days), tuple(providers), summaries, present, reduction)
@@ -180,7 +180,7 @@ def from_summaries(
     labels = tuple(days) or tuple(range(array.shape[0]))
     present = reduction.rows(np.nan_to_num(array, nan=1.0)) > 0
     for day, provider in np.argwhere(present | (array != 0).any(axis=-1)):
-        refuse_impossible(reduction, array[day, provider], labels[day], names[provider])
+        reject_impossible(reduction, array[day, provider], labels[day], names[provider])
     return History(labels, names, array, np.asarray(present), reduction)
 
 
@@ -246,12 +246,12 @@ def _between(text: str) -> str:
     return re.sub(r"\d+", "#", text)
 
 
-def refuse_impossible(reduction: Reduction, summary: Array, day: Any, name: str) -> None:
+def reject_impossible(reduction: Reduction, summary: Array, day: Any, name: str) -> None:
     """Refuse sums that no rows have, or that are too large to compute with."""
     location = f"day {day!r}, provider {name!r}"
     if not np.isfinite(summary).all():
         raise DataError(f"{location}: a sum is not finite")
-    if (np.abs(summary) > LARGEST_SUM).any() or reduction.rows(summary) > MOST_ROWS:
+    if (np.abs(summary) > MAX_SUM).any() or reduction.rows(summary) > MAX_ROWS:
         raise DataError(f"{location}: {summary.max():g} is too large; rescale the values")
     try:
         reduction.check(summary)

@@ -79,7 +79,7 @@ def _posterior_of(model: Model, known: Array) -> Model:
     return model.posterior(known) if isinstance(model, HasPosterior) else conditioned_on(model, known)
 
 
-class Conditioned:
+class ConditionedModel:
     """Any model conditioned on known data z: Λ(t) becomes Λ(t + z), and θ is drawn given z."""
 
     def __init__(self, model: Any, known: Array) -> None:
@@ -94,7 +94,7 @@ class Conditioned:
         return cast("Array", self.model.log_evidence(np.asarray(statistics) + self.known))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Conditioned) and self._key == other._key
+        return isinstance(other, ConditionedModel) and self._key == other._key
 
     def __hash__(self) -> int:
         return hash(self._key)
@@ -143,13 +143,16 @@ def conditioned_on(model: Model, known: Array) -> Model:
     """
     offers: dict[str, Any] = {}
     if isinstance(model, HasLogPMI):
-        offers["log_pmi"] = Conditioned._log_pmi
+        offers["log_pmi"] = ConditionedModel._log_pmi
     if isinstance(model, SamplesPosterior):
-        offers |= {"draw_parameters": Conditioned._draw_parameters, "draw_posterior": Conditioned._draw_posterior}
+        offers |= {
+            "draw_parameters": ConditionedModel._draw_parameters,
+            "draw_posterior": ConditionedModel._draw_posterior,
+        }
     if isinstance(model, HasFiniteStates):
-        offers["posterior_probabilities"] = Conditioned._posterior_probabilities
+        offers["posterior_probabilities"] = ConditionedModel._posterior_probabilities
     if isinstance(model, Combinable):
-        offers["in_space_of"] = Conditioned._in_space_of
-    kind: type[Any] = type(type(model).__name__, (Conditioned,), offers)  # capabilities are what a class has
+        offers["in_space_of"] = ConditionedModel._in_space_of
+    kind: type[Any] = type(type(model).__name__, (ConditionedModel,), offers)  # capabilities are what a class has
     unchanged = [name for name in _OF_THE_LIKELIHOOD if hasattr(model, name)]
     return cast("Model", delegates("model", *unchanged)(kind)(model, known))

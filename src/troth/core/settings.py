@@ -30,7 +30,7 @@ class Section:
 
     Examples
     --------
-    >>> Section("mechanism", {"draws": 0}).integer("draws", least=1)
+    >>> Section("mechanism", {"draws": 0}).integer("draws", minimum=1)
     Traceback (most recent call last):
     troth.core.settings.CampaignError: [mechanism] draws: must be a whole number of at least 1, not 0
     """
@@ -82,12 +82,12 @@ class Section:
             raise self.error_at(key, f"{value!r} is not known; choose one of {', '.join(among)}{custom}")
         return choice
 
-    def integer(self, key: str, default: int | None = None, *, least: int = 0, most: int = 2**53) -> Any:
+    def integer(self, key: str, default: int | None = None, *, minimum: int = 0, maximum: int = 2**53) -> Any:
         """Take a whole number."""
         if key not in self.remaining:
             return default
         value = self.remaining.pop(key)
-        if problem := whole_problem(value, least, most):
+        if problem := integer_problem(value, minimum, maximum):
             raise self.error_at(key, problem)
         return value
 
@@ -124,7 +124,7 @@ class Section:
         """Return the table under a key of this one."""
         return Section(f"{self.name}.{key}" if self.name else key, plain, file=self.file)
 
-    def refuse_unknown(self, known: Sequence[str] = ()) -> None:
+    def reject_unknown(self, known: Sequence[str] = ()) -> None:
         """Raise at the first key that was not taken."""
         for key in self.remaining:
             near = get_close_matches(key, known, 1)
@@ -132,13 +132,13 @@ class Section:
             raise self.error_at(key, f"there is no such setting{hint}")
 
 
-def whole_problem(value: Any, least: int, most: int) -> str:
+def integer_problem(value: Any, minimum: int, maximum: int) -> str:
     """Return what is wrong with a whole number, or nothing."""
-    if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
+    if isinstance(value, int) and not isinstance(value, bool) and minimum <= value <= maximum:
         return ""
-    at_most = "" if most >= 2**53 else f" and at most {most:,}"
+    at_most = "" if maximum >= 2**53 else f" and at most {maximum:,}"
     text = value if not isinstance(value, int) or abs(value) < 10**20 else "a number that is too large"
-    return f"must be a whole number of at least {least}{at_most}, not {text!r}"
+    return f"must be a whole number of at least {minimum}{at_most}, not {text!r}"
 
 
 def parse_number(text: str) -> int | float:

@@ -17,7 +17,7 @@ FALSE_ALARM = 1e-9
 """Largest probability that a simulated law fails a model that obeys it."""
 
 SIZES = ((1, 2), (6, 9))
-_MOST_ROWS = 384  # of the larger datasets that a strong prior needs before they say anything about each other
+_MAX_ROWS = 384  # of the larger datasets that a strong prior needs before they say anything about each other
 _ENOUGH = 0.3  # nats of mutual information that make a wrong log evidence visible
 _ROWS_AT_ONCE = 1 << 22
 _ROWS_IN_ALL = 1 << 24
@@ -34,7 +34,7 @@ class Simulation:
     def sizes(self) -> tuple[tuple[int, int], ...]:
         """Small sizes and, where the prior is strong, one at which mutual information reaches `_ENOUGH`."""
         own, peers = SIZES[-1]
-        while own < _MOST_ROWS:
+        while own < _MAX_ROWS:
             sample = log_pmi(self.model, *self.draw((own, peers), 1000))
             if not -0.1 < np.clip(sample, -5, 5).mean() < _ENOUGH:
                 break  # enough, or so negative that small datasets show the mistake

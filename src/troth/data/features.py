@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
     from troth.core.support import Array
 
-MOST_NUMBERS = 1 << 16
+MAX_NUMBERS = 1 << 16
 """The most numbers that are kept of one report, if `ENOUGH_ROWS` rows fit."""
 
 ENOUGH_ROWS = 512
-"""How many rows of a report are kept however many features they have, within `MOST_IN_ALL`."""
+"""How many rows of a report are kept however many features they have, within `MAX_TOTAL`."""
 
-MOST_IN_ALL = 1 << 22
+MAX_TOTAL = 1 << 22
 """The most numbers that are kept of all reports together."""
 
-_FEWEST = 2  # rows of a sample for each feature, below which it says too little of the rest
+_MIN_ROWS_PER_FEATURE = 2  # rows of a sample for each feature, below which it says too little of the rest
 
 
 class FeatureSampler:
@@ -47,7 +47,7 @@ class FeatureSampler:
         for row, column in zip(values, columns, strict=True):
             row[:] = column[sampled] if len(sampled) < len(column) else column
         self._batches.append((values, ranks[sampled], reports[sampled]))
-        if sum(part[0].size for part in self._batches) > 2 * MOST_IN_ALL:
+        if sum(part[0].size for part in self._batches) > 2 * MAX_TOTAL:
             self.thin()
 
     def join(self, other: FeatureSampler, places: NDArray[np.intp]) -> None:
@@ -55,14 +55,14 @@ class FeatureSampler:
         self._make_room(int(places.max(initial=-1)) + 1)
         self._levels[places] = np.maximum(self._levels[places], other._levels)
         self._batches += [(values, ranks, places[reports]) for values, ranks, reports in other._batches]
-        if sum(part[0].size for part in self._batches) > 2 * MOST_IN_ALL:
+        if sum(part[0].size for part in self._batches) > 2 * MAX_TOTAL:
             self.thin()
 
     def thin(self) -> None:
         """Keep the rows of the highest rank of each report, as many as that number of reports allows."""
         if not self._batches:
             return
-        most = most_rows(self._features, len(self._levels))
+        most = max_rows(self._features, len(self._levels))
         values, ranks, reports = (np.concatenate(parts, axis=-1) for parts in zip(*self._batches, strict=True))
         order = np.lexsort((-ranks, reports))
         ranks, reports = ranks[order], reports[order]
@@ -79,7 +79,9 @@ class FeatureSampler:
         ends = np.searchsorted(reports, np.arange(len(rows) + 1)).tolist()
         samples = [values[:, slice(*pair)].T for pair in pairwise(ends)]
         return [
-            np.ascontiguousarray(z[np.lexsort(z.T[::-1])]) if len(z) >= min(n, _FEWEST * self._features) else None
+            np.ascontiguousarray(z[np.lexsort(z.T[::-1])])
+            if len(z) >= min(n, _MIN_ROWS_PER_FEATURE * self._features)
+            else None
             for z, n in zip(samples, rows, strict=True)
         ]
 
@@ -104,7 +106,7 @@ def row_ranks(numbers: NDArray[np.integer]) -> NDArray[np.integer]:
     return np.bitwise_count(~x & (x - np.uint64(1))).astype(np.int64)
 
 
-def most_rows(features: int, reports: int) -> int:
+def max_rows(features: int, reports: int) -> int:
     """Return how many rows of each report are kept, given the number of reports."""
     features = max(1, features)
-    return min(max(MOST_NUMBERS // features, ENOUGH_ROWS), MOST_IN_ALL // max(1, reports) // features)
+    return min(max(MAX_NUMBERS // features, ENOUGH_ROWS), MAX_TOTAL // max(1, reports) // features)

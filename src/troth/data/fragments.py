@@ -66,9 +66,9 @@ class Fragment:
         """Return what to say when the file is not in its format."""
         return DataError.at(file_name(self.path), f"cannot be read as {self.format}: {first_line(error)}")
 
-    def refuse_missing(self, request: Request, names: Sequence[str]) -> None:
+    def reject_missing(self, request: Request, names: Sequence[str]) -> None:
         """Raise if the file and its path do not have the requested columns."""
-        request.refuse_missing([*names, *dict(self.constants)], file_name(self.path))
+        request.reject_missing([*names, *dict(self.constants)], file_name(self.path))
 
     def batches(self, request: Request, *, text: bool = False) -> Iterator[Any]:
         """Read the fragment batch by batch; with ``text`` nothing is converted."""
@@ -146,7 +146,7 @@ def plan(
 
 def _row_groups(fragment: Fragment, request: Request) -> list[Fragment]:
     with fragment.errors_named(), pq.ParquetFile(fragment.path) as file:
-        fragment.refuse_missing(request, file.schema_arrow.names)
+        fragment.reject_missing(request, file.schema_arrow.names)
         sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
         text = [f.name for f in file.schema_arrow if f.name in request.labels and is_text(f.type)]
     fragment = replace(fragment, text=tuple(text))

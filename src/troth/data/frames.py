@@ -49,7 +49,7 @@ def as_arrow(frame: Any, request: Request | None = None) -> Any:
         if not isinstance(name, str):
             raise DataError(f"the data: column names must be text, not {name!r}")
     if request is not None:
-        request.refuse_missing(columns, "the data")
+        request.reject_missing(columns, "the data")
         columns = list(request.named)
     elif len(set(columns)) < len(columns):
         raise DataError("the data: two columns have the same name; rename one, or say which with columns=")

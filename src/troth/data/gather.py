@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from troth.core.contract import Model
 
-MOST_LOOKED_AT = 100_000
+MAX_INSPECTED = 100_000
 """How many rows of a file are looked at before a campaign is written."""
 
 
@@ -61,7 +61,7 @@ def first_rows(
                 values[name] += batch.column(name).to_pylist()
             places += [f"row {row + k + 1:,} of {file_name(fragment.path)}" for k in range(batch.num_rows)]
             row += batch.num_rows
-            if len(places) >= MOST_LOOKED_AT:
+            if len(places) >= MAX_INSPECTED:
                 return values, places
     return values, places
 
@@ -69,7 +69,7 @@ def first_rows(
 def gather_reports(model: Model, data: Any, request: Request, provider: str | None = None) -> list[Report]:
     """Compute each provider's statistics of each day with the model's ``statistics``; all are one's if it is named."""
     if not is_paths(data):
-        request.refuse_nobody(provider)
+        request.reject_missing_provider(provider)
     located, adder = requested_rows(data, request), Adder(request, "the data", provider)
     if located.table.num_rows == 0:
         return []

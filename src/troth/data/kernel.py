@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from troth.core.errors import DataError
-from troth.core.limits import LARGEST_SUM
+from troth.core.limits import MAX_SUM
 from troth.core.reductions.reduction import AddsInParts
 from troth.data.arrow_columns import as_numbers, encode, is_text, numbers_of_text, reads_as_number
 from troth.data.features import FeatureSampler
@@ -72,8 +72,8 @@ class Adder:
         self._totals = Totals(request.reduction.width)
         self._expected = 0  # reports of the batch at hand, at most
         self.problems: list[Problem] = []
-        self._names = _Spelled(str)
-        self._labels = _Spelled(lambda value: str(value).strip())
+        self._names = _CachedSpelling(str)
+        self._labels = _CachedSpelling(lambda value: str(value).strip())
         self._known: tuple[Any, Any, Codes] = (None, None, np.zeros(0, dtype=np.intp))
         self.dropped: dict[Key, int] = {}
         self._sampler = FeatureSampler(request.kept_columns) if request.features else None
@@ -108,7 +108,7 @@ class Adder:
         self._expected = size
         with np.errstate(over="ignore", invalid="ignore"):
             for present, summaries in self._summaries(columns, codes, size):
-                too_large = ~(np.abs(self.request.reduction.magnitudes(summaries)) <= LARGEST_SUM)
+                too_large = ~(np.abs(self.request.reduction.magnitudes(summaries)) <= MAX_SUM)
                 if too_large.any():
                     self._owners = [names[k // len(days)] for k in (range(size) if keys is None else keys)], codes
                     self._report_spoiled_sums(columns, int(present[np.argmax(too_large.any(axis=1))]))
@@ -343,7 +343,7 @@ class Adder:
                 np.where(self._owners[1] == worst, np.abs(values.astype(np.float64)), -1.0) for values in columns
             ]
             k = int(np.argmax([values.max() for values in largest]))
-            problem = f"too large to add up: a sum would exceed {LARGEST_SUM:g}; rescale them"
+            problem = f"too large to add up: a sum would exceed {MAX_SUM:g}; rescale them"
             self._report(problem, labels[k], largest[k] == largest[k].max(), columns[k])
 
     def _report(self, problem: str, column: str, mask: NDArray[np.bool_], values: Any = None) -> None:
@@ -370,7 +370,7 @@ def _within(x: NDArray[Any], support: Support) -> bool:
     return not (support.integer and x.dtype.kind == "f") or bool((x == np.floor(x)).all())
 
 
-class _Spelled:
+class _CachedSpelling:
     """Spells out distinct values, once for batches that share them."""
 
     def __init__(self, spell: Callable[[Any], str]) -> None:

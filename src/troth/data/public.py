@@ -27,7 +27,7 @@ def read_public(data: Any, request: Request, model: Model, *, engine: str = "thr
     request = replace(request, provider=None, day=request.day if by_day else None, values=None)
     source, digest = _origin(data)
     if not is_paths(data):
-        request.refuse_missing(column_names(data), PUBLIC)  # a table of theirs has no other name
+        request.reject_missing(column_names(data), PUBLIC)  # a table of theirs has no other name
     try:
         if isinstance(model, HasReduction):
             reports, statistics = read_reports(data, request, engine=engine, provider=PUBLIC)

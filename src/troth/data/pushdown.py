@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.errors import DataError, MissingCapabilityError, TrothError, first_line
-from troth.data.features import MOST_IN_ALL
+from troth.data.features import MAX_TOTAL
 from troth.data.kernel import INFINITE, MISSING, NOT_A_NUMBER, Adder
 from troth.data.readers import batch_rows
 from troth.data.request import NO_VALUE, Day, Key, Part, Problem, Request, listed, parse_day
@@ -22,7 +22,7 @@ from troth.data.request import NO_VALUE, Day, Key, Part, Problem, Request, liste
 if TYPE_CHECKING:
     from troth.core.support import Array
 
-_MOST_SUMS = 100
+_MAX_SUMS = 100
 _PLACE = "the table"
 _OWNER = "troth_owner"
 
@@ -30,7 +30,7 @@ _OWNER = "troth_owner"
 def push_down(data: Any, request: Request, provider: str | None) -> list[Part]:
     """Reduce an Ibis table or a Spark frame where it lives; without a column of providers it is all one provider's."""
     table = as_ibis(data)
-    request.refuse_missing(table.columns, _PLACE)
+    request.reject_missing(table.columns, _PLACE)
     if request.provider is None:
         import ibis
 
@@ -80,9 +80,9 @@ def _unnamed(table: Any, request: Request) -> Any:
 def _reduce(table: Any, request: Request) -> Part:
     import ibis
 
-    if request.reduction.width > _MOST_SUMS:
+    if request.reduction.width > _MAX_SUMS:
         return _fetch(table, request)
-    if request.features and table.count().execute() * len(request.columns) <= MOST_IN_ALL:
+    if request.features and table.count().execute() * len(request.columns) <= MAX_TOTAL:
         return _fetch(table, request)  # features are at hand only where rows are
     try:
         return _aggregate(table, request, finite=False)

@@ -63,17 +63,17 @@ def read_reports(
             fragments = [replace(fragment, provider=provider) for fragment in fragments]
         if request.provider is None:
             if provider is None:
-                _refuse_shared_names(fragments)
+                _reject_shared_names(fragments)
             spellings = {fragment.provider: fragment.path for fragment in fragments}
         run = ENGINES[engine] if request.look is None else in_order
         parts = _with_progress(run(fragments, request), len(fragments), progress)
     elif is_pushed_down(data):
         from troth.data.pushdown import push_down
 
-        request.refuse_nobody(provider)
+        request.reject_missing_provider(provider)
         parts = iter(push_down(data, request, provider))
     elif is_frame(data):
-        request.refuse_nobody(provider)
+        request.reject_missing_provider(provider)
         slices = plan_frame(data, request, provider)
         parts = _with_progress(ENGINES["threads"](slices, request), len(slices), progress)
     else:
@@ -108,7 +108,7 @@ def _with_progress(parts: Iterable[Part], total: int, progress: Callable[[int, i
         yield part
 
 
-def _refuse_shared_names(fragments: Sequence[Any]) -> None:
+def _reject_shared_names(fragments: Sequence[Any]) -> None:
     owners: dict[str, str] = {}
     for fragment in fragments:
         other = owners.setdefault(fragment.provider, fragment.path)
@@ -157,7 +157,7 @@ def as_reports(
     names = {raw: canonical_name(raw) for raw, _ in places}
     if "" in names.values():
         raise DataError("there are rows without a provider's name")
-    refuse_alike(names)
+    reject_similar_names(names)
     if len({type(day) for _, day in places}) > 1:
         number, date = (next(day for _, day in places if isinstance(day, kind)) for kind in (int, str))
         raise DataError(f"days are whole numbers in some rows ({number}) and dates in others ({date}); use one kind")
@@ -219,7 +219,7 @@ def names_alike(names: Iterable[str]) -> list[tuple[str, str]]:
     return pairs
 
 
-def refuse_alike(names: dict[str, str]) -> None:
+def reject_similar_names(names: dict[str, str]) -> None:
     """Raise if two spellings are one name: money must not reach the wrong payee."""
     seen: dict[str, str] = {}
     for raw, name in names.items():

@@ -45,7 +45,7 @@ def _read_parquet(fragment: Fragment, request: Request, columns: list[str]) -> I
 
 
 def _read_csv(fragment: Fragment, request: Request, columns: list[str]) -> Iterator[Any]:
-    fragment.refuse_missing(request, csv_names(fragment))
+    fragment.reject_missing(request, csv_names(fragment))
     types: dict[str, Any] = {name: pa.string() for name in columns if name in request.labels}
     with _open_csv(fragment, columns, types) as reader:  # the types of other columns are never inferred
         for name in columns:
@@ -139,7 +139,7 @@ def _delimiter(path: Path) -> str:
 
 def _read_jsonl(fragment: Fragment, request: Request, columns: list[str]) -> Iterator[Any]:
     with open_jsonl(fragment) as reader:
-        fragment.refuse_missing(request, reader.schema.names)
+        fragment.reject_missing(request, reader.schema.names)
         fields = [reader.schema.field(name) for name in columns]
     schema = pa.schema([field.with_type(_jsonl_type(field, request)) for field in fields])
     options = json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
@@ -166,7 +166,7 @@ def open_jsonl(fragment: Fragment, options: Any = None) -> Any:
 def _read_arrow(fragment: Fragment, request: Request, names: list[str]) -> Iterator[Any]:
     with pa.memory_map(fragment.path) as source:
         opened = open_arrow(source)
-        fragment.refuse_missing(request, opened.schema.names)
+        fragment.reject_missing(request, opened.schema.names)
         is_file = hasattr(opened, "get_batch")
         batches = (opened.get_batch(i) for i in range(opened.num_record_batches)) if is_file else iter(opened)
         for batch in batches:
@@ -196,14 +196,14 @@ def open_arrow(source: Any) -> Any:
 
 def read_text(fragment: Fragment, request: Request, columns: list[str]) -> Iterator[Any]:
     """Read a text file without converting anything."""
-    fragment.refuse_missing(request, csv_names(fragment))
+    fragment.reject_missing(request, csv_names(fragment))
     with _open_csv(fragment, columns, {name: pa.string() for name in columns}) as reader:
         yield from reader
 
 
 def _read_sheet(fragment: Fragment, request: Request, columns: list[str]) -> Iterator[Any]:
     table = read_sheet(fragment.path)
-    fragment.refuse_missing(request, table.schema.names)
+    fragment.reject_missing(request, table.schema.names)
     yield from table.select(columns).to_batches(batch_rows(request))
 
 

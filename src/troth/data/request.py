@@ -158,7 +158,7 @@ class Request:
         folded = {label.casefold(): code for label, code in exact.items()}
         return exact if len(folded) < len(exact) else {**folded, **exact}
 
-    def refuse_missing(self, available: Iterable[str], place: str) -> None:
+    def reject_missing(self, available: Iterable[str], place: str) -> None:
         """Raise if a column is missing, and name those that are there."""
         header = list(available)
         for name in self.named:
@@ -167,7 +167,7 @@ class Request:
             if header.count(name) > 1:
                 raise DataError.at(place, f"there are {header.count(name)} columns named {name!r}; keep one")
 
-    def refuse_nobody(self, provider: str | None) -> None:
+    def reject_missing_provider(self, provider: str | None) -> None:
         """Raise if neither a column nor a name says whose the rows of a table are."""
         if self.provider is None and provider is None:
             raise DataError("the data: name the column of providers with provider=")
@@ -221,15 +221,15 @@ def shown(value: Any) -> str:
     return text if len(text) <= 40 else text[:37] + "…"
 
 
-def listed(values: Sequence[Any], most: int = 12) -> str:
+def listed(values: Sequence[Any], limit: int = 12) -> str:
     """Return values as messages list them, the first ones if they are many.
 
     Examples
     --------
-    >>> listed(["a", "b", "c"], most=2)
+    >>> listed(["a", "b", "c"], limit=2)
     "'a', 'b', …"
     """
-    return ", ".join(map(shown, values[:most])) + (", …" if len(values) > most else "")
+    return ", ".join(map(shown, values[:limit])) + (", …" if len(values) > limit else "")
 
 
 def refuse(problems: Sequence[Problem]) -> None:

@@ -14,7 +14,7 @@ from troth.data.fragments import Fragment
 from troth.data.gather import requested_rows
 from troth.data.read import canonical_name, read_reports, task_name
 from troth.data.request import Day, Report, Request, listed, shown
-from troth.data.task_files import LONGEST_NAME, OwnTasks
+from troth.data.task_files import MAX_NAME_LENGTH, OwnTasks
 from troth.data.tasks import TaskRows, in_order, read_rows
 
 if TYPE_CHECKING:
@@ -69,15 +69,15 @@ def read_own_tasks(
     request = replace(request, own=True, provider=request.provider if request.provider in header else None)
     table = read_rows(requested_rows(str(file), request, format=kind), request)
     if request.provider is not None:
-        _refuse_others(table, request.provider, provider)
+        _reject_other_providers(table, request.provider, provider)
     spelled, codes = table.names(str(request.day), "task")
-    _refuse_odd_names(table, spelled, codes)
+    _reject_odd_names(table, spelled, codes)
     names, places = in_order(spelled, codes, task_name)
     summaries = table.add_up(places, rows, lambda task: f"task {shown(names[task])}")
     return OwnTasks(tuple(names), summaries, table.dropped)
 
 
-def _refuse_others(table: TaskRows, column: str, provider: str) -> None:
+def _reject_other_providers(table: TaskRows, column: str, provider: str) -> None:
     spelled, codes = table.names(column, "provider")
     for code in np.unique(codes).tolist():
         if canonical_name(spelled[code]) != canonical_name(provider):
@@ -88,13 +88,15 @@ def _refuse_others(table: TaskRows, column: str, provider: str) -> None:
             )
 
 
-def _refuse_odd_names(table: TaskRows, spelled: list[str], codes: NDArray[np.intp]) -> None:
+def _reject_odd_names(table: TaskRows, spelled: list[str], codes: NDArray[np.intp]) -> None:
     for code in np.unique(codes).tolist():
         task = task_name(spelled[code])
-        if len(task) > LONGEST_NAME or not task.isprintable():
+        if len(task) > MAX_NAME_LENGTH or not task.isprintable():
             file, row = table.place(int(np.argmax(codes == code)))
-            problem = "has unprintable characters" if len(task) <= LONGEST_NAME else f"is {len(task):,} characters long"
-            problem += f"; use at most {LONGEST_NAME} printable characters"
+            problem = (
+                "has unprintable characters" if len(task) <= MAX_NAME_LENGTH else f"is {len(task):,} characters long"
+            )
+            problem += f"; use at most {MAX_NAME_LENGTH} printable characters"
             raise DataError.at(file, f"row {row:,}: the name of task {shown(task)} {problem}")
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from troth.core.support import Array
 
-LONGEST_NAME = 200
+MAX_NAME_LENGTH = 200
 """The most characters of a task's name."""
 
 FORMAT = 2

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.errors import DataError
-from troth.core.limits import LARGEST_SUM
+from troth.core.limits import MAX_SUM
 from troth.data.arrow_columns import encode
 from troth.data.gather import Located, requested_rows
 from troth.data.kernel import Adder
-from troth.data.read import canonical_name, refuse_alike, task_name
+from troth.data.read import canonical_name, reject_similar_names, task_name
 from troth.data.request import Request, shown
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def read_tasks(data: Any, request: Request, rows: int | None = 1) -> TaskReports
     providers, provider = [""], np.zeros(len(task), dtype=np.intp)
     if request.provider is not None:
         spelled, codes = table.names(request.provider, "provider")
-        refuse_alike({spelled[code]: canonical_name(spelled[code]) for code in np.unique(codes).tolist()})
+        reject_similar_names({spelled[code]: canonical_name(spelled[code]) for code in np.unique(codes).tolist()})
         providers, provider = in_order(spelled, codes, canonical_name)
     pairs, reports = np.unique(task.astype(np.int64) * len(providers) + provider, return_inverse=True)
     task, provider = np.divmod(pairs, len(providers))
@@ -116,11 +116,11 @@ class TaskRows:
         ``reports`` has the number of each row's report, which ``spell`` puts into words. More than ``most`` rows would
         let one answer count as several.
         """
-        self._refuse_repeated(reports, most, spell)
+        self._reject_repeated(reports, most, spell)
         reduction, columns = self.request.reduction, self.columns
         with np.errstate(over="ignore", invalid="ignore"):
             summaries = reduction.add(columns, reports, int(reports.max()) + 1)
-        too_large = ~(np.abs(reduction.magnitudes(summaries)) <= LARGEST_SUM)
+        too_large = ~(np.abs(reduction.magnitudes(summaries)) <= MAX_SUM)
         if too_large.any():
             first = int(np.argmax(too_large.any(axis=1)))
             rows = np.flatnonzero(reports == first)
@@ -129,12 +129,12 @@ class TaskRows:
             file, number = self.place(int(rows[row]))
             raise DataError(
                 f"{spell(first)}: {values[column, row]:g} cannot be added up and squared: numbers are at most "
-                f"{LARGEST_SUM:g} (column {self.request.entries[column]!r}, row {number:,} of {file}); correct or "
+                f"{MAX_SUM:g} (column {self.request.entries[column]!r}, row {number:,} of {file}); correct or "
                 "rescale it"
             )
         return summaries
 
-    def _refuse_repeated(self, reports: Places, most: int | None, spell: Callable[[int], str]) -> None:
+    def _reject_repeated(self, reports: Places, most: int | None, spell: Callable[[int], str]) -> None:
         counts = np.bincount(reports)
         if most is None or counts.max() <= most:
             return

@@ -107,7 +107,7 @@ def backtest(
     ([], 'loses')
     """
     splits = split_days(len(history.days), split, folds, gap, first)
-    _refuse_without_peers(history, splits, groups)
+    _reject_without_peers(history, splits, groups)
     if not 0 < false_alarm < 1:
         raise ParameterError(f"false_alarm must lie between 0 and 1, not {false_alarm}")
     paid = _replay_all(
@@ -221,7 +221,7 @@ def _payer(fitted: Any) -> Any:
     return fitted if isinstance(fitted, Model) else fitted[0]
 
 
-def _refuse_without_peers(history: History, splits: Sequence[Split], groups: Sequence[Any] | None) -> None:
+def _reject_without_peers(history: History, splits: Sequence[Split], groups: Sequence[Any] | None) -> None:
     """Refuse a history that tests nothing: without a peer every report is paid the same."""
     labels = list(range(len(history.providers)) if groups is None else groups)
     paid = np.concatenate([part.paid for part in splits])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from troth.history.findings import PastFinding
 
 
-_WIDEST = 120  # characters of a line of a table
+_LINE_WIDTH = 120  # characters of a line of a table
 _WORTHLESS = 0.002  # shares of the cap that lies cost on average, below which honesty is not rewarded
 
 
@@ -189,16 +189,16 @@ def _percent(finding: PastFinding) -> str:
 
 
 def _table(rows: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
-    """Return lines of at most `_WIDEST` characters: models for which there is no room have a table below."""
+    """Return lines of at most `_LINE_WIDTH` characters: models for which there is no room have a table below."""
     narrow = [max(map(len, column)) + 2 for column in zip(*(cells for _, cells in rows), strict=True)]
     label, widths = 36, [max(24, *narrow)] * len(narrow)
-    if label + sum(widths) > _WIDEST:
+    if label + sum(widths) > _LINE_WIDTH:
         label, widths = max(len(name) for name, _ in rows), narrow
     lines: list[str] = []
     start = 0
     while start < len(widths):
         stop = start + 1
-        while stop < len(widths) and label + sum(widths[start : stop + 1]) <= _WIDEST:
+        while stop < len(widths) and label + sum(widths[start : stop + 1]) <= _LINE_WIDTH:
             stop += 1
         head, *body = (
             f"{name:<{label}}" + "".join(f"{cells[k]:>{widths[k]}}" for k in range(start, stop)) for name, cells in rows

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import stdtr
 
 from troth.core.formats import share, true_minus
-from troth.history.intervals import LARGEST_CORRELATION, joint_level, over_days
+from troth.history.intervals import MAX_CORRELATION, joint_level, over_days
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 _MATERIAL = 0.02  # nats per report: an older fit has also seen fewer days, and loses a little by that alone
-_FEWEST_DAYS = 20  # on which a slope is looked for
+_MIN_DAYS = 20  # on which a slope is looked for
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def trends_of(lies: Sequence[str], daily: Array, false_alarm: float) -> tuple[Tr
     """
     x = daily[~np.isnan(daily).any(axis=1)]
     days = len(x)
-    if days < _FEWEST_DAYS:
+    if days < _MIN_DAYS:
         return ()
     time = np.linspace(-0.5, 0.5, days)
     slopes = time @ x / (time @ time)
@@ -171,7 +171,7 @@ def _errors(residuals: Array) -> tuple[Array, Array]:
     correlation = (residuals[1:] * residuals[:-1]).sum(axis=0) / np.where(squares > 0, squares, 1.0)
     correlation = np.maximum(correlation, correlation[squares > 0].mean() if (squares > 0).any() else 0.0)
     correlation += (2 + 4 * correlation) / days + 0.5 * days**-0.5
-    correlation = np.clip(correlation, 0.0, LARGEST_CORRELATION)
+    correlation = np.clip(correlation, 0.0, MAX_CORRELATION)
     innovations = residuals[1:] - correlation * residuals[:-1]
     variance = np.maximum((innovations**2).sum(axis=0) / (days - 3) / (1 - correlation) ** 2, squares / (days - 2))
     return np.sqrt(variance), np.maximum(days * (1 - correlation) / (1 + correlation) - 2, 1.0)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 POWER = 0.8
 """The probability with which a gain of the size that is called detectable is found."""
 
-LARGEST_CORRELATION = 0.97
+MAX_CORRELATION = 0.97
 """The largest correlation of neighbouring days that an interval assumes."""
 
 _DRAWS = 2000
@@ -92,7 +92,7 @@ def _correlation(residual: Array, squares: float) -> float:
         correlation = float(residual[1:] @ residual[:-1]) / squares
     if correlation > days**-0.5:
         correlation += (1 + 3 * correlation) / days
-    return min(max(correlation, 0.0), LARGEST_CORRELATION)
+    return min(max(correlation, 0.0), MAX_CORRELATION)
 
 
 def joint_level(columns: Array, false_alarm: float) -> float:

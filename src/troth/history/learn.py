@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from troth.models import Family
     from troth.models.fitting.fitted import Fitted
 
-AHEAD = 30
+DEFAULT_DAYS_AHEAD = 30
 """The default number of days ahead for which a drifting model is learnt."""
 
 _HARMLESS = ("seed", "progress")
@@ -114,6 +114,6 @@ def candidates_for(reduction: Reduction, recent: int | None = None, **options: A
             if recent is not None and family.provider_effects:
                 candidates[f"{label}, last {recent} days"] = Learner(family, passed, recent)
             if "ahead" in fit_options:
-                drifting = passed | {"ahead": options.get("ahead") or AHEAD}
+                drifting = passed | {"ahead": options.get("ahead") or DEFAULT_DAYS_AHEAD}
                 candidates[f"drifting {label}"] = Learner(family, drifting)
     return candidates

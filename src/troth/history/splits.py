@@ -22,7 +22,7 @@ SPLITS = {
 """How days are split, and what that means."""
 
 _STRETCHES = 5
-_FEWEST_FIRST = 30  # days of the first fit, where half of the history has as many
+_MIN_FIRST_FIT = 30  # days of the first fit, where half of the history has as many
 
 
 class Split(NamedTuple):
@@ -40,7 +40,7 @@ def first_days(days: int) -> int:
     >>> [first_days(days) for days in (24, 60, 120, 400)]
     [12, 30, 30, 100]
     """
-    return max(days // 4, min(_FEWEST_FIRST, days // 2))
+    return max(days // 4, min(_MIN_FIRST_FIT, days // 2))
 
 
 def split_days(days: int, split: str, folds: int | None, gap: int, first: int | None) -> list[Split]:

@@ -99,8 +99,8 @@ class Bonded(Rule):
     def prepared(self, model: Models, rows: Sequence[int] | None, values: Bounds | None = None) -> Rule:
         return Bonded(self.rule.prepared(model, rows, values))
 
-    def drawing(self, most: int) -> Rule:
-        return Bonded(self.rule.drawing(most))
+    def drawing(self, max_draws: int) -> Rule:
+        return Bonded(self.rule.drawing(max_draws))
 
     def in_expectation(self) -> Rule:
         return Bonded(self.rule.in_expectation())
@@ -130,7 +130,7 @@ class Bonded(Rule):
             return None
         fixed = self.rule.fixed_empty_share
         empty = rounded_from(figures.terms[_EMPTY]) if fixed is None else Span(fixed, fixed)
-        if self.rule.constant_empty_share and fixed is None and empty.most >= 1:
+        if self.rule.constant_empty_share and fixed is None and empty.high >= 1:
             return None  # rounded, it does not say by how much the room above it stretches shares
         ends = ((share, np.asarray(held_back)) for share, held_back in zip(before, reversed(empty), strict=True))
         return Span(*(float((share - held_back) / self._room(held_back)) for share, held_back in ends))

@@ -27,23 +27,23 @@ class Span(NamedTuple):
     Examples
     --------
     >>> Span(0.25, 0.5).mix(0.5, Span(1.0, 1.0))
-    Span(least=0.625, most=0.75)
+    Span(low=0.625, high=0.75)
     """
 
-    least: float
-    most: float
+    low: float
+    high: float
 
     @property
     def exact(self) -> bool:
         """Whether it can be one number only."""
-        return self.least == self.most
+        return self.low == self.high
 
     def has(self, value: float, slack: float = SHOWN_SHARE) -> bool:
         """Return whether a number can be this one, up to how shares are rounded."""
-        return self.least - slack <= value <= self.most + slack
+        return self.low - slack <= value <= self.high + slack
 
     def __str__(self) -> str:
-        return f"{self.least:.4f}" if self.exact else f"{self.least:.4f} to {self.most:.4f}"
+        return f"{self.low:.4f}" if self.exact else f"{self.low:.4f} to {self.high:.4f}"
 
     def mix(self, part: float, other: Span) -> Span:
         """Return what it can be with a part of another number mixed in."""

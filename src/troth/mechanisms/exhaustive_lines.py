@@ -20,7 +20,7 @@ from troth.models.numerics.enumeration import count_reports, enumerate_reports, 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_MOST_OUTCOMES = 1 << 22
+_MAX_OUTCOMES = 1 << 22
 _CHOOSE = "choose a number of decoys, such as 999"
 _TOO_MANY = f"peers have too many possible reports to try them all: {_CHOOSE}"
 
@@ -46,11 +46,11 @@ class ExhaustiveLines(Lines):
                 worse[part] = np.where(v < v_real, chances[:, None], 0.0).sum(axis=0)
                 if rivals is not None:
                     squares = (chances[:, None] * np.exp(2 * v)).sum(axis=0)
-                    strict[part] = exhaustive_line_score(np.exp(v_real), squares, self._most_pmi(chances), rivals)
+                    strict[part] = exhaustive_line_score(np.exp(v_real), squares, self._max_pmi(chances), rivals)
         shape = self.rounds, self.per_round
         return better.reshape(shape), worse.reshape(shape), strict.reshape(shape)
 
-    def _most_pmi(self, chances: Array) -> float:
+    def _max_pmi(self, chances: Array) -> float:
         """Bound PMI over its norm: by the least probability of a state, or of what peers could report."""
         if isinstance(self.model, HasFiniteStates):
             return float(1 / self.model.posterior_probabilities(np.zeros(self.own.shape[-1])).min())
@@ -100,7 +100,7 @@ class ExhaustiveLines(Lines):
             else:
                 of_kinds = zip(part.kinds, columns.astype(int), strict=True)
                 peers += [(part.model, int(kind[0])) for kind, count in of_kinds for _ in range(count)]
-        if prod(_count(model, rows) for model, rows in peers) > _MOST_OUTCOMES:
+        if prod(_count(model, rows) for model, rows in peers) > _MAX_OUTCOMES:
             raise DataError(_TOO_MANY)
         return peers
 
@@ -111,14 +111,14 @@ class ExhaustiveLines(Lines):
         return total, chances / chances.sum()
 
 
-def refuse_unlisted(model: Models, rows: Sequence[int], groups: Sequence[Any] | None, panels: int) -> None:
+def reject_unlistable(model: Models, rows: Sequence[int], groups: Sequence[Any] | None, panels: int) -> None:
     """Refuse models and numbers of rows for which peers have too many possible reports to enumerate."""
     evidence = shared_evidence(model)
     for peer_model in dict.fromkeys(one_each(model, len(rows))):
         _count(peer_model, 1)
         _chances(evidence, *enumerate_reports(peer_model, [1])[1:])
     for _, _, peers in situations(model, rows, groups, panels=panels):
-        if sum(log(_count(peer_model, size)) for peer_model, size in peers) > log(_MOST_OUTCOMES):
+        if sum(log(_count(peer_model, size)) for peer_model, size in peers) > log(_MAX_OUTCOMES):
             raise MissingCapabilityError(_TOO_MANY)
 
 

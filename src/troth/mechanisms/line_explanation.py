@@ -132,8 +132,8 @@ def _share_among_all(rule: LineUp, above: float, tied: float, _: float) -> Span:
     better = rounded_from(above).within(0.0, 1.0)
     worse = Span(1 - above - tied - 2 * HALF, 1 - above - tied + 2 * HALF).within(0.0, 1.0)
     if rule.ties == "lot":
-        return Span(worse.least**rule.rivals, (1 - better.least) ** rule.rivals)
-    least, most = ((better.most, worse.least), (better.least, worse.most))
+        return Span(worse.low**rule.rivals, (1 - better.low) ** rule.rivals)
+    least, most = ((better.high, worse.low), (better.low, worse.high))
     return Span(*(float(limit_share(np.array(b), np.array(w), rule.rivals)) for b, w in (least, most)))
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from troth.mechanisms.options import Choice, Number, Whole
+from troth.mechanisms.options import Choice, Integer, Number
 
 _ALL = "all"  # as campaign files and forms spell it
 
 
 @dataclass(frozen=True)
-class DecoysOption(Whole):
+class DecoysOption(Integer):
     """How many decoys stand in a line: a whole number, or ``"all"``, which the rule keeps as ``math.inf``."""
 
     def problem(self, value: Any) -> str:
@@ -34,16 +34,21 @@ class DecoysOption(Whole):
             raise ValueError(f"{text!r} is neither a whole number nor {_ALL}") from None
 
 
-RIVALS = Whole(
-    "rivals", 4, "an empty report is paid 1/(rivals + 1) of the cap", "Rivals of the real peers", least=1, most=1000
+RIVALS = Integer(
+    "rivals",
+    4,
+    "an empty report is paid 1/(rivals + 1) of the cap",
+    "Rivals of the real peers",
+    minimum=1,
+    maximum=1000,
 )
 DECOYS = DecoysOption(
     "decoys",
     999,
     'how many are drawn, or "all" that peers could report; more make payments less random',
     "Decoys",
-    least=1,
-    most=1_000_000,
+    minimum=1,
+    maximum=1_000_000,
 )
 STRICT = Number(
     "strict",
@@ -54,13 +59,13 @@ STRICT = Number(
     below=np.nextafter(1.0, 2.0),
     wanted="a number from 0 to 1",
 )
-PANELS = Whole(
+PANELS = Integer(
     "panels",
     1,
     "split peers into panels: another provider moves a share by at most 1/panels on average (1/peers if fewer)",
     "Panels",
-    least=1,
-    most=1_000_000,
+    minimum=1,
+    maximum=1_000_000,
 )
 TIES = Choice(
     "ties",

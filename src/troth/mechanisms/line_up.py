@@ -21,7 +21,7 @@ from troth.mechanisms.compared_days import (
     without_changing_peers,
 )
 from troth.mechanisms.decoys import Lines
-from troth.mechanisms.exhaustive_lines import ExhaustiveLines, endless, refuse_unlisted
+from troth.mechanisms.exhaustive_lines import ExhaustiveLines, endless, reject_unlistable
 from troth.mechanisms.line import limit_share, rank_share
 from troth.mechanisms.line_claims import line_claims
 from troth.mechanisms.line_explanation import explain_place, share_at_place
@@ -235,13 +235,13 @@ class LineUp(Rule):
         """Refuse what cannot be listed, where the line has all that peers could report."""
         super().check_payable(model, rows, groups)
         if self.decoys == inf:
-            refuse_unlisted(model, rows, groups, self.panels)
+            reject_unlistable(model, rows, groups, self.panels)
 
-    def drawing(self, most: int) -> Rule:
+    def drawing(self, max_draws: int) -> Rule:
         """Draw fewer decoys, at least as many as rivals: the expected share is the same for every number."""
         if self.strict or self.decoys == inf or self.source == "days":
             return self
-        return replace(self, decoys=max(self.rivals, min(int(self.decoys), most)))
+        return replace(self, decoys=max(self.rivals, min(int(self.decoys), max_draws)))
 
     def in_expectation(self) -> Rule:
         """Put everything that peers could report into the line, by its probability."""

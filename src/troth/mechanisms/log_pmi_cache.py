@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from troth.core.contract import Array, Model
 
-_MOST_NUMBERS = 1 << 24  # that are cached
+_MAX_NUMBERS = 1 << 24  # that are cached
 
 
 class LogPmiCache:
@@ -51,6 +51,6 @@ class LogPmiCache:
         if new:
             computed = compute(list(new.values()))
             known = self._known | dict(zip(new, computed.T.copy(), strict=True))  # what it looked up is known by now
-            if self._numbers + computed.size <= _MOST_NUMBERS:
+            if self._numbers + computed.size <= _MAX_NUMBERS:
                 self._known, self._numbers = known, self._numbers + computed.size
         return np.stack([known[key] for key in keys], axis=1)

@@ -154,8 +154,8 @@ class MultiDay(Rule):
     def prepared(self, model: Models, rows: Sequence[int] | None, values: Bounds | None = None) -> Rule:
         return replace(self, last=self.last.prepared(model, rows, values)) if isinstance(self.last, Rule) else self
 
-    def drawing(self, most: int) -> Rule:
-        return replace(self, last=self.last.drawing(most)) if isinstance(self.last, Rule) else self
+    def drawing(self, max_draws: int) -> Rule:
+        return replace(self, last=self.last.drawing(max_draws)) if isinstance(self.last, Rule) else self
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
         if this_round.own.ndim < 3:

@@ -1,6 +1,6 @@
 """The options of a rule, as its constructor checks them and as a campaign file and a form ask for them.
 
-A rule declares an option where it declares the field: ``draws: int = option(Whole("draws", 64, least=1))``.
+A rule declares an option where it declares the field: ``draws: int = option(Integer("draws", 64, minimum=1))``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.core.settings import Section, parse_number, whole_problem
+from troth.core.settings import Section, integer_problem, parse_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,20 +80,20 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Whole(Option):
+class Integer(Option):
     """A whole number.
 
     Examples
     --------
-    >>> Whole("draws", 64, least=1, most=1000).problem(0)
+    >>> Integer("draws", 64, minimum=1, maximum=1000).problem(0)
     'must be a whole number of at least 1 and at most 1,000, not 0'
     """
 
-    least: int = 0
-    most: int = 2**53
+    minimum: int = 0
+    maximum: int = 2**53
 
     def problem(self, value: Any) -> str:
-        return whole_problem(int(value) if isinstance(value, np.integer) else value, self.least, self.most)
+        return integer_problem(int(value) if isinstance(value, np.integer) else value, self.minimum, self.maximum)
 
     def write(self, value: Any) -> dict[str, Any] | None:
         """Return it as Python's own integer."""

@@ -20,7 +20,7 @@ from troth.mechanisms.breakdown import Breakdown
 from troth.mechanisms.description import RuleDescription
 from troth.mechanisms.round import Round, empty_round
 from troth.mechanisms.tasks import Tasks, TaskShares, share_by_stacks
-from troth.mechanisms.unpayable_rounds import may_be_due_to_reports, name_reports, refuse_oversized
+from troth.mechanisms.unpayable_rounds import may_be_due_to_reports, name_reports, reject_oversized
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,7 +92,7 @@ class Rule(RuleDescription):
         """
         if this_round.lenient:
             return self._evaluate(this_round)
-        refuse_oversized(this_round)
+        reject_oversized(this_round)
         untouched = dataclasses.replace(this_round, rng=copy.deepcopy(this_round.rng), progress=None)
         try:
             return self._evaluate(this_round)
@@ -180,8 +180,8 @@ class Rule(RuleDescription):
         silent = np.random.default_rng(0)
         self.drawing(1).evaluate(empty_round(model, len(rows), self.days, groups=groups, rng=silent))
 
-    def drawing(self, most: int) -> Rule:
-        """Return a rule that draws peers at most ``most`` times, and pays the same in expectation."""
+    def drawing(self, max_draws: int) -> Rule:
+        """Return a rule that draws peers at most ``max_draws`` times, and pays the same in expectation."""
         return self
 
     def in_expectation(self) -> Rule:

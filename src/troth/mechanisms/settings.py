@@ -46,5 +46,5 @@ def read_rule(section: Section, tasks_of: Model | None = None) -> Rule:
         section.remaining.update({**rule_class.task_defaults(tasks_of), **section.remaining})
     bonded = BONDED.read(section)
     rule = rule_class.from_settings(section)
-    section.refuse_unknown((*RESERVED_KEYS, *rule_class.settings()))
+    section.reject_unknown((*RESERVED_KEYS, *rule_class.settings()))
     return Bonded(rule) if bonded else rule

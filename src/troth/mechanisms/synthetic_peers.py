@@ -18,7 +18,7 @@ from troth.mechanisms.breakdown import Breakdown, normalise
 from troth.mechanisms.divergences import DIVERGENCE, Divergence, logistic, score_formula
 from troth.mechanisms.drawn_peers import draw_peers
 from troth.mechanisms.multi_day import MultiDay
-from troth.mechanisms.options import Whole, option
+from troth.mechanisms.options import Integer, option
 from troth.mechanisms.rule import Rule
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class SyntheticPeers(Rule):
     True
     """
 
-    draws: int = option(Whole("draws", 64, _MEANING, "Draws", least=1, most=1_000_000))
+    draws: int = option(Integer("draws", 64, _MEANING, "Draws", minimum=1, maximum=1_000_000))
     divergence: Divergence = option(DIVERGENCE, logistic)
 
     purpose = "one round, any model; draws with a committed seed"
@@ -80,8 +80,8 @@ class SyntheticPeers(Rule):
             + self.divergence.meaning
         )
 
-    def drawing(self, most: int) -> Rule:
-        return replace(self, draws=min(int(self.draws), most))
+    def drawing(self, max_draws: int) -> Rule:
+        return replace(self, draws=min(int(self.draws), max_draws))
 
     def in_expectation(self) -> Rule:
         """Compare with the peers of a second day, which have the distribution of the drawn ones."""

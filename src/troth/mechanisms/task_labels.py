@@ -12,7 +12,7 @@ from troth.core.reductions.reduction import counted_labels
 if TYPE_CHECKING:
     from troth.mechanisms.tasks import Tasks
 
-MOST_OUTCOMES = 1024
+MAX_OUTCOMES = 1024
 """How many joint answers of peers are tried at once; peers with more are split into panels."""
 
 
@@ -29,7 +29,7 @@ def labels_of(tasks: Tasks) -> Labels | None:
     if not (isinstance(first, HasFiniteStates) and isinstance(first, HasReduction)):
         return None
     labels = counted_labels(first.reduction)
-    if labels is None or labels > MOST_OUTCOMES:
+    if labels is None or labels > MAX_OUTCOMES:
         return None
     rows = tasks.summaries.sum(axis=1).max(initial=0.0)
     if rows > 1 and not all(map(has_independent_rows, tasks.likelihoods)):

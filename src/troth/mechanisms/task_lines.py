@@ -20,7 +20,7 @@ import numpy as np
 from troth.core.blocks import for_each_chunk
 from troth.core.errors import DataError, ReportError
 from troth.mechanisms.line import exhaustive_line_score, limit_share
-from troth.mechanisms.task_labels import MOST_OUTCOMES, Labels, priors_of
+from troth.mechanisms.task_labels import MAX_OUTCOMES, Labels, priors_of
 from troth.mechanisms.tasks import Tasks, TaskShares, count_peers
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from troth.core.contract import Array, Indexes
 
-MOST_PANELS = 8
+MAX_PANELS = 8
 """How many panels one report faces."""
 
 _TOO_MANY = "peers could answer in too many ways to try them all: choose a number of decoys, or one label per report"
@@ -92,12 +92,12 @@ def _lines(tasks: Tasks, labels: Labels) -> Iterator[_Lines]:
     report, label = np.nonzero(counts)
     cell = np.repeat(np.arange(len(report)), counts[report, label])
     report, code = report[cell], (tasks.likelihood_of[tasks.provider[report]] * size + label)[cell]
-    most = max(1, int(log(MOST_OUTCOMES) / log(size) + 1e-9)) if size > 1 else 1
+    most = max(1, int(log(MAX_OUTCOMES) / log(size) + 1e-9)) if size > 1 else 1
     task = tasks.task[report]
     starts = np.flatnonzero(np.diff(task, prepend=-1))
     sizes = np.diff(starts, append=len(task))
     group = tasks.group[tasks.provider]
-    limit = MOST_PANELS * most if len(report) == len(tasks) else len(report)
+    limit = MAX_PANELS * most if len(report) == len(tasks) else len(report)
     for number in np.unique(sizes).tolist():
         begin = starts[sizes == number]
         faced = min(number, limit)

@@ -12,7 +12,7 @@ import numpy as np
 from troth.core.contract import Array, ChecksStatistics, CountsRows, Model
 from troth.core.declarations import declared
 from troth.core.errors import DataError, MissingCapabilityError, ReportError, ScoreOutOfRangeError, UnpayableRoundError
-from troth.core.limits import LARGEST_SUM
+from troth.core.limits import MAX_SUM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -25,20 +25,20 @@ _FAR = 1e-4  # of the largest distance from the others: a report that is nearer 
 
 
 @np.errstate(all="ignore")
-def refuse_oversized(this_round: Round) -> None:
+def reject_oversized(this_round: Round) -> None:
     """Refuse statistics that are not numbers, are too large or that no data have, and reports of too many rows."""
     t = this_round.statistics
-    usual = t.size == 0 or (t.min() >= -LARGEST_SUM and t.max() <= LARGEST_SUM)  # two passes that write nothing
-    beyond = np.array(False) if usual else ~(np.abs(t) <= LARGEST_SUM) & ~np.isneginf(t)  # −∞: a state is ruled out
+    usual = t.size == 0 or (t.min() >= -MAX_SUM and t.max() <= MAX_SUM)  # two passes that write nothing
+    beyond = np.array(False) if usual else ~(np.abs(t) <= MAX_SUM) & ~np.isneginf(t)  # −∞: a state is ruled out
     if beyond.any():
         *_, provider, entry = where = tuple(int(i) for i in np.argwhere(beyond)[0])
         problem = (
-            f"statistic {entry} is {t[where]:.6g}, beyond ±{LARGEST_SUM:g}: rescale the values, or leave the report out"
+            f"statistic {entry} is {t[where]:.6g}, beyond ±{MAX_SUM:g}: rescale the values, or leave the report out"
         )
         raise ReportError(provider, problem)
     for model, members in this_round.providers_by_model.items():
         reports = t if len(members) == this_round.providers else t[..., members, :]
-        most = declared(model).most_rows
+        most = declared(model).max_rows
         for rows in _rows(this_round, model, members, reports):
             sums = rows == 0
             if sums.any():
@@ -129,7 +129,7 @@ def _reports_to_leave_out(unpaid: Callable[[Sequence[int]], bool], distance: Arr
 
 def _distance_from_others(statistics: Array) -> Array:
     """Return how far each provider's reports are from the median report, in units of the usual distance."""
-    t = np.clip(np.nan_to_num(statistics, nan=LARGEST_SUM), -LARGEST_SUM, LARGEST_SUM)
+    t = np.clip(np.nan_to_num(statistics, nan=MAX_SUM), -MAX_SUM, MAX_SUM)
     distance = np.abs(t - np.median(t, axis=-2, keepdims=True))
     usual = np.median(distance, axis=-2, keepdims=True)
     relative = distance / (usual + 1e-9 * (1 + np.abs(t).min(axis=-2, keepdims=True)))

@@ -15,8 +15,8 @@ from troth.models.shared.candidate_states import (
     FEATURES_UNKNOWN,
     CandidateStates,
     draws_by_name,
-    refuse_alike,
-    refuse_other_draws,
+    reject_identical_candidates,
+    reject_other_draws,
     summed_log_likelihoods,
 )
 from troth.models.shared.features_at_hand import FeaturesAtHand
@@ -60,7 +60,7 @@ class Candidates(CandidateStates):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        refuse_alike("Candidates", np.arange(float(len(self.prior))), "prior")
+        reject_identical_candidates("Candidates", np.arange(float(len(self.prior))), "prior")
         for name, function in (("log_likelihood", self.log_likelihood), ("draw", self.draw)):
             if not (callable(function) or (name == "draw" and function is None)):
                 raise ParameterError(f"Candidates: {name} must be a function, not {function!r}", parameter=name)
@@ -226,7 +226,7 @@ class Candidates(CandidateStates):
         draw: Callable[[Any, Mapping[str, Any], Any], Any] | None = None,
         *,
         group: str = "posterior",
-        most: int = 500,
+        max_draws: int = 500,
         pairs: bool = False,
     ) -> Candidates:
         """Take draws of a prior or of a posterior: ArviZ's ``InferenceData``, or arrays by name.
@@ -243,7 +243,7 @@ class Candidates(CandidateStates):
             with it, in ``group``, must be the published ones.
         draw
             ``draw(rng, parameters, features)``, for rules that draw decoys.
-        most
+        max_draws
             How many draws are kept, evenly spaced.
 
         Examples
@@ -255,15 +255,15 @@ class Candidates(CandidateStates):
         >>> model.posterior_probabilities(model.statistics([1] * 9 + [0])).argmax()
         np.int64(17)
         """
-        variables = draws_by_name(draws, group, most)
+        variables = draws_by_name(draws, group, max_draws)
         count = len(next(iter(variables.values())))
         candidates = [{name: values[k] for name, values in variables.items()} for k in range(count)]
         draw_of_candidate = None if draw is None else lambda rng, k, features: draw(rng, candidates[k], features)
 
         def of_data(data: Any) -> Array:
             if log_likelihood is None:
-                refuse_other_draws(data, variables, group, most)
-                return summed_log_likelihoods(data, most)
+                reject_other_draws(data, variables, group, max_draws)
+                return summed_log_likelihoods(data, max_draws)
             return np.array([log_likelihood(candidate, data) for candidate in candidates])
 
         return cls([1 / count] * count, of_data, draw_of_candidate, pairs)

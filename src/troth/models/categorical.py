@@ -20,7 +20,7 @@ from troth.models.numerics.dispersed import draw_codes, draw_counts
 from troth.models.numerics.extremes import dirichlet_extremes
 from troth.models.numerics.identification import dirichlet_sensitivity
 from troth.models.numerics.possible_statistics import none_negative
-from troth.models.numerics.predictive import MOST_TERMS, log_gamma_excess
+from troth.models.numerics.predictive import MAX_TERMS, log_gamma_excess
 from troth.models.numerics.second_difference import dirichlet_log_pmi
 from troth.models.parameters import parameter, pseudo_counts
 from troth.models.shared.conjugate import Conjugate
@@ -59,7 +59,7 @@ class DirichletCounts(CompleteEvidence, ReducesRows):
         from scipy.stats import betabinom  # takes long to load
 
         rows, total = int(np.asarray(design)[..., 0].item()), self._pseudo_counts.sum()
-        if rows > MOST_TERMS:
+        if rows > MAX_TERMS:
             return None
         counts = np.arange(rows + 1)
         expectation = -log_gamma_excess(total + rows)

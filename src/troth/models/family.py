@@ -27,8 +27,8 @@ from troth.models.parameters import Kind, Parameter, declared_parameters
 Vector: TypeAlias = Sequence[float] | Array
 Matrix: TypeAlias = Sequence[Sequence[float]] | Array
 
-LARGEST_STATISTIC = 1e290
-LARGEST_DRAW = 1e280
+MAX_STATISTIC = 1e290
+MAX_DRAW = 1e280
 """The largest draw of a heavy-tailed prior, so that sums of draws are valid statistics."""
 
 
@@ -367,8 +367,8 @@ def summed(compute: Callable[..., Array], *data: Any) -> Array:
     """Return the sums that ``compute`` makes of the data, or refuse values too large for a statistic."""
     with np.errstate(over="ignore", invalid="ignore"):
         t = compute(*data)
-    if not (np.abs(t) <= LARGEST_STATISTIC).all():
-        raise DataError(f"the values are too large to add up: a sum exceeds {LARGEST_STATISTIC:g}; rescale them")
+    if not (np.abs(t) <= MAX_STATISTIC).all():
+        raise DataError(f"the values are too large to add up: a sum exceeds {MAX_STATISTIC:g}; rescale them")
     return t
 
 

@@ -39,10 +39,10 @@ from troth.models.shared.finite_states import FittedStates
 if TYPE_CHECKING:
     from troth.models.fitting.workers import FittedWorkers
 
-_LARGEST_ENUMERATION = 200_000
+_MAX_ENUMERATION = 200_000
 _RIGHT = 0.7  # of an unknown worker's answers, until something better is known
 _WELL_CONDITIONED = 1e4  # log-likelihoods of symbols from which counts follow with digits to spare
-_MOST_STATES = 12  # whose k-rank is quick to find
+_MAX_STATES = 12  # whose k-rank is quick to find
 
 
 @dataclass(frozen=True)
@@ -306,7 +306,7 @@ class Finite(FittedStates):
         E[Λ(t)] − E[Σ_θ p(θ|t) t_θ] = −E[KL(posterior ‖ prior)], and the second expectation is a sum over rows.
         """
         rows, symbols = int(np.asarray(design)[..., 0].item()), len(self._log_table)
-        if not self.normalised or comb(rows + symbols - 1, rows) > _LARGEST_ENUMERATION:
+        if not self.normalised or comb(rows + symbols - 1, rows) > _MAX_ENUMERATION:
             return None
         counts = unordered_datasets(rows, symbols)
         statistics = self.from_summary(counts)
@@ -330,7 +330,7 @@ class Finite(FittedStates):
         least = float(np.linalg.eigvalsh(cosines)[0])
         if least > FULL_RANK:
             return Sensitivity("proved", "Q of the peers has full rank (E15)", least)
-        if len(self.prior) <= _MOST_STATES and self.k_rank_condition(peers):
+        if len(self.prior) <= _MAX_STATES and self.k_rank_condition(peers):
             return Sensitivity("proved", "the k-rank condition holds (the paper's Corollary)", least)
         return compare_predictions(self, rows, cosines, lengths, least)
 

@@ -14,8 +14,8 @@ from troth.core.contract import Array
 from troth.core.errors import DataError
 from troth.core.formats import few_digits
 
-_MOST_LABELS = 50
-_LEAST_DISPERSION, _MOST_DISPERSION = 0.8, 2.5  # variance over mean of what is taken for counts
+_MAX_LABELS = 50
+_MIN_DISPERSION, _MAX_DISPERSION = 0.8, 2.5  # variance over mean of what is taken for counts
 _FEW_ROWS = 20  # with which whole numbers are taken for counts
 _CLEARLY = 2.0  # standard errors, by which the variance is below that of counts
 _EXPECTED_ZEROS = 4.0  # of which counts would have had some
@@ -57,7 +57,7 @@ class Column:
         if not self.has_text:
             return None
         labels = tuple(sorted({str(value).strip() for value in self.values}))
-        self._refuse_many(len(labels))
+        self._reject_many_labels(len(labels))
         return labels
 
     @cached_property
@@ -66,11 +66,11 @@ class Column:
         if self.labels is not None:
             return max(2, len(self.labels))
         codes = int(self.numbers.max()) + 1
-        self._refuse_many(codes)
+        self._reject_many_labels(codes)
         return max(2, codes)
 
-    def _refuse_many(self, codes: int) -> None:
-        if codes > _MOST_LABELS:
+    def _reject_many_labels(self, codes: int) -> None:
+        if codes > _MAX_LABELS:
             raise DataError(f"column {self.name!r} has {codes} different labels; is it the column that is paid for?")
 
 
@@ -185,9 +185,9 @@ def unlike_counts(column: Column) -> str:
     """
     rows, mean = len(column.numbers), max(float(column.numbers.mean()), 1e-9)
     ratio = column.variance_within / mean
-    too_even = ratio < _LEAST_DISPERSION and ratio < 1 - _CLEARLY * np.sqrt(2 / rows)
+    too_even = ratio < _MIN_DISPERSION and ratio < 1 - _CLEARLY * np.sqrt(2 / rows)
     no_zeros = column.numbers.min() > 0 and rows * np.exp(-mean) > _EXPECTED_ZEROS
-    if rows < _FEW_ROWS or not (too_even or no_zeros or ratio > _MOST_DISPERSION):
+    if rows < _FEW_ROWS or not (too_even or no_zeros or ratio > _MAX_DISPERSION):
         return ""
     if no_zeros:
         return f"are never 0, as about {rows * np.exp(-mean):.0f} of {rows:,} counts with this mean would be"
@@ -227,7 +227,7 @@ def standardised(columns: Sequence[Column]) -> tuple[Array, dict[str, tuple[floa
     features, scales, levels = [np.ones(len(columns[0].values) if columns else 0)], {}, {}
     for column in columns:
         if column.has_text:
-            if (count := len(set(column.values))) > _MOST_LABELS:
+            if (count := len(set(column.values))) > _MAX_LABELS:
                 raise DataError(
                     f"column {column.name!r} has {count} different labels, and each would need its own coefficient: "
                     "leave the column out (name the others with --column), or merge labels"

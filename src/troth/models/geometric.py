@@ -11,7 +11,7 @@ import numpy as np
 from troth.core.contract import Array, Generator
 from troth.core.reductions import Reduction
 from troth.core.support import Support
-from troth.models.family import LARGEST_DRAW, Example, scalar_parameters
+from troth.models.family import MAX_DRAW, Example, scalar_parameters
 from troth.models.fitting.initial_parameters import FreeParameters, Positive, beta_moments, day_moments
 from troth.models.numerics.second_difference import dirichlet_log_pmi
 from troth.models.parameters import parameter, positive
@@ -62,7 +62,7 @@ class NegativeBinomial(BetaPrior, CountAndSum):
 
     def _draw_failures(self, rng: Generator, theta: Array, rows: Array) -> Array:
         """Negative binomial as a Poisson with a Gamma rate, which takes zero rows and tiny θ without overflow."""
-        theta = np.maximum(theta, 1 / LARGEST_DRAW)
+        theta = np.maximum(theta, 1 / MAX_DRAW)
         return draw_poisson(rng, rng.standard_gamma(self.r * rows) * ((1 - theta) / theta))
 
     one_row_suffices: ClassVar[str] = "the predictive at 0, 1 and 2 determines the posterior"

@@ -13,8 +13,8 @@ from troth.core.errors import ParameterError
 from troth.core.reductions.expansions import Expansions
 from troth.models.family import Example, Matrix
 from troth.models.numerics.possible_statistics import are_products, none_above
-from troth.models.parameters import Whole, matrix, parameter
-from troth.models.regression_candidates import LARGEST_TABLE, RegressionCandidates, trained_coefficients
+from troth.models.parameters import Integer, matrix, parameter
+from troth.models.regression_candidates import MAX_TABLE_SIZE, RegressionCandidates, trained_coefficients
 from troth.models.shared.answered_rows import (
     AnsweredRows,
     CountedAnswers,
@@ -49,10 +49,10 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
                 f"{predictors} classes, not {size} in total",
                 parameter="coefficients",
             )
-        if self.reduction.width > LARGEST_TABLE:
+        if self.reduction.width > MAX_TABLE_SIZE:
             raise ParameterError(
                 f"{type(self).__name__}: {len(self._points)} candidates with {size} coefficients make reports of "
-                f"{self.reduction.width:,} numbers, more than {LARGEST_TABLE:,}: take fewer candidates or features",
+                f"{self.reduction.width:,} numbers, more than {MAX_TABLE_SIZE:,}: take fewer candidates or features",
                 parameter="coefficients",
             )
 
@@ -230,7 +230,7 @@ class SoftmaxCandidates(LabelAnswers, LabelledCandidates):
             [[0.0, 0.0, 1.0, 0.5, -1.0, 0.5], [0.0, 0.0, -1.0, 0.5, 1.0, 0.5], [0.0, 0.0, 0.5, -1.0, 0.5, 1.0]],
         )
     )
-    classes: int = field(metadata=parameter("how many labels there are", Whole(2), 3, known=True))
+    classes: int = field(metadata=parameter("how many labels there are", Integer(2), 3, known=True))
 
     description: ClassVar[str] = "one of several labels, explained by one of a few known regressions"
     example: ClassVar[Example] = Example("which crop grows", ("rain", "height"), "farm", target="crop")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from troth.models.family import Example, Matrix, Vector
-from troth.models.parameters import Precision, Whole, parameter, vector
+from troth.models.parameters import Integer, Precision, parameter, vector
 from troth.models.shared.answered_rows import CountedAnswers, LabelAnswers, YesNoAnswers
 from troth.models.shared.generalised_regression import GeneralisedRegression
 
@@ -47,7 +47,7 @@ class SoftmaxRegression(LabelAnswers, GeneralisedRegression):
     mean: Vector = field(
         metadata=parameter("prior mean of the coefficients, class by class", vector, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
     )
-    classes: int = field(metadata=parameter("how many labels there are", Whole(2), 3))
+    classes: int = field(metadata=parameter("how many labels there are", Integer(2), 3))
 
     description: ClassVar[str] = "one of several labels, explained by numbers"
     example: ClassVar[Example] = Example("which crop grows", ("rain", "height"), "farm", target="crop", seed=20201207)

@@ -43,8 +43,8 @@ from troth.models.numerics.finite_extremes import finite_extremes_of
 from troth.models.numerics.identification import FULL_RANK, compare_predictions
 from troth.models.numerics.possible_statistics import none_above
 from troth.models.parameters import (
+    Integer,
     Kind,
-    Whole,
     Word,
     non_negative,
     number,
@@ -56,7 +56,7 @@ from troth.models.parameters import (
 from troth.models.shared.finite_states import FiniteStates
 
 _ALL_REPORTS = 1_000_000  # pairs of own and peers' reports that are enumerated for an exact range
-_MOST_ROWS = 1_000_000  # of a report whose probability is added up over all its counts
+_MAX_ROWS = 1_000_000  # of a report whose probability is added up over all its counts
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class LatentClass(ReducesRows, FiniteStates):
         arguments = self.outcome, entries, self._means, self.dispersion, self.spread or 0.0
         if self.outcome not in LABELS:
             return log_likelihood_ratios(*arguments)
-        many = entries.sum(axis=-1, keepdims=True) > _MOST_ROWS
+        many = entries.sum(axis=-1, keepdims=True) > _MAX_ROWS
         absolute = log_likelihood(*arguments)
         return np.where(many, log_likelihood_ratios(*arguments), absolute) if many.any() else absolute
 
@@ -237,9 +237,9 @@ class LatentClass(ReducesRows, FiniteStates):
         if not ((n == np.floor(n)) & (n >= 0)).all():
             raise DataError("numbers of rows must be whole numbers of at least 0")
         sizes, inverse = np.unique(n, return_inverse=True)
-        if sizes.max(initial=0) > _MOST_ROWS:
+        if sizes.max(initial=0) > _MAX_ROWS:
             raise MissingCapabilityError(
-                f"LatentClass predicts reports of up to {_MOST_ROWS:,} rows, not of {sizes[-1]:,.0f}"
+                f"LatentClass predicts reports of up to {_MAX_ROWS:,} rows, not of {sizes[-1]:,.0f}"
             )
         flat, inverse = t.reshape(-1, t.shape[-1]), inverse.ravel()
         same = np.array([_log_same(self, int(size), unordered) for size in sizes])[inverse]
@@ -341,8 +341,8 @@ class LatentClass(ReducesRows, FiniteStates):
     @classmethod
     def fit_options(cls, reduction: Reduction, /) -> Mapping[str, Kind | None]:
         """Return the options of `fit`; the spread is for values that need not be whole."""
-        counted = dict.fromkeys(("types", "max_types", "starts"), Whole(1))
-        options: dict[str, Kind | None] = {"outcome": Word(*OUTCOMES), **counted, "seed": Whole(0), "progress": None}
+        counted = dict.fromkeys(("types", "max_types", "starts"), Integer(1))
+        options: dict[str, Kind | None] = {"outcome": Word(*OUTCOMES), **counted, "seed": Integer(0), "progress": None}
         return {**options, "spread": positive} if outcome_of(reduction) == "real" else options
 
     @property

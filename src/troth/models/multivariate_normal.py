@@ -24,7 +24,7 @@ from troth.models.parameters import number, parameter, positive, positive_defini
 from troth.models.shared.conjugate import Conjugate
 from troth.models.shared.reference_noise import ReferenceNoise
 
-_LEAST_ROOT = 1e-5  # of a drawn precision: sums of products with a larger spread do not fit doubles
+_MIN_ROOT = 1e-5  # of a drawn precision: sums of products with a larger spread do not fit doubles
 
 
 @dataclass(frozen=True)
@@ -232,7 +232,7 @@ class MultivariateNormalUnknownCovariance(Conjugate, NormalVectors):
     example: ClassVar[Example] = Example(
         "height and weight, whose spread is unknown too", ("height", "weight"), "station"
     )
-    most_rows: ClassVar[int] = 10**7  # log PMI is a difference of four log-determinants
+    max_rows: ClassVar[int] = 10**7  # log PMI is a difference of four log-determinants
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -266,7 +266,7 @@ class MultivariateNormalUnknownCovariance(Conjugate, NormalVectors):
     def _draw(rng: Generator, *, mean: Array, strength: Array, dof: Array, scale: Array) -> Array:
         """Draw (mean, covariance by rows): the covariance ~ InvWishart, and the mean ~ N(mean, covariance/strength)."""
         d = mean.shape[-1]
-        inverse_root = np.linalg.inv(_wishart_root(rng, dof, d, _LEAST_ROOT))
+        inverse_root = np.linalg.inv(_wishart_root(rng, dof, d, _MIN_ROOT))
         root = _root(scale) @ np.swapaxes(inverse_root, -1, -2)
         noise = np.einsum("...ij,...j->...i", root, rng.standard_normal(mean.shape))
         covariance = (root @ np.swapaxes(root, -1, -2)).reshape(*dof.shape, d * d)

@@ -14,7 +14,7 @@ from scipy.special import gammaln
 from troth.core.contract import Array, Extremes, Generator, Mask
 from troth.core.reductions import Moments, Reduction
 from troth.core.sensitivity import Peers
-from troth.models.family import LARGEST_DRAW, Example, ReducesRows, scalar_parameters
+from troth.models.family import MAX_DRAW, Example, ReducesRows, scalar_parameters
 from troth.models.first_guess import Column, FirstGuess, rough
 from troth.models.fitting.initial_parameters import FreeParameters, Positive, Real, day_moments, normal_parameters
 from troth.models.numerics.dispersed import dispersed_mean_log_density, summaries_around
@@ -324,7 +324,7 @@ class NormalUnknownVariance(Conjugate, ReducesRows):
 
 def draw_variance(rng: Generator, shape: Array, scale: Array) -> Array:
     """Draw from an inverse gamma, up to what doubles can square."""
-    return np.asarray(scale / np.maximum(rng.standard_gamma(shape), scale / LARGEST_DRAW))
+    return np.asarray(scale / np.maximum(rng.standard_gamma(shape), scale / MAX_DRAW))
 
 
 def normal_log_pmi(

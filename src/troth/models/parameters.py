@@ -23,7 +23,7 @@ from troth.core.errors import DataError, ParameterError
 from troth.core.settings import parse_number
 from troth.core.support import as_floats
 
-LARGEST_PARAMETER = 1e100
+MAX_PARAMETER = 1e100
 
 
 class Kind:
@@ -96,24 +96,24 @@ class Positive(Number):
             return x
         if not x > 0:
             raise ValueError(f"{name} must be {'0 or above' if self.zero else 'above 0'}, not {x!r}")
-        if not 1 / LARGEST_PARAMETER <= x <= LARGEST_PARAMETER:
+        if not 1 / MAX_PARAMETER <= x <= MAX_PARAMETER:
             raise ValueError(
-                f"{name} must lie between {1 / LARGEST_PARAMETER:g} and {LARGEST_PARAMETER:g} to avoid overflow and "
+                f"{name} must lie between {1 / MAX_PARAMETER:g} and {MAX_PARAMETER:g} to avoid overflow and "
                 f"underflow, not {x!r}"
             )
         return x
 
 
 @dataclass(frozen=True)
-class Whole(Number):
+class Integer(Number):
     """A whole number that is not too small."""
 
-    least: int
+    minimum: int
 
     def checked(self, name: str, value: Any, owner: object) -> Any:
         x = super().checked(name, value, owner)
-        if x != int(x) or x < self.least:
-            raise ValueError(f"{name} must be a whole number of at least {self.least}, not {value!r}")
+        if x != int(x) or x < self.minimum:
+            raise ValueError(f"{name} must be a whole number of at least {self.minimum}, not {value!r}")
         return int(x)
 
 
@@ -150,8 +150,8 @@ class Numbers(Kind):
         if not np.isfinite(array).all():
             raise ValueError(f"{name} must be finite")
         if self.above_zero and not (array > 0).all():
-            least = np.unravel_index(int(np.argmin(array)), array.shape)
-            index = f"[{', '.join(map(str, least))}]" if array.ndim else ""
+            smallest = np.unravel_index(int(np.argmin(array)), array.shape)
+            index = f"[{', '.join(map(str, smallest))}]" if array.ndim else ""
             raise ValueError(f"{name}{index} must be above 0, not {array.min()}")
         if array.size < self.fewest:
             raise ValueError(f"{name} must have at least {self.fewest} entries, not {array.size}")

@@ -14,7 +14,7 @@ from troth.core.support import Support
 from troth.models.family import Example, scalar_parameters
 from troth.models.first_guess import Column, FirstGuess, is_whole, rough, unlike_counts
 from troth.models.fitting.initial_parameters import FreeParameters, Positive, day_moments
-from troth.models.numerics.predictive import MOST_TERMS, log_gamma_excess
+from troth.models.numerics.predictive import MAX_TERMS, log_gamma_excess
 from troth.models.numerics.second_difference import gamma_log_pmi
 from troth.models.parameters import parameter, positive
 from troth.models.shared.conjugate import GammaPrior
@@ -77,7 +77,7 @@ class Poisson(GammaPrior, CountAndSum):
         rows = float(np.asarray(design)[..., 0].item())
         success = self.rate / (self.rate + rows)
         last = 10 + (float(nbinom.isf(1e-18, self.shape, success)) if rows else 0.0)
-        if not last <= MOST_TERMS:
+        if not last <= MAX_TERMS:
             return None
         sums = np.arange(last + 1)
         weights = nbinom.pmf(sums, self.shape, success)

@@ -20,7 +20,7 @@ from troth.models.numerics.dispersed import dispersed_mean_log_density, real_wei
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.normal_extremes import Side, normal_extremes
 from troth.models.numerics.possible_statistics import SLACK
-from troth.models.parameters import Kind, Whole, non_negative, number, parameter, positive
+from troth.models.parameters import Integer, Kind, non_negative, number, parameter, positive
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class ProviderNormal(NormalMean):
     @classmethod
     def fit_options(cls, _: Reduction, /) -> Mapping[str, Kind | None]:
         """Return the options of `fit`."""
-        return {"spread": positive, "ahead": Whole(1), "progress": None}
+        return {"spread": positive, "ahead": Integer(1), "progress": None}
 
     @classmethod
     def fit(  # type: ignore[override]

@@ -19,10 +19,10 @@ from troth.models.linear_regression import LinearRegression
 from troth.models.numerics.possible_statistics import are_products, none_above
 from troth.models.parameters import Numbers, matrix, parameter
 from troth.models.shared.answered_rows import draw_features, planned_features
-from troth.models.shared.candidate_states import FittedCandidates, draws_by_name, refuse_alike
+from troth.models.shared.candidate_states import FittedCandidates, draws_by_name, reject_identical_candidates
 from troth.models.shared.features_at_hand import FeaturesAtHand
 
-LARGEST_TABLE = 1_000_000
+MAX_TABLE_SIZE = 1_000_000
 """The most numbers that a statistic may have."""
 
 
@@ -46,7 +46,7 @@ class RegressionCandidates(FittedCandidates):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_size()
-        refuse_alike(type(self).__name__, self._likelihoods, "coefficients")
+        reject_identical_candidates(type(self).__name__, self._likelihoods, "coefficients")
 
     def _check_size(self) -> None:
         """Refuse a table of coefficients of the wrong shape; by default every shape is valid."""
@@ -124,7 +124,7 @@ class RegressionCandidates(FittedCandidates):
 
     @classmethod
     def from_draws(
-        cls, draws: Any, names: Sequence[str], *, group: str = "posterior", most: int = 200, **given: Any
+        cls, draws: Any, names: Sequence[str], *, group: str = "posterior", max_draws: int = 200, **given: Any
     ) -> Self:
         """Take coefficients from draws of a prior or of a posterior: ArviZ's ``InferenceData``, or arrays by name.
 
@@ -147,7 +147,7 @@ class RegressionCandidates(FittedCandidates):
         >>> LogisticCandidates.from_draws(draws, ["intercept", "slopes"]).coefficients[0]
         (0.0, 1.0, 2.0)
         """
-        return cls(coefficients=_side_by_side(draws_by_name(draws, group, most), names), **given)
+        return cls(coefficients=_side_by_side(draws_by_name(draws, group, max_draws), names), **given)
 
 
 def trained_coefficients(estimators: Sequence[Any]) -> tuple[Array, int]:
@@ -187,7 +187,7 @@ def _side_by_side(draws: Mapping[str, Any], names: Sequence[str]) -> Array:
 
 
 @dataclass(frozen=True)
-class NoiseOfEach(Numbers):
+class CandidateNoise(Numbers):
     """A number above 0 for each candidate, or one for all."""
 
     axes: tuple[int, ...] = (0, 1)
@@ -218,7 +218,7 @@ class LinearCandidates(RegressionCandidates):
     noise: Vector | float = field(
         metadata=parameter(
             "standard deviation of an answer under each candidate, or one for all",
-            NoiseOfEach(),
+            CandidateNoise(),
             [1.0, 1.0, 1.0, 1.0],
             known=True,
         )

@@ -13,7 +13,7 @@ from troth.core.errors import MissingCapabilityError, ParameterError
 from troth.core.reductions import Moments, Reduction
 from troth.models.family import Example, Matrix
 from troth.models.parameters import matrix, parameter
-from troth.models.shared.candidate_states import FEATURES_UNKNOWN, FittedCandidates, refuse_alike
+from troth.models.shared.candidate_states import FEATURES_UNKNOWN, FittedCandidates, reject_identical_candidates
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class ReportedCandidates(FittedCandidates):
             if shape != (size, width):
                 message = f"ReportedCandidates: {name} of {size} candidates must be {size} by {width}, not {shape}"
                 raise ParameterError(message, parameter=name)
-        refuse_alike("ReportedCandidates", np.array(self.means), "means")
+        reject_identical_candidates("ReportedCandidates", np.array(self.means), "means")
 
     @classmethod
     def from_simulation(cls, log_likelihoods: Any, prior: Any = None) -> Self:

@@ -37,9 +37,9 @@ class VaryingLabels(CompleteEvidence, VaryingProviders):
     spread of each question; the questions are independent, so Λ is a sum over them.
     """
 
-    most_rows: ClassVar[int] = 10**9
-    smallest_spread: ClassVar[float] = 0.03
-    largest_spread: ClassVar[float] = 3.0
+    max_rows: ClassVar[int] = 10**9
+    min_spread: ClassVar[float] = 0.03
+    max_spread: ClassVar[float] = 3.0
 
     @property
     def _pseudo_counts(self) -> Array:

@@ -53,8 +53,8 @@ class VaryingNormal(RandomEffects):
     description: ClassVar[str] = "numbers, from providers that differ"
     example: ClassVar[Example] = Normal.example
     theta: ClassVar[tuple[str, ...]] = ("mean of {column}", "spread of providers' means")
-    smallest_spread: ClassVar[float] = 0.1
-    largest_spread: ClassVar[float] = 30.0
+    min_spread: ClassVar[float] = 0.1
+    max_spread: ClassVar[float] = 30.0
 
     suits = Normal.suits
 

@@ -25,7 +25,7 @@ from troth.models.shared.count_and_sum import draw_poisson
 from troth.models.shared.varying_providers import VaryingProviders, differ_parameter
 
 _MARGIN = 0.01  # nats that the greatest log PMI may exceed what was found on a ladder of counts
-_LARGEST_RATE = 1e15
+_MAX_RATE = 1e15
 _REACH = 3.0  # of the logarithm of the mean in a fit: statistics carry no means far above the prior's
 
 
@@ -57,9 +57,9 @@ class VaryingPoisson(CompleteEvidence, VaryingProviders):
     description: ClassVar[str] = "counts, from providers that differ"
     example: ClassVar[Example] = Example("cars counted in a minute", ("cars",), "sensor", values=(0, 200))
     theta: ClassVar[tuple[str, ...]] = ("mean of {column}", "spread of providers' rates")
-    most_rows: ClassVar[int] = 10**7  # a larger report's log-likelihood is sharper than the grid that carries it
-    smallest_spread: ClassVar[float] = 0.02
-    largest_spread: ClassVar[float] = 2.0
+    max_rows: ClassVar[int] = 10**7  # a larger report's log-likelihood is sharper than the grid that carries it
+    min_spread: ClassVar[float] = 0.02
+    max_spread: ClassVar[float] = 2.0
 
     @classmethod
     def suits(cls, column: Column, /) -> bool:
@@ -128,7 +128,7 @@ class VaryingPoisson(CompleteEvidence, VaryingProviders):
     @staticmethod
     def _draw_rates(rng: Generator, mean: Array, spread: Array) -> Array:
         delta = np.where(spread > 0, spread, 1.0) ** 2
-        return np.minimum(mean * np.where(spread > 0, delta * rng.standard_gamma(1 / delta), 1.0), _LARGEST_RATE)
+        return np.minimum(mean * np.where(spread > 0, delta * rng.standard_gamma(1 / delta), 1.0), _MAX_RATE)
 
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw rows of counts for each (λ, spread); the rows of a dataset share one rate."""

@@ -16,7 +16,7 @@ from troth.models.family import Example, Matrix, Vector
 from troth.models.first_guess import Column, FirstGuess
 from troth.models.linear_regression import LinearRegression
 from troth.models.numerics.possible_statistics import SLACK
-from troth.models.parameters import Numbers, Precision, Whole, parameter, positive, vector
+from troth.models.parameters import Integer, Numbers, Precision, parameter, positive, vector
 from troth.models.shared.answered_rows import CountedAnswers, LabelAnswers, YesNoAnswers, draw_features
 from troth.models.shared.generalised_regression import ExpandedRegression
 from troth.models.shared.regression import Regression
@@ -28,8 +28,8 @@ class VaryingCoefficients(RandomEffects, Regression):
     """Coefficients β ~ N(mean, precision⁻¹) and of a provider βᵢ ~ N(β, τ²·precision⁻¹), β and τ unknown."""
 
     rows_entry: ClassVar[int] = 0
-    smallest_spread: ClassVar[float] = 0.01
-    largest_spread: ClassVar[float] = 3.0
+    min_spread: ClassVar[float] = 0.01
+    max_spread: ClassVar[float] = 3.0
 
     def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None, /) -> list[str]:
         """Name the coefficients and their spread."""
@@ -214,7 +214,7 @@ class VaryingExpandedRegression(ExpandedRegression, VaryingCoefficients):
         ),
     )
 
-    smallest_spread: ClassVar[float] = 0.1
+    min_spread: ClassVar[float] = 0.1
     spread_of_slopes: ClassVar[float] = 0.1
     """How far slopes differ compared with intercepts, in a first guess."""
 
@@ -294,7 +294,7 @@ class VaryingSoftmaxRegression(LabelAnswers, VaryingExpandedRegression):
     mean: Vector = field(
         metadata=parameter("prior mean of the coefficients, class by class", vector, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
     )
-    classes: int = field(metadata=parameter("how many labels there are", Whole(2), 3))
+    classes: int = field(metadata=parameter("how many labels there are", Integer(2), 3))
 
     description: ClassVar[str] = "one of several labels, explained by numbers, from providers that differ"
     example: ClassVar[Example] = Example("which crop grows, farm by farm", ("rain", "height"), "farm", target="crop")
@@ -308,7 +308,7 @@ class VaryingPoissonRegression(CountedAnswers, VaryingExpandedRegression):
     providers may differ by less of them than with labels.
     """
 
-    smallest_spread: ClassVar[float] = 0.01
+    min_spread: ClassVar[float] = 0.01
     spread_of_slopes: ClassVar[float] = 1.0
 
     precision: Matrix | Vector | float = field(

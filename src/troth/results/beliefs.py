@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from troth.data import Report
 
 _DRAWS, _FEWEST = 20_000, 4_000
-_MOST_STATES = 16
+_MAX_STATES = 16
 _COARSE, _FLAT = 16, 37.7  # bins, and their χ² that a flat density exceeds once in a thousand times
 
 
@@ -68,7 +68,7 @@ def _belief_in_states(model: HasFiniteStates, total: Array) -> Belief:
     """Return the probabilities of states; of many, those of the most probable."""
     prior, posterior = (model.posterior_probabilities(t) for t in (np.zeros_like(total), total))
     word = declared(model).state_word
-    likeliest = np.sort(np.argsort(-posterior, kind="stable")[:_MOST_STATES])
+    likeliest = np.sort(np.argsort(-posterior, kind="stable")[:_MAX_STATES])
     places = [f"{word} {k + 1}" for k in likeliest]
     remainder = posterior.sum() - posterior[likeliest].sum()
     summary = ""

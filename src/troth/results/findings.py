@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from troth.results.result import Result
 
 _NUMBERS = 20_000_000  # that a check may draw
-_MOST_DAYS = 30
-_MOST_NAMES = 6  # of those who lost rows
-_SIMULATIONS, _SCORES, _LEAST_PROVIDERS = 400, 400_000, 20  # of a check of the fit
+_MAX_DAYS = 30
+_MAX_NAMES = 6  # of those who lost rows
+_SIMULATIONS, _SCORES, _MIN_PROVIDERS = 400, 400_000, 20  # of a check of the fit
 FAILURES = (TrothError, ArithmeticError, ValueError, TypeError, LookupError, MemoryError)
 
 
@@ -135,7 +135,7 @@ def check_campaign_fit(campaign: Campaign, reports: list[Report]) -> tuple[Fit, 
     last = [days[-1][name] for name in common]
     models = with_features(campaign.models_for(common), last) if at_hand else campaign.models_for(common)
     cost = evidence_cost(models) + len(last[0].summary) / 8
-    most = max(_LEAST_PROVIDERS, int(_SCORES / (_SIMULATIONS * cost)))
+    most = max(_MIN_PROVIDERS, int(_SCORES / (_SIMULATIONS * cost)))
     names = list(common[:: -(-len(common) // most)])
     days = days[-max(1, most // len(names)) :]
     model: Any = campaign.models_for(names)
@@ -157,8 +157,8 @@ def rows_left_out(reports: Sequence[Report]) -> list[str]:
     without = +dropped
     notes = []
     if without:
-        most = [f"{printable(name)} {count:,}" for name, count in without.most_common(_MOST_NAMES)]
-        unlisted = f", and {len(without) - _MOST_NAMES:,} others" if len(without) > _MOST_NAMES else ""
+        most = [f"{printable(name)} {count:,}" for name, count in without.most_common(_MAX_NAMES)]
+        unlisted = f", and {len(without) - _MAX_NAMES:,} others" if len(without) > _MAX_NAMES else ""
         notes.append(f"{left_out(without.total(), 'value')}: {', '.join(most)}{unlisted}")
     if unnamed := sum(report.unnamed for report in reports):
         notes.append(left_out(unnamed, "provider"))
@@ -167,7 +167,7 @@ def rows_left_out(reports: Sequence[Report]) -> list[str]:
 
 def _near_duplicates(campaign: Campaign, reports: list[Report]) -> list[NearDuplicates]:
     pairs = []
-    for day, reports_of_day in list(reports_by_day(reports).items())[-_MOST_DAYS:]:
+    for day, reports_of_day in list(reports_by_day(reports).items())[-_MAX_DAYS:]:
         names = [report.provider for report in reports_of_day]
         on_day = campaign.on(day)
         model = on_day.models_for(names)

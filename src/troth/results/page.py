@@ -26,8 +26,8 @@ ASSUMED = (
 ASSUMED_OF_PUBLIC = (
     "the public data are known to everybody, and have nothing in common with the reports but what both are about (θ)"
 )
-_MOST_BYTES, _MOST_WITH_REASONS = 1_400_000, 1_000_000
-_MOST_DAYS_EXPLAINED = 5
+_MAX_BYTES, _MAX_BYTES_WITH_REASONS = 1_400_000, 1_000_000
+_MAX_EXPLAINED_DAYS = 5
 _HARDLY_AGREES = -10.0  # nats of log PMI
 
 _environment = make_environment()
@@ -65,8 +65,8 @@ def _payment_rows(result: Result) -> tuple[list[Markup], int]:
     size = explained = 0
     for name, payments in result.by_provider.items():
         reasons = []
-        if size < _MOST_WITH_REASONS:
-            for day, payment in payments[-_MOST_DAYS_EXPLAINED:]:
+        if size < _MAX_BYTES_WITH_REASONS:
+            for day, payment in payments[-_MAX_EXPLAINED_DAYS:]:
                 in_words = steps(result.campaign, payment, data_in_words(result, day, name))
                 lines = [step.line for step in result.campaign.rule.steps(payment) if step.line is not None]
                 reasons.append((day, in_words, [draw_line(line) for line in lines]))
@@ -82,7 +82,7 @@ def _payment_rows(result: Result) -> tuple[list[Markup], int]:
             days=len(payments),
         )
         size += len(row.encode())
-        if size > _MOST_BYTES:
+        if size > _MAX_BYTES:
             break
         explained += bool(reasons)
         rows.append(Markup(row))  # noqa: S704 (rendered with everything escaped)

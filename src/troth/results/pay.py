@@ -117,7 +117,7 @@ def pay(
       Elm          4  −0.7143        68.47%        68.47
       see .verdict: does the model fit, and who would have been better off sending nothing or less?
     """
-    approve = None if anyway else _refuse_unfit
+    approve = None if anyway else _reject_unfit
     options: dict[str, Any] = {"ledger": ledger, "secret": _secret(seed), "beacon": beacon, "approve": approve}
     arguments: dict[str, Any] = {"model": model, "rule": rule, "provider": provider, "day": day, "task": task}
     arguments |= {"budget": budget, "price": price, "columns": columns, "public": public, "terms": terms}
@@ -150,7 +150,7 @@ def pay(
     return _pay(campaign, reports, final=ended, progress=progress, **options)
 
 
-def _refuse_unfit(result: Result) -> bool:
+def _reject_unfit(result: Result) -> bool:
     """Refuse to write a ledger under a model that does not fit."""
     if result.verdict.stops:
         raise DataError(
@@ -312,7 +312,7 @@ def pay_task_campaign(
             path = Path(ledger)
             if book.entries:
                 return _paid_before(campaign, path, book, reports, gold)
-            _refuse_paid_elsewhere(campaign, path, reports)
+            _reject_paid_elsewhere(campaign, path, reports)
             options = {"file_name": file_beside(path).name}
         file = pay_tasks(campaign, reports, gold, book, secret=secret, beacon=beacon, **options)
         return TaskResult(campaign, book, file, (None,))
@@ -337,7 +337,7 @@ def _paid_before(
     return TaskResult(paid_under, book, recorded_file(path, book))
 
 
-def _refuse_paid_elsewhere(campaign: Campaign, path: Path, reports: TaskReports) -> None:
+def _reject_paid_elsewhere(campaign: Campaign, path: Path, reports: TaskReports) -> None:
     """Refuse tasks that another ledger in the same folder has paid under a campaign file of the same name."""
     if campaign.path is None:
         return

@@ -13,7 +13,7 @@ import numpy as np
 from troth.audits.strategies import CopyPublic, FabricateFromPrior, Nothing, Replicate, SendPart
 from troth.audits.strategies.strategy import RoundKnowledge
 from troth.campaigns.rounds import following_reports
-from troth.campaigns.settle import scene
+from troth.campaigns.settle import set_up_round
 from troth.core.contract import HasReduction, Model, has_independent_rows
 from troth.core.errors import TrothError
 from troth.data.read import reports_by_day
@@ -21,7 +21,7 @@ from troth.data.read import reports_by_day
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from troth.campaigns.settle import Scene
+    from troth.campaigns.settle import RoundSetup
     from troth.campaigns.terms import Campaign
     from troth.core.support import Array
     from troth.data import Report
@@ -62,28 +62,28 @@ def replay_lies(result: Result, lies: Sequence[RoundLie] = LIES, draws: int | No
     changes no expected payment. The truth is then scored with the same draws as the lie, so that what they gain or lose
     by chance cancels.
     """
-    campaign, stage, seed, today = _last_scene(result)
+    campaign, setup, seed, today = _last_round_setup(result)
     replays = []
     for lie in lies:
         try:
-            reports, places = _reports_with_lie(lie, campaign, stage, today)
+            reports, places = _reports_with_lie(lie, campaign, setup, today)
             if not places:
                 continue
-            liars: Any = (*stage.index, np.array(places))
-            rule, seeds = stage.rule, [seed] * len(reports)
+            liars: Any = (*setup.index, np.array(places))
+            rule, seeds = setup.rule, [seed] * len(reports)
             if draws is not None and seed is not None:
                 rule = rule.drawing(max(1, draws // len(reports)))
                 seeds = [sha256(f"{seed} {number}".encode()).hexdigest() for number in range(len(reports))]
-            truths = {round_seed: rule.evaluate(stage.seeded(round_seed)).share[liars] for round_seed in set(seeds)}
+            truths = {round_seed: rule.evaluate(setup.seeded(round_seed)).share[liars] for round_seed in set(seeds)}
             scored = [
-                (truths[round_seed], rule.evaluate(stage.seeded(round_seed).with_own(own)).share[liars])
+                (truths[round_seed], rule.evaluate(setup.seeded(round_seed).with_own(own)).share[liars])
                 for own, round_seed in zip(reports, seeds, strict=True)
             ]
             truth, earned = np.mean(scored, axis=0)
         except (TrothError, ArithmeticError, ValueError, TypeError):
             continue
         if np.isfinite(earned - truth).all():
-            gains = zip((stage.names[place] for place in places), (earned - truth).tolist(), strict=True)
+            gains = zip((setup.names[place] for place in places), (earned - truth).tolist(), strict=True)
             replays.append(Replay(lie.name, float(truth.mean()), float(earned.mean()), dict(gains)))
     return replays
 
@@ -95,22 +95,22 @@ def last_scored(result: Result) -> dict[str, Any]:
     return scored[-1]
 
 
-def _last_scene(result: Result) -> tuple[Campaign, Scene, str | None, list[Report]]:
+def _last_round_setup(result: Result) -> tuple[Campaign, RoundSetup, str | None, list[Report]]:
     """Return the last round that was scored, as the rule saw it, with the campaign and the reports on that day."""
     campaign, by_day, head = result.campaign, reports_by_day(result.reports), last_scored(result)
     today, following = by_day[head["day"]], following_reports(campaign, by_day, head["day"])
-    return campaign.on(head["day"]), scene(campaign, today, following), head["seed"], today
+    return campaign.on(head["day"]), set_up_round(campaign, today, following), head["seed"], today
 
 
 def _reports_with_lie(
-    lie: RoundLie, campaign: Campaign, stage: Scene, today: list[Report]
+    lie: RoundLie, campaign: Campaign, setup: RoundSetup, today: list[Report]
 ) -> tuple[list[Array], list[int]]:
     """Return what everybody would report instead, each time another choice, and the places of those who can."""
-    rng, model, evidence = np.random.default_rng(20201206), campaign.model, stage.round.evidence
+    rng, model, evidence = np.random.default_rng(20201206), campaign.model, setup.round.evidence
     reduction = model.reduction if isinstance(model, HasReduction) and isinstance(evidence, HasReduction) else None
     match lie:  # what fewer or more rows would report may not follow from the statistics
         case FabricateFromPrior():
-            return [lie.change_statistics(rng, stage.round)], stage.paid
+            return [lie.change_statistics(rng, setup.round)], setup.paid
         case SendPart():
             count = 0 if reduction is None else _CHOICES
         case Replicate():
@@ -125,16 +125,16 @@ def _reports_with_lie(
         with suppress(TrothError):  # too few rows
             knowledge = RoundKnowledge(reduction, report.summary[None], rng, public=public)
             choice[report.provider] = lie.change_summary(knowledge)[0]
-    able = [place for place in stage.paid if all(stage.names[place] in choice for choice in choices)]
-    return [_replaced(campaign, stage, choice) for choice in choices], able
+    able = [place for place in setup.paid if all(setup.names[place] in choice for choice in choices)]
+    return [_replaced(campaign, setup, choice) for choice in choices], able
 
 
-def _replaced(campaign: Campaign, stage: Scene, summaries: Mapping[str, Array]) -> Array:
+def _replaced(campaign: Campaign, setup: RoundSetup, summaries: Mapping[str, Array]) -> Array:
     """Return everybody's statistics, those of some replaced by the statistics of other summaries."""
-    own, model = stage.round.statistics.copy(), stage.round.model
-    replacements = {place: summaries[name] for place, name in enumerate(stage.names) if name in summaries}
+    own, model = setup.round.statistics.copy(), setup.round.model
+    replacements = {place: summaries[name] for place, name in enumerate(setup.names) if name in summaries}
     if replacements:
         models = model if isinstance(model, Model) else [model[place] for place in replacements]
-        replaced: Any = (*stage.index, list(replacements))
+        replaced: Any = (*setup.index, list(replacements))
         own[replaced] = campaign.statistics_of(models, list(replacements.values()))
     return own

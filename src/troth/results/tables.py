@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from troth.results.result import Result
 
-_MOST_LINES = 60
+_MAX_LINES = 60
 
 
 class TextTable(NamedTuple):
@@ -65,13 +65,13 @@ def totals_table(result: Result) -> TextTable:
 def shown_table(result: Result) -> TextTable:
     """Return a table of every payment or, where they are many on several days, of each provider's sums."""
     table = payment_table(result)
-    return totals_table(result) if len(table.lines) > _MOST_LINES and len(result.rounds) > 1 else table
+    return totals_table(result) if len(table.lines) > _MAX_LINES and len(result.rounds) > 1 else table
 
 
 def aligned(table: TextTable) -> list[str]:
     """Return the lines of a table, names to the left and numbers to the right; of many lines the ends."""
     head, lines, _, left_out = table
-    lines_shown = lines if len(lines) <= _MOST_LINES else [*lines[:30], ["…"] * len(head), *lines[-29:]]
+    lines_shown = lines if len(lines) <= _MAX_LINES else [*lines[:30], ["…"] * len(head), *lines[-29:]]
     text = table_lines(head, lines_shown, right=head.index("provider") + 1)
     return [f"  {line}" for line in [*text, left_out] if line]
 

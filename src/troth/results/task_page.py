@@ -24,7 +24,7 @@ _ASSUMED = (
 )
 _FROM_ELSEWHERE = "the likelihoods come from other tasks: nothing that is paid here influenced them"
 _GUESSED = "the prior does no harm although it was guessed from the answers that are paid here"
-_MOST_ROWS, _WORST, _BUSIEST = 5000, 20, 12
+_MAX_ROWS, _WORST, _BUSIEST = 5000, 20, 12
 
 _environment = make_environment()
 
@@ -60,7 +60,7 @@ def render(result: TaskResult) -> str:
         campaign=result.campaign,
         entry=result.ledger.of("tasks")[0],
         head=result.ledger.of("tasks")[0] | result.ledger.of("round")[0],
-        rows=rows[:_MOST_ROWS],
+        rows=rows[:_MAX_ROWS],
         picture=draw_workers([row.payment for row in rows], result.spread),
         agreement=label_agreement(result) if labels else None,
         pairs=worker_agreement(result) if labels else None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.audits.task_fit import FEWEST, MOST_LABELS, TaskFit
+from troth.audits.task_fit import MAX_LABELS, MIN_ANSWERS, TaskFit
 from troth.campaigns.check import setting_of, truthful_claim
 from troth.certificates.fit import why_unchecked
 from troth.core.contract import HasReduction, explains_target
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _CLEARLY = 0.02  # of the cap, by which less must have paid more
 _SHOWN = 6  # labels
-_MOST_ODD, _FEWEST_LEFT = 2, 3  # reports
+_MAX_ODD, _MIN_REMAINING = 2, 3  # reports
 _MEANING = {
     "fits": "the reports are plausible under the model; {truthful}",
     "doubtful": "under the right model one round in 25 is called doubtful: see the page before you rely on it",
@@ -232,8 +232,8 @@ class TaskVerdict(Verdict):
         names = self.fit.not_replayed
         some = ", ".join(repr(name) for name in names[:_SHOWN])
         and_more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        many = len(self.fit.frequencies) > MOST_LABELS
-        reason = f"there are more than {MOST_LABELS} labels" if many else f"answered fewer than {FEWEST} times"
+        many = len(self.fit.frequencies) > MAX_LABELS
+        reason = f"there are more than {MAX_LABELS} labels" if many else f"answered fewer than {MIN_ANSWERS} times"
         return f". Not checked: what other labels would have earned in place of {some}{and_more}, {reason}"
 
     def __str__(self) -> str:
@@ -345,7 +345,7 @@ def _odd_reports(result: Result) -> tuple[str, ...]:
         (p.log_pmi, p.provider) for paid_round in result.rounds for p in paid_round.payments if p.log_pmi is not None
     ]
     least = list(dict.fromkeys(name for _, name in sorted(scored)))
-    for count in range(1, min(_MOST_ODD, len(least) - _FEWEST_LEFT) + 1):
+    for count in range(1, min(_MAX_ODD, len(least) - _MIN_REMAINING) + 1):
         odd = least[:count]
         remaining = [report for report in result.reports if report.provider not in odd]
         try:

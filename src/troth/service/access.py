@@ -15,7 +15,7 @@ from starlette.routing import Route
 from troth.operations import ANYONE, OPERATIONS, PREFIX, Access, Pool, matching
 from troth.service import accounts, threads
 from troth.service.accounts import User
-from troth.service.errors import ForbiddenError, SignInNeededError
+from troth.service.errors import ForbiddenError, SignInRequiredError
 from troth.service.store import Store
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ HEALTH = {operation.route for operation in OPERATIONS if operation.pool == "heal
 """Routes that respond even while everything else waits."""
 
 
-class KnownSender(APIRoute):
+class AuthenticatedRoute(APIRoute):
     """A route that does nothing, and reads no body, until its sender is let through."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -55,7 +55,7 @@ async def identify(request: Request) -> User | None:
     if not access.roles:
         return user
     if user is None:
-        raise SignInNeededError("sign in first: the session or token is missing, unknown, expired or revoked")
+        raise SignInRequiredError("sign in first: the session or token is missing, unknown, expired or revoked")
     if user.role not in access.roles:
         raise ForbiddenError(f"not permitted: only {access.roles[0]}s can do this; you are signed in as {user.role}")
     if access.scope is not None and access.scope not in user.scopes:
@@ -64,7 +64,7 @@ async def identify(request: Request) -> User | None:
 
 
 @dataclass(frozen=True)
-class KnownRequest:
+class AuthenticatedRequest:
     """A request, and who sent it."""
 
     request: Request

@@ -24,19 +24,19 @@ from troth.service.errors import (
     ForbiddenError,
     InvalidError,
     NotFoundError,
-    SignInNeededError,
-    TooManyError,
+    RateLimitError,
+    SignInRequiredError,
 )
 from troth.service.names import has_unseen, looks, mixed_alphabets, skeleton
 from troth.service.schema import accounts, attempts, links, members, new_id, sessions, tokens
 from troth.service.store import Store, after, now, queue
 
 Role = Literal["analyst", "provider"]
-SESSION_DAYS, LINK_DAYS, MOST_TOKEN_DAYS = 14, 14, 366
-MOST_FAILURES, FAILURE_MINUTES = 10, 15
-FIRST_WAIT, LONGEST_WAIT = 15.0, 300.0  # seconds
+SESSION_DAYS, LINK_DAYS, MAX_TOKEN_DAYS = 14, 14, 366
+MAX_FAILURES, FAILURE_MINUTES = 10, 15
+FIRST_WAIT, MAX_WAIT = 15.0, 300.0  # seconds
 DEVICE_DAYS = 400
-SHORTEST_PASSWORD = 12
+MIN_PASSWORD_LENGTH = 12
 _PREFIX = "troth_"
 _SESSION = (
     select(accounts, sessions.c.hash)
@@ -117,8 +117,8 @@ def find_account(tx: Connection, account: str) -> Row[Any]:
 
 def hash_password(password: str) -> str:
     """Return a password's argon2id hash; short ones are refused."""
-    if not SHORTEST_PASSWORD <= len(password) <= 1000:
-        raise InvalidError(f"password: must have at least {SHORTEST_PASSWORD} characters; use a few words")
+    if not MIN_PASSWORD_LENGTH <= len(password) <= 1000:
+        raise InvalidError(f"password: must have at least {MIN_PASSWORD_LENGTH} characters; use a few words")
     return _hasher.hash(password.encode(errors="surrogatepass"))
 
 
@@ -131,7 +131,7 @@ def set_password(tx: Connection, account: str, password: str) -> None:
 def check_password(store: Store, name: str, password: str, source: str, device: str = "") -> str:
     """Return the account that a name and password belong to.
 
-    After `MOST_FAILURES` the next attempt waits, longer each time, up to `LONGEST_WAIT`. Only attempts on the same
+    After `MAX_FAILURES` the next attempt waits, longer each time, up to `MAX_WAIT`. Only attempts on the same
     name from the same source wait, and after five times as many all attempts from that source: nobody can lock
     another person out from elsewhere. The source is an address, or a browser in which the account has signed in
     before, which has the secret ``device``.
@@ -141,17 +141,17 @@ def check_password(store: Store, name: str, password: str, source: str, device: 
         account = tx.execute(select(accounts).where(named(name))).first()
         known_device = account is not None and _is_device_of(tx, account.id, device)
     source = f"device {digest(device)}" if known_device else source
-    allowed = {f"name:{skeleton(name)} from:{source}": MOST_FAILURES, f"from:{source}": 5 * MOST_FAILURES}
+    allowed = {f"name:{skeleton(name)} from:{source}": MAX_FAILURES, f"from:{source}": 5 * MAX_FAILURES}
     with store.write() as tx:
         for subject in sorted(allowed):
             queue(tx, subject)
         tx.execute(delete(attempts).where(attempts.c.at < after(minutes=-FAILURE_MINUTES)))
         for subject, most in allowed.items():
-            _refuse_too_soon(tx, subject, most)
+            _check_cooldown(tx, subject, most)
         # counted before the check, so that attempts at the same moment cannot all slip through
         marks = [{"id": new_id(), "subject": subject, "at": now()} for subject in allowed]
         tx.execute(insert(attempts), marks)
-    wrong = SignInNeededError("the name or the password is wrong")
+    wrong = SignInRequiredError("the name or the password is wrong")
     hashed = None if account is None else account.password
     try:
         _hasher.verify(hashed or _nobody, password.encode(errors="surrogatepass"))
@@ -165,14 +165,14 @@ def check_password(store: Store, name: str, password: str, source: str, device: 
     return str(account.id)
 
 
-def _refuse_too_soon(tx: Connection, subject: str, most: int) -> None:
+def _check_cooldown(tx: Connection, subject: str, most: int) -> None:
     """Refuse an attempt that comes too soon after the last of many failed ones; it is not counted itself."""
     query = select(func.count(), func.max(attempts.c.at)).where(attempts.c.subject == subject)
     count, last = tx.execute(query).one()
     if count >= most:
-        wait = min(FIRST_WAIT * 2.0 ** min(count - most, 10), LONGEST_WAIT)
+        wait = min(FIRST_WAIT * 2.0 ** min(count - most, 10), MAX_WAIT)
         if last > after(seconds=-wait):
-            raise TooManyError(f"too many failed attempts to sign in from here; wait {wait:g} s and try again")
+            raise RateLimitError(f"too many failed attempts to sign in from here; wait {wait:g} s and try again")
 
 
 def remember_device(tx: Connection, account: str, device: str = "") -> str:
@@ -226,8 +226,8 @@ def create_token(tx: Connection, account: str, label: str, scopes: Collection[st
     """Return a new token, which is shown once, and what is stored of it."""
     if not scopes or not set(scopes) <= set(SCOPES):
         raise InvalidError(f"scopes: must be one or more of {', '.join(SCOPES)}")
-    if not 1 <= days <= MOST_TOKEN_DAYS:
-        raise InvalidError(f"days: must be from 1 to {MOST_TOKEN_DAYS}")
+    if not 1 <= days <= MAX_TOKEN_DAYS:
+        raise InvalidError(f"days: must be from 1 to {MAX_TOKEN_DAYS}")
     secret, key = _PREFIX + secrets.token_urlsafe(32), new_id()
     values = {"label": clean_name(label, "label"), "scopes": " ".join(scope for scope in SCOPES if scope in scopes)}
     times = {"created": now(), "expires": after(days=days)}

@@ -35,9 +35,9 @@ from troth.service.store import Store, now
 
 _ELSEWHERE = ("source", "format", "engine")  # where files lie: the service is sent its data
 _NAMING = ("data", "model", "history")  # tables that may describe every provider
-_LARGEST_TERMS = 1 << 20
-_MOST_NUMBERS = 50_000_000  # about a minute's work
-_MOST_TASKS, _MOST_SUMS = 100_000, 2_000_000  # of one worker's file
+_MAX_TERMS_BYTES = 1 << 20
+_MAX_NUMBERS = 50_000_000  # about a minute's work
+_MAX_TASKS, _MAX_SUMS = 100_000, 2_000_000  # of one worker's file
 _LATEST = select(campaigns).order_by(campaigns.c.created.desc(), campaigns.c.id)
 _CAMPAIGN = select(campaigns).where(campaigns.c.id == bindparam("called"))
 _MEMBER = select(members).where(
@@ -104,7 +104,7 @@ def _add_named(tx: Connection, campaign: str, names: Sequence[str], groups: Mapp
             raise ConflictError(f"name: there is already a provider {clean!r} in this campaign")
         rows[clean] = {"id": new_id(), "name": clean, "group": _label(groups.get(name))}
     if rows:
-        refuse_alike([*rows, *(member.name for member in list_members(tx, campaign) if member.revoked is None)])
+        reject_similar_names([*rows, *(member.name for member in list_members(tx, campaign) if member.revoked is None)])
         fixed = {"campaign": campaign, "identity": "named in the campaign file", "created": now()}
         tx.execute(insert(members), [row | fixed for row in rows.values()])
 
@@ -290,7 +290,7 @@ def freeze(tx: Connection, row: Row[Any]) -> Campaign:
     return campaign
 
 
-def refuse_alike(names: Iterable[str]) -> None:
+def reject_similar_names(names: Iterable[str]) -> None:
     """Raise if two different names look alike."""
     looking: dict[str, str] = {}
     for name in names:
@@ -306,7 +306,7 @@ def _with_members(tx: Connection, row: Row[Any]) -> dict[str, Any]:
     active = [member for member in list_members(tx, row.id) if member.revoked is None]
     if len(active) < 2:
         raise ConflictError("a campaign needs at least two providers; invite them first")
-    refuse_alike(member.name for member in active)
+    reject_similar_names(member.name for member in active)
     plain.setdefault("data", {})["providers"] = [member.name for member in active]
     groups: dict[str, list[str]] = {}
     for member in active:
@@ -322,7 +322,7 @@ def _payable_terms(text: str) -> Campaign:
     """Return terms with which reports can be paid."""
     campaign = _checked(text)
     try:
-        _refuse_long_computation(campaign)
+        _reject_long_computation(campaign)
         campaign.check_providers(campaign.providers)
         if campaign.task is None:
             rehearse(campaign, campaign.providers)
@@ -334,14 +334,14 @@ def _payable_terms(text: str) -> Campaign:
     return campaign
 
 
-def _refuse_long_computation(campaign: Campaign) -> None:
+def _reject_long_computation(campaign: Campaign) -> None:
     """Refuse terms whose payments would keep everybody else waiting."""
     draws, width = campaign.rule.peer_draws, campaign.request.reduction.width
     numbers = draws * len(campaign.providers) * width
-    if numbers > _MOST_NUMBERS:
+    if numbers > _MAX_NUMBERS:
         raise InvalidError(
             f"[mechanism]: this needs {numbers:,} numbers ({draws:,} draws × {len(campaign.providers):,} providers × "
-            f"{width:,} of a summary), but the service allows {_MOST_NUMBERS:,}; lower the number of draws, or pay "
+            f"{width:,} of a summary), but the service allows {_MAX_NUMBERS:,}; lower the number of draws, or pay "
             "with troth pay",
             section="mechanism",
         )
@@ -356,8 +356,8 @@ def _own_terms(plain: Any) -> tuple[dict[str, Any], list[str], dict[str, str]]:
         terms = plain_copy(plain)
     except (ValueError, TypeError, RecursionError):
         raise InvalidError("terms: have a value that is neither a number nor text") from None
-    if size > _LARGEST_TERMS:
-        raise InvalidError(f"terms: have {size:,} bytes, but at most {_LARGEST_TERMS:,} are allowed")
+    if size > _MAX_TERMS_BYTES:
+        raise InvalidError(f"terms: have {size:,} bytes, but at most {_MAX_TERMS_BYTES:,} are allowed")
     if "public" in terms.get("data", {}):
         problem = "the service cannot read your files: `troth create` sends their sums, or upload them to a draft"
         raise InvalidError.in_terms("data", "public", problem)
@@ -398,9 +398,9 @@ def _check_tasks(campaign: Campaign) -> None:
     if campaign.price is None:
         problem = "is missing; name the most that one answer can earn: otherwise made-up items share the budget"
         raise InvalidError.in_terms("campaign", "price", problem)
-    most = min(_MOST_TASKS, _MOST_SUMS // campaign.request.reduction.width)
-    if campaign.most_tasks is None or campaign.most_tasks > most:
-        wrong = "is missing" if campaign.most_tasks is None else f"is {campaign.most_tasks:,}"
+    most = min(_MAX_TASKS, _MAX_SUMS // campaign.request.reduction.width)
+    if campaign.max_tasks is None or campaign.max_tasks > most:
+        wrong = "is missing" if campaign.max_tasks is None else f"is {campaign.max_tasks:,}"
         problem = f"{wrong}; set how many tasks one worker may report on, at most {most:,}"
         raise InvalidError.in_terms("limits", "tasks", problem)
 

@@ -19,8 +19,8 @@ from troth.service.responses import Refused
 from troth.service.web import HEADERS
 
 HEADER_SECONDS = 10.0
-MOST_WAITING = 256
-MOST_LINES, MOST_BYTES = 128, 1 << 15
+MAX_WAITING = 256
+MAX_LINES, MAX_BYTES = 128, 1 << 15
 """The most lines and bytes that the headers of one request may have."""
 _IN_CHUNKS = re.compile(rb"\ntransfer-encoding[ \t]*:", re.IGNORECASE)
 _waiting: dict[Connection, asyncio.TimerHandle] = {}  # whose headers are not complete, the oldest first
@@ -29,7 +29,7 @@ _waiting: dict[Connection, asyncio.TimerHandle] = {}  # whose headers are not co
 class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     """A connection whose headers arrive in time, each request's anew.
 
-    Of those whose headers are not complete there are at most `MOST_WAITING` in a process. One more ends the oldest:
+    Of those whose headers are not complete there are at most `MAX_WAITING` in a process. One more ends the oldest:
     a client that sends its headers at once is never the oldest for long.
     """
 
@@ -56,7 +56,7 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         self._head += data if self._head else data.lstrip(b"\r\n")
         ends = [place + len(end) for end in (b"\n\r\n", b"\n\n") if (place := self._head.find(end, searched)) >= 0]
         size = min(ends, default=len(self._head))
-        if size > MOST_BYTES or self._head.count(b"\n", 0, size) > MOST_LINES:
+        if size > MAX_BYTES or self._head.count(b"\n", 0, size) > MAX_LINES:
             self._refuse(431, "the request has too many headers, or too long ones")
         elif ends:
             self._begin(bytes(self._head[:size]), bytes(self._head[size:]))
@@ -80,7 +80,7 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         super().connection_lost(exc)
 
     def _wait(self) -> None:
-        while len(_waiting) >= MOST_WAITING:
+        while len(_waiting) >= MAX_WAITING:
             next(iter(_waiting))._hang_up()
         _waiting[self] = self.loop.call_later(HEADER_SECONDS, self._hang_up)
 

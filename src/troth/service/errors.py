@@ -13,7 +13,7 @@ class RefusedError(TrothError):
     status = 400
 
 
-class SignInNeededError(RefusedError):
+class SignInRequiredError(RefusedError):
     """Nobody is signed in, or the token is unknown, expired or revoked."""
 
     status = 401
@@ -60,7 +60,7 @@ class InvalidError(RefusedError):
         return cls(str(error), section=getattr(error, "section", None), key=getattr(error, "key", None))
 
 
-class TooManyError(RefusedError):
+class RateLimitError(RefusedError):
     """Too many attempts; wait."""
 
     status = 429

@@ -8,12 +8,12 @@ from typing import NamedTuple
 from sqlalchemy import Connection, delete, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
-from troth.service.errors import ConflictError, TooManyError
+from troth.service.errors import ConflictError, RateLimitError
 from troth.service.schema import replies
 from troth.service.store import Store, after, now, queue
 
 KEPT_DAYS = 7
-MOST_REPLIES, MOST_BYTES = 10_000, 64 << 20  # stored for one account
+MAX_REPLIES, MAX_BYTES = 10_000, 64 << 20  # stored for one account
 
 
 class Reply(NamedTuple):
@@ -70,8 +70,8 @@ def answer_once(store: Store, request: KeyedRequest | None, work: Callable[[Conn
             tx.execute(delete(replies).where(replies.c.created <= after(days=-KEPT_DAYS)))
             sizes = func.count(), func.coalesce(func.sum(func.length(replies.c.body)), 0)
             count, size = tx.execute(select(*sizes).where(replies.c.account == request.account)).one()
-            if count >= MOST_REPLIES or size + len(reply.body) > MOST_BYTES:
-                most = f"{MOST_REPLIES:,} times, or for {MOST_BYTES >> 20} MiB of answers,"
-                raise TooManyError(f"Idempotency-Key: you have used it {most} in {KEPT_DAYS} days; use fewer keys")
+            if count >= MAX_REPLIES or size + len(reply.body) > MAX_BYTES:
+                most = f"{MAX_REPLIES:,} times, or for {MAX_BYTES >> 20} MiB of answers,"
+                raise RateLimitError(f"Idempotency-Key: you have used it {most} in {KEPT_DAYS} days; use fewer keys")
             tx.execute(insert(replies).values(**request._asdict(), created=now(), **reply._asdict()))
         return reply

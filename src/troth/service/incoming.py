@@ -20,14 +20,14 @@ from troth.service import campaigns, rounds, threads, upload_queue
 from troth.service.accounts import User
 from troth.service.idempotency import replied
 from troth.service.store import Store, timestamp
-from troth.service.uploads import Limits, UntriedError, Upload, UploadError, holds_statistics, read_upload
+from troth.service.uploads import Limits, UnmeasuredReportError, Upload, UploadError, holds_statistics, read_upload
 
 STATISTICS = "statistics.json"
 """The file name of statistics that were sent without one."""
 _PREFIX = "troth-upload-"
-PATIENCE = 20.0
+READ_TIMEOUT = 20.0
 """Seconds that a request waits for its upload to be read; then it is told that the upload was received."""
-_LONGEST_READ = 3600.0  # seconds; reading an upload never takes this long
+_MAX_READ_SECONDS = 3600.0  # seconds; reading an upload never takes this long
 
 
 def remove_leftovers(*folders: Path) -> None:
@@ -36,7 +36,7 @@ def remove_leftovers(*folders: Path) -> None:
     for leftover in [path for folder in searched for path in folder.glob(f"{_PREFIX}*")]:
         with suppress(OSError):
             about = leftover.lstat()
-            if about.st_uid != os.getuid() or time.time() - about.st_mtime < _LONGEST_READ:
+            if about.st_uid != os.getuid() or time.time() - about.st_mtime < _MAX_READ_SECONDS:
                 continue
             if leftover.is_dir() and not leftover.is_symlink():
                 shutil.rmtree(leftover)
@@ -94,7 +94,7 @@ def read_statistics(
         return None
     try:
         return read_upload(terms, path, name, member.name, round_row.day, limits, trial=False)
-    except UntriedError:
+    except UnmeasuredReportError:
         return None
 
 
@@ -103,7 +103,7 @@ async def read_soon(store: Store, limits: Limits, identifier: str) -> Row[Any]:
     task = asyncio.create_task(threads.run("parsing", upload_queue.read_all, store, limits))
     _tasks.add(task)
     task.add_done_callback(_tasks.discard)
-    end, pause = time.monotonic() + PATIENCE, 0.01
+    end, pause = time.monotonic() + READ_TIMEOUT, 0.01
     while True:
         row = await threads.run("reads", _queued, store, identifier)
         if row.state in ("read", "refused") or time.monotonic() > end:

@@ -57,10 +57,10 @@ def load_result(tx: Connection, campaign: str) -> Result | None:
     if result is None:
         ledger = load_ledger(tx, campaign)
         result = _recent[key] = result_of(campaign_of(ledger), ledger, load_file(tx, campaign))
-        while len(_recent) > _MOST_RECENT:
+        while len(_recent) > _MAX_RECENT:
             _recent.pop(next(iter(_recent)), None)
     return result
 
 
-_MOST_RECENT = 8
+_MAX_RECENT = 8
 _recent: dict[tuple[str, int, bytes], Result] = {}

@@ -12,7 +12,7 @@ import numpy as np
 from troth.campaigns import rounds
 from troth.campaigns.records.ledger import Ledger
 from troth.campaigns.settle import rehearse
-from troth.campaigns.tasks import MOST_REHEARSED, TaskReport, pay_task_reports, rehearse_tasks
+from troth.campaigns.tasks import MAX_REHEARSED, TaskReport, pay_task_reports, rehearse_tasks
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, TrothError
 from troth.core.formats import counted
@@ -20,17 +20,17 @@ from troth.data.request import Day, Report
 from troth.results.tasks import result_of
 from troth.results.verdict import Verdict
 from troth.service.errors import UnavailableError
-from troth.service.sandbox import COMPUTING, BrokenOffError, OutOfMemoryError, OutOfTimeError, Sandbox
+from troth.service.sandbox import COMPUTING, AbortedError, MemoryLimitError, Sandbox, TimeLimitError
 from troth.service.worker_processes import Bounds
 
 BOUNDS = Bounds(memory=4 << 30, seconds=300.0, answer=1 << 28)
 TRIAL = Bounds(memory=1 << 30, seconds=5.0)
-_MOST_CAMPAIGNS, _SHORTEST = 256, 2.0  # seconds, which a child needs for large terms
+_MAX_CAMPAIGNS, _MIN_SECONDS = 256, 2.0  # seconds, which a child needs for large terms
 SANDBOX = Sandbox(COMPUTING, patience=600.0)
 """Where all payments of this process are computed."""
 
 
-class UnboundedError(TrothError):
+class ExcessiveWorkError(TrothError):
     """Payments that take too much memory or time, and the one report that causes it."""
 
     def __init__(self, reason: str, suspect: Report | None = None) -> None:
@@ -52,8 +52,8 @@ def pay_rounds(campaign: Campaign, reports: Sequence[Report], ledger: Ledger, **
     lines = list(ledger.lines)
     try:
         answer = SANDBOX.run(_pay, campaign.plain, list(reports), lines, options, bounds=BOUNDS)
-    except (OutOfMemoryError, OutOfTimeError, BrokenOffError) as error:
-        raise UnboundedError(str(error)) from None
+    except (MemoryLimitError, TimeLimitError, AbortedError) as error:
+        raise ExcessiveWorkError(str(error)) from None
     if "problem" in answer:
         raise DataError(answer["problem"])
     for entry in answer["entries"]:
@@ -66,7 +66,7 @@ def judge(campaign: Campaign, ledger: Ledger, file: bytes | None = None) -> dict
     """Return the verdict on what a ledger pays as plain data: "not checked", and why, if it cannot be computed."""
     try:
         verdict: dict[str, Any] = SANDBOX.run(_judge, campaign.plain, list(ledger.lines), file, bounds=BOUNDS)
-    except (OutOfMemoryError, OutOfTimeError):
+    except (MemoryLimitError, TimeLimitError):
         return _unchecked("the check needs more time or memory than it is allowed")
     except TrothError as error:
         return _unchecked(f"the check could not be run: {error}")
@@ -111,7 +111,7 @@ def find_suspect(
     def fails(tried: list[Report]) -> bool:
         try:
             SANDBOX.run(_pay, campaign.plain, tried, list(ledger.lines), options, bounds=TRIAL)
-        except (OutOfMemoryError, OutOfTimeError, BrokenOffError):
+        except (MemoryLimitError, TimeLimitError, AbortedError):
             return True
         return False
 
@@ -163,12 +163,12 @@ def check_bounded(campaign: Campaign, report: Report) -> None:
         return
     bounds = TRIAL
     if (most := 1.5 * BOUNDS.seconds / max(1, len(campaign.providers))) < TRIAL.seconds:  # three providers are tried
-        bounds = replace(TRIAL, seconds=max(_SHORTEST, most))
-    if campaign.task is not None and report.rows > MOST_REHEARSED:
-        bounds = replace(TRIAL, seconds=max(_SHORTEST, TRIAL.seconds * MOST_REHEARSED / report.rows))
+        bounds = replace(TRIAL, seconds=max(_MIN_SECONDS, most))
+    if campaign.task is not None and report.rows > MAX_REHEARSED:
+        bounds = replace(TRIAL, seconds=max(_MIN_SECONDS, TRIAL.seconds * MAX_REHEARSED / report.rows))
     try:
         payable = SANDBOX.run(_rehearse, campaign.plain, report, bounds=bounds)
-    except (OutOfMemoryError, OutOfTimeError, BrokenOffError) as error:
+    except (MemoryLimitError, TimeLimitError, AbortedError) as error:
         noun = "row" if campaign.task is None else "task"
         raise DataError(
             f"a round with this report of {counted(report.rows, noun)} could not be paid: {error}; send fewer {noun}s"
@@ -182,7 +182,7 @@ def check_bounded(campaign: Campaign, report: Report) -> None:
         )
     rows, size = _tried.get(campaign.digest, (0, 0.0))
     _tried[campaign.digest] = max(rows, report.rows), max(size, _size(report))
-    while len(_tried) > _MOST_CAMPAIGNS:
+    while len(_tried) > _MAX_CAMPAIGNS:
         _tried.pop(next(iter(_tried)), None)
 
 

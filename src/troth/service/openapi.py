@@ -33,7 +33,7 @@ _BODIES = {
 
 
 def described(operation: Operation) -> dict[str, Any]:
-    """Return how FastAPI documents an operation; the token is documentation only, because `KnownSender` checks it."""
+    """Return how FastAPI documents an operation; `AuthenticatedRoute` is what checks the token."""
     about: dict[str, Any] = {"description": operation.summary, "responses": _refusals(operation)}
     roles, scope = operation.access
     if roles:

@@ -22,7 +22,7 @@ from troth.data.fragments import NOT_UNICODE, Fragment
 from troth.data.request import Day, Request, listed
 from troth.data.single_provider import read_own_report, read_own_tasks
 
-SHOWN_ROWS, SHOWN_LENGTH, SHOWN_LABELS, MOST_COLUMNS = 8, 40, 12, 10_000
+SHOWN_ROWS, SHOWN_LENGTH, SHOWN_LABELS, MAX_COLUMNS = 8, 40, 12, 10_000
 _MESSAGE_LENGTH, _HEAD_BYTES = 4000, 1 << 20
 
 
@@ -54,12 +54,12 @@ def parse(
     watched_request = replace(request, look=view)
     try:
         if kind in ("parquet", "arrow"):
-            _refuse_text(Fragment(name, kind).schema(), request)
+            _reject_text_columns(Fragment(name, kind).schema(), request)
         if kind == "parquet":
             declared = pq.read_metadata(name).num_rows
             view.expect(declared)
         if kind == "csv":
-            _refuse_wide(name)
+            _reject_wide_tables(name)
         if kind in ("csv", "jsonl"):
             size = _expanded_size(name, expanded)
         content: dict[str, Any] = {}
@@ -85,7 +85,7 @@ class View:
     """Counts the values of batches, keeps the first rows, and sums up each column."""
 
     def __init__(self, request: Request, cells: int, rows: int | None, limit: str = "rows") -> None:
-        self.request, self.cells, self.most_rows, self.limit = request, cells, rows, limit
+        self.request, self.cells, self.max_rows, self.limit = request, cells, rows, limit
         self.rows = self.bytes = 0
         self.preview: list[list[str]] = []
         self._columns = {
@@ -96,8 +96,8 @@ class View:
 
     def expect(self, rows: int) -> None:
         """Refuse more rows than may be read."""
-        if self.most_rows is not None and rows > self.most_rows:
-            raise TooLargeError(f"more than the {self.most_rows:,} rows that [limits] {self.limit} allows")
+        if self.max_rows is not None and rows > self.max_rows:
+            raise TooLargeError(f"more than the {self.max_rows:,} rows that [limits] {self.limit} allows")
         columns = max(1, len(self.request.named))
         if rows * columns > self.cells:
             raise TooLargeError(f"more than {self.cells:,} values: rows × {columns} columns")
@@ -110,7 +110,7 @@ class View:
         if len(self.preview) <= SHOWN_ROWS:
             self._show(batch)
         if self.request.provider in batch.schema.names:
-            self._refuse_others(batch.column(self.request.provider))
+            self._reject_other_providers(batch.column(self.request.provider))
         for name, column in self._columns.items():
             column.add(batch.column(name).drop_null())
 
@@ -126,7 +126,7 @@ class View:
         columns = [[_shortened(entry.as_py()) for entry in remaining.column(name)] for name in names]
         self.preview += [list(row) for row in zip(*columns, strict=True)]
 
-    def _refuse_others(self, column: Any) -> None:
+    def _reject_other_providers(self, column: Any) -> None:
         """Refuse rows of several providers before the sums of each are made."""
         try:
             names = [name for name in column.unique().drop_null().to_pylist() if str(name).strip()]
@@ -140,7 +140,7 @@ class _Numbers:
     """Least, greatest and mean of the numbers of a column; what else it holds, the reader reports or leaves out."""
 
     def __init__(self) -> None:
-        self.least, self.greatest, self.total, self.count = np.inf, -np.inf, 0.0, 0
+        self.minimum, self.maximum, self.total, self.count = np.inf, -np.inf, 0.0, 0
 
     def add(self, array: Any) -> None:
         x = numbers_of_text(array) if is_text(array.type) else as_numbers(array)
@@ -148,7 +148,7 @@ class _Numbers:
             return
         x = x[np.isfinite(x)]
         if x.size:
-            self.least, self.greatest = min(self.least, float(x.min())), max(self.greatest, float(x.max()))
+            self.minimum, self.maximum = min(self.minimum, float(x.min())), max(self.maximum, float(x.max()))
             self.count += x.size
             with np.errstate(over="ignore"):
                 self.total += float(x.sum(dtype=np.float64))
@@ -156,7 +156,7 @@ class _Numbers:
     def shown(self) -> dict[str, float]:
         if not self.count or not np.isfinite(self.total):
             return {}
-        return {"least": self.least, "greatest": self.greatest, "mean": self.total / self.count}
+        return {"minimum": self.minimum, "maximum": self.maximum, "mean": self.total / self.count}
 
 
 class _Labels:
@@ -195,7 +195,7 @@ def _message(error: Exception, name: str, kind: str) -> str:
     return f"{name}: {problem}"
 
 
-def _refuse_text(schema: Any, request: Request) -> None:
+def _reject_text_columns(schema: Any, request: Request) -> None:
     """Refuse text where numbers belong before any of it is read: few bytes can hold very much text."""
     for name in request.columns:
         if name is not None and request.labels_of(name) is None:
@@ -204,13 +204,13 @@ def _refuse_text(schema: Any, request: Request) -> None:
                 raise DataError(f"column {name!r} has type {schema.field(index).type}; store it as numbers")
 
 
-def _refuse_wide(path: str) -> None:
+def _reject_wide_tables(path: str) -> None:
     """Refuse a table that has too many columns for their types to be inferred soon."""
     with pa.input_stream(path) as file:
         head = file.read(_HEAD_BYTES)
     line = head.split(b"\n", 1)[0]
-    if max(map(line.count, (b",", b";", b"\t"))) >= MOST_COLUMNS:
-        raise DataError(f"has more than {MOST_COLUMNS:,} columns; send only those that are read")
+    if max(map(line.count, (b",", b";", b"\t"))) >= MAX_COLUMNS:
+        raise DataError(f"has more than {MAX_COLUMNS:,} columns; send only those that are read")
     if len(line) == _HEAD_BYTES:
         raise DataError(f"the line of column names is longer than {_HEAD_BYTES:,} bytes")
 

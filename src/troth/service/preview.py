@@ -23,7 +23,7 @@ from troth.results.beliefs import Belief, beliefs_of
 from troth.service.sandbox import COMPUTING, Sandbox
 from troth.service.worker_processes import Bounds
 
-MOST_PROVIDERS, MOST_ROWS, SIMULATIONS = 8, 60, 600
+MAX_PROVIDERS, MAX_ROWS, SIMULATIONS = 8, 60, 600
 FALSE_ALARM = 0.01  # of a lie's verdict, with few simulations
 _BOUNDS = Bounds(memory=1 << 30, seconds=8.0)
 _FAILURES = (TrothError, ArithmeticError, ValueError, TypeError, LookupError)
@@ -114,7 +114,7 @@ def _lies(campaign: Campaign, providers: int, rows: int) -> dict[str, Any]:
 
 def _smaller(campaign: Campaign, providers: int, rows: int) -> Setting:
     """Return a setting that is quick to simulate."""
-    return setting_of(campaign, [], min(providers, MOST_PROVIDERS), min(rows, MOST_ROWS))
+    return setting_of(campaign, [], min(providers, MAX_PROVIDERS), min(rows, MAX_ROWS))
 
 
 def _finite(value: Any) -> float:

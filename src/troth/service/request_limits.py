@@ -11,17 +11,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from troth.operations import PREFIX, operation_at
 from troth.service.responses import Refused
 
-LARGEST_JSON, SMALL_JSON = 4 << 20, 1 << 16
+MAX_JSON_BYTES, SMALL_JSON_BYTES = 4 << 20, 1 << 16
 _FORM = 1 << 20  # what a form has around a file
 IDLE_SECONDS, FIRST_SECONDS, SLOWEST = 20.0, 30.0, 8192
 """Seconds between two parts of a body, seconds for a body of any size, and the bytes per second of a large one."""
 
 
 class BodyLimits:
-    """Refuse bodies that stop arriving, or drip, or are too large: by the length that they declare, and as they arrive.
+    """Reject request bodies that stall, arrive too slowly, or exceed their limit, declared or actual.
 
-    Uploads have their own limit. Operations say which requests are large, with at most `LARGEST_JSON` bytes; others to
-    the API have at most `SMALL_JSON`, because to parse them holds everybody up.
+    Uploads have their own limit. Other API requests are limited to `SMALL_JSON_BYTES`, because parsing blocks everybody
+    else, or to `MAX_JSON_BYTES` where the table of operations says so.
     """
 
     def __init__(self, app: ASGIApp, *, largest: int) -> None:
@@ -66,4 +66,4 @@ class BodyLimits:
             return self.largest + _FORM
         operation = operation_at(scope["method"], scope["path"])
         size = "small" if operation is None else operation.size
-        return {"small": SMALL_JSON, "large": LARGEST_JSON, "upload": None}[size]
+        return {"small": SMALL_JSON_BYTES, "large": MAX_JSON_BYTES, "upload": None}[size]

@@ -34,7 +34,7 @@ Line = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern="^
 Password = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 Secret = Annotated[str, StringConstraints(min_length=20, max_length=200, pattern="^[A-Za-z0-9_-]+$")]
 Moment = Annotated[str, StringConstraints(max_length=40)]
-_MOST_FIELDS = 50
+_MAX_FIELDS = 50
 _FAMILY = next(iter(FAMILIES.values()))
 _EXAMPLE = {
     "campaign": {"name": "study", "budget": "1000.00", "currency": "EUR"},
@@ -55,7 +55,7 @@ class Strict(BaseModel):
     @classmethod
     def _limit_unknown_fields(cls, plain: Any) -> Any:
         """Refuse many unknown fields at once: to name each of a hundred thousand takes a minute."""
-        if isinstance(plain, dict) and len(plain) > _MOST_FIELDS:
+        if isinstance(plain, dict) and len(plain) > _MAX_FIELDS:
             raise ValueError(f"has {len(plain):,} fields, but at most {len(cls.model_fields)} are known")
         return plain
 

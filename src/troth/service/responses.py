@@ -113,7 +113,7 @@ class NewToken(Token):
     token: str = Field(examples=["troth_…"])
 
 
-class Joined(ResponseBody):
+class JoinedAccount(ResponseBody):
     """An account that can sign in now."""
 
     account: Id
@@ -160,10 +160,10 @@ class Promise(ResponseBody):
     family: str = Field(examples=[next(iter(FAMILIES))])
     columns: list[str]
     categories: list[str] | None
-    most_rows: int | None
+    max_rows: int | None
     task: str | None = Field(description="The column of tasks; null if there are none.")
     price: str | None = Field(description="The most that one report on one task can earn.", examples=["0.05"])
-    most_tasks: int | None = Field(description="The most tasks that one provider may report on.")
+    max_tasks: int | None = Field(description="The most tasks that one provider may report on.")
     values: list[float] | None
     public: PublicData | None
     commitment: Commitment | None
@@ -302,11 +302,11 @@ class Report(ResponseBody):
 
 
 class ColumnSummary(ResponseBody):
-    """A column of a file: least, greatest and mean of its numbers, or counts of its most common labels."""
+    """A column of a file: minimum, maximum and mean of its numbers, or counts of its most common labels."""
 
     name: str
-    least: FiniteFloat | None = None
-    greatest: FiniteFloat | None = None
+    minimum: FiniteFloat | None = None
+    maximum: FiniteFloat | None = None
     mean: FiniteFloat | None = None
     labels: list[tuple[str, int]] = []
 

@@ -21,14 +21,14 @@ from troth.campaigns.terms import Campaign
 from troth.data.request import Day, Report, day_order, parse_day
 from troth.service import campaigns, receipts
 from troth.service.accounts import User
-from troth.service.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError, TooManyError
+from troth.service.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError, RateLimitError
 from troth.service.keys import keys_of
 from troth.service.schema import members, new_id, queued, reports, rounds, upload_tasks, uploads
 from troth.service.store import after, future_deadline, now, queue
 from troth.service.uploads import Upload
 
 _LAST_NUMBER = 10**9
-MOST_UPLOADS, MOST_TASK_BYTES = 50, 32 << 20
+MAX_UPLOADS, MAX_TASK_BYTES = 50, 32 << 20
 GRACE_MINUTES = 10.0
 """How long an upload that came in time and was read after the round closed can be confirmed."""
 
@@ -143,20 +143,20 @@ def add_upload(
     """Store what a provider sent and the service received, by default now, to be confirmed; return its identifier."""
     received = received or now()
     row, member = open_to(tx, user, campaign, number, received)
-    refuse_many(tx, row.id, member.id)
+    reject_excess_uploads(tx, row.id, member.id)
     key = new_id()
     store_upload(tx, key, row.id, member.id, upload, received, new_nonce())
     return key
 
 
-def refuse_many(tx: Connection, round_id: str, member: str) -> None:
+def reject_excess_uploads(tx: Connection, round_id: str, member: str) -> None:
     """Refuse one more upload of a provider who has sent many to a round."""
     sent = select(func.count()).select_from(uploads).where(uploads.c.round == round_id, uploads.c.member == member)
-    if (tx.scalar(sent) or 0) >= MOST_UPLOADS:
-        raise TooManyError(f"you have sent {MOST_UPLOADS} files to this round; confirm one of them")
+    if (tx.scalar(sent) or 0) >= MAX_UPLOADS:
+        raise RateLimitError(f"you have sent {MAX_UPLOADS} files to this round; confirm one of them")
     size = select(func.sum(func.length(upload_tasks.c.content))).join(uploads, uploads.c.id == upload_tasks.c.upload)
-    if (tx.scalar(size.where(uploads.c.round == round_id, uploads.c.member == member)) or 0) >= MOST_TASK_BYTES:
-        raise TooManyError("you have reached the storage limit for this round; confirm one of your files")
+    if (tx.scalar(size.where(uploads.c.round == round_id, uploads.c.member == member)) or 0) >= MAX_TASK_BYTES:
+        raise RateLimitError("you have reached the storage limit for this round; confirm one of your files")
 
 
 def new_nonce() -> str:

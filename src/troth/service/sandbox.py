@@ -43,15 +43,15 @@ _PROGRAM = ("__main__", "__mp_main__")  # the module of a program, here and in i
 _START_SECONDS = 30.0  # in which the waiting process must be ready, on a busy machine too
 
 
-class OutOfMemoryError(TrothError):
+class MemoryLimitError(TrothError):
     """The task needs more memory than it may have."""
 
 
-class OutOfTimeError(TrothError):
+class TimeLimitError(TrothError):
     """The task takes longer than it may."""
 
 
-class BrokenOffError(TrothError):
+class AbortedError(TrothError):
     """The task ended without an answer, as damaged data may make a parser do."""
 
 
@@ -165,7 +165,7 @@ class Sandbox:
 
         Raises
         ------
-        OutOfMemoryError, OutOfTimeError, BrokenOffError, UnavailableError
+        MemoryLimitError, TimeLimitError, AbortedError, UnavailableError
             If there is no answer.
         """
         task = pickle.dumps((bounds, self.waiting.private, function, arguments))
@@ -228,7 +228,7 @@ def _converse(parent: socket.socket, task: bytes, bounds: Bounds) -> bytes | Non
                 break
             received += block
     except TimeoutError:
-        raise OutOfTimeError(f"it takes longer than {allowed:g} s") from None
+        raise TimeLimitError(f"it takes longer than {allowed:g} s") from None
     except ConnectionError:
         return None
     return bytes(received) if len(received) >= STATUS.size else None
@@ -236,19 +236,19 @@ def _converse(parent: socket.socket, task: bytes, bounds: Bounds) -> bytes | Non
 
 def _answer(received: bytes, bounds: Bounds) -> Any:
     if len(received) > bounds.answer:
-        raise BrokenOffError("its answer is too long")
+        raise AbortedError("its answer is too long")
     end = LENGTH.size + LENGTH.unpack_from(received)[0] if len(received) >= LENGTH.size else len(received) + 1
     if len(received) >= end:
         try:
             return json.loads(received[LENGTH.size : end])
         except (ValueError, RecursionError):
-            raise BrokenOffError("its answer cannot be read") from None
+            raise AbortedError("its answer cannot be read") from None
     status = STATUS.unpack(received[-STATUS.size :])[0]
     if status == NO_CHILD:
         raise UnavailableError("no process can be started; try again later")
     if status == -signal.SIGXCPU:
-        raise OutOfTimeError(f"it takes longer than {bounds.seconds:g} s of processor time")
+        raise TimeLimitError(f"it takes longer than {bounds.seconds:g} s of processor time")
     if status in (-signal.SIGKILL, OUT_OF_MEMORY):
-        raise OutOfMemoryError(f"it needs more than {bounds.memory:,} bytes")
+        raise MemoryLimitError(f"it needs more than {bounds.memory:,} bytes")
     names = {-number: f"signal {number.name}" for number in signal.Signals}
-    raise BrokenOffError(f"it crashed ({names.get(status, f'status {status}')})")
+    raise AbortedError(f"it crashed ({names.get(status, f'status {status}')})")

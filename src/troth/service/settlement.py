@@ -21,7 +21,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, delete, select, update
 
 from troth.campaigns.records.ledger import Ledger
-from troth.campaigns.rounds import refuse_unpayable_days
+from troth.campaigns.rounds import reject_unpayable_days
 from troth.campaigns.terms import Campaign
 from troth.core.errors import TrothError
 from troth.data.request import Report
@@ -31,7 +31,7 @@ from troth.service import heads, ledgers, upload_queue
 from troth.service.accounts import User
 from troth.service.campaigns import find_campaign, owned, secret_of, terms_of
 from troth.service.errors import ConflictError, UnavailableError
-from troth.service.limited_payments import BOUNDS, UnboundedError, find_suspect, judge, pay_rounds
+from troth.service.limited_payments import BOUNDS, ExcessiveWorkError, find_suspect, judge, pay_rounds
 from troth.service.receipts import check_receipts
 from troth.service.rounds import confirmed_rows, find_round, list_rounds, received_reports, withdraw_revoked
 from troth.service.schema import campaigns, reports, rounds
@@ -39,8 +39,8 @@ from troth.service.store import Store, after, future_deadline, now
 
 logger = logging.getLogger("troth.service")
 _turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-MOST_ATTEMPTS, _AT_ONCE = 3, 4
-LEASE, _PATIENCE = 1.5 * BOUNDS.seconds + 60, 30.0
+MAX_ATTEMPTS, _AT_ONCE = 3, 4
+LEASE, _TIMEOUT = 1.5 * BOUNDS.seconds + 60, 30.0
 """Seconds after which an attempt on another machine has failed, and that a caller waits for another process."""
 
 
@@ -100,7 +100,7 @@ def dry_run(
         ]
         confirmed = confirmed_rows(tx, campaign, [round_row.id for round_row in (*before, row)])
         received = received_reports(tx, confirmed)
-    refuse_unpayable_days(terms, received)
+    reject_unpayable_days(terms, received)
     mechanism = {key: value for key, value in terms.plain.get("mechanism", {}).items() if key != "commitment"}
     uncommitted, ledger = Campaign.from_dict({**terms.plain, "mechanism": mechanism}), Ledger()
     file = pay_rounds(uncommitted, received, ledger, final=final or terms.days == number).file
@@ -179,7 +179,7 @@ def _used(tx: Connection, campaign: str, row: Row[Any]) -> bool:
 def settle(store: Store, campaign: str) -> None:
     """Pay what has become payable; two calls at once pay once."""
     with _turns[campaign]:
-        patience = time.monotonic() + _PATIENCE
+        patience = time.monotonic() + _TIMEOUT
         while not _settled(store, campaign) and time.monotonic() < patience:
             pass
 
@@ -243,10 +243,10 @@ def _compute(store: Store, due: _Due, attempts: int) -> _Outcome | None:
     try:
         heads.check_continues(store.keys, campaign, ledger)
         check_receipts(store.keys, terms, due.confirmed)
-        refuse_unpayable_days(terms, due.received)
+        reject_unpayable_days(terms, due.received)
         options["secret"] = secret_of(store.keys, due.campaign)
-        if attempts > MOST_ATTEMPTS:
-            raise UnboundedError("the process that tried was killed")
+        if attempts > MAX_ATTEMPTS:
+            raise ExcessiveWorkError("the process that tried was killed")
         if due.received:
             outcome.paid_days, outcome.file = pay_rounds(terms, due.received, ledger, **options)
             outcome.verdict = judge(terms, ledger, outcome.file) if outcome.paid_days else None
@@ -259,15 +259,15 @@ def _compute(store: Store, due: _Due, attempts: int) -> _Outcome | None:
             claimed = rounds.c.id.in_([row.id for row in due.rounds if attempts]) & (rounds.c.attempts > 0)
             tx.execute(update(rounds).where(claimed).values(attempts=rounds.c.attempts - 1))
         return None
-    except UnboundedError as error:
-        if attempts < MOST_ATTEMPTS:
+    except ExcessiveWorkError as error:
+        if attempts < MAX_ATTEMPTS:
             logger.warning("payments exceeded their limits; the service tries again")
             return None
         suspect = find_suspect(terms, due.received, ledger, options)
         remedy = "reopen the round" if suspect is None else "revoke that provider and reopen the round"
+        problem = ExcessiveWorkError(error.reason, suspect)
         outcome.problem = (
-            f"{UnboundedError(error.reason, suspect)}. After {MOST_ATTEMPTS} attempts nothing more is tried; {remedy}, "
-            "or set the round aside"
+            f"{problem}. The service stops after {MAX_ATTEMPTS} attempts; {remedy}, or set the round aside"
         )
     except TrothError as error:
         outcome.problem = str(error)

@@ -22,13 +22,13 @@ from troth.campaigns.private_files import sync_folder
 from troth.data.files import sha256_of
 from troth.service import campaigns, rounds, threads
 from troth.service.accounts import User
-from troth.service.errors import ConflictError, TooManyError
+from troth.service.errors import ConflictError, RateLimitError
 from troth.service.schema import members, new_id, queued, reports, uploads
 from troth.service.schema import rounds as round_table
 from troth.service.store import Store, after, now, queue
 from troth.service.uploads import Limits, Upload, UploadError, printable_name, read_upload
 
-MOST_WAITING, MOST_ATTEMPTS = 8, 3
+MAX_WAITING, MAX_ATTEMPTS = 8, 3
 HOURLY_SECONDS, HOURLY_BYTES, CAMPAIGNS = 600, 16 << 30, 10
 """What reading an account's uploads may take in an hour, and how many times as much those of a campaign."""
 _TO_READ = (queued.c.state == "waiting") | (queued.c.state == "reading")
@@ -60,8 +60,8 @@ def enqueue(
         if any(getattr(earlier, part) != value for part, value in values.items()):
             raise ConflictError("Idempotency-Key: it was used for another request; use a new key")
         return identifier
-    rounds.refuse_many(tx, row.id, member.id)
-    _refuse_heavy_use(tx, campaign, user.account)
+    rounds.reject_excess_uploads(tx, row.id, member.id)
+    _reject_heavy_use(tx, campaign, user.account)
     final = path.with_name(identifier)
     with path.open("rb") as file:
         os.fsync(file.fileno())
@@ -82,11 +82,11 @@ def _spool(folder: Path) -> str:
     return f"{socket.gethostname()} {folder}"
 
 
-def _refuse_heavy_use(tx: Connection, campaign: str, account: str) -> None:
+def _reject_heavy_use(tx: Connection, campaign: str, account: str) -> None:
     """Refuse an upload of an account or a campaign that has used up its hour, or has many waiting."""
     of_campaign = queued.c.round.in_(select(round_table.c.id).where(round_table.c.campaign == campaign))
-    if (tx.scalar(select(func.count()).where(_TO_READ, queued.c.account == account)) or 0) >= MOST_WAITING:
-        raise TooManyError(f"{MOST_WAITING} of your files are waiting to be read; try again once they have been read")
+    if (tx.scalar(select(func.count()).where(_TO_READ, queued.c.account == account)) or 0) >= MAX_WAITING:
+        raise RateLimitError(f"{MAX_WAITING} of your files are waiting to be read; try again once they have been read")
     totals = select(func.sum(queued.c.milliseconds), func.sum(queued.c.expanded)).where(queued.c.done > after(hours=-1))
     for condition, times, owner in (
         (queued.c.account == account, 1, "your"),
@@ -94,7 +94,7 @@ def _refuse_heavy_use(tx: Connection, campaign: str, account: str) -> None:
     ):
         milliseconds, expanded = (int(total or 0) for total in tx.execute(totals.where(condition)).one())
         if milliseconds > times * HOURLY_SECONDS * 1000 or expanded > times * HOURLY_BYTES:
-            raise TooManyError(f"reading {owner} files has used up this hour's limit; try again later")
+            raise RateLimitError(f"reading {owner} files has used up this hour's limit; try again later")
 
 
 def claim(store: Store, *, places: int = threads.SIZES["parsing"]) -> Row[Any] | None:
@@ -105,8 +105,8 @@ def claim(store: Store, *, places: int = threads.SIZES["parsing"]) -> Row[Any] |
     with store.write() as tx:
         queue(tx, "uploads to be read")
         stale = (queued.c.state == "reading") & (queued.c.claimed < after(minutes=-_LEASE_MINUTES))
-        often = stale & (queued.c.attempts >= MOST_ATTEMPTS)
-        problem = f"{MOST_ATTEMPTS} attempts to read the file were cut off; send another one"
+        often = stale & (queued.c.attempts >= MAX_ATTEMPTS)
+        problem = f"{MAX_ATTEMPTS} attempts to read the file were cut off; send another one"
         lost = (queued.c.state == "waiting") & (queued.c.received < after(hours=-_OLDEST_HOURS))
         refused = {"state": "refused", "done": now(), "status": 422}
         given_up = tx.scalars(select(queued.c.id).where(often | lost)).all()

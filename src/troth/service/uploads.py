@@ -21,22 +21,22 @@ from troth.campaigns.terms import Campaign
 from troth.core.contract import Array
 from troth.core.errors import DataError, TrothError
 from troth.core.formats import short
-from troth.core.limits import MOST_ROWS
+from troth.core.limits import MAX_ROWS
 from troth.data.files import format_of, sha256_of
 from troth.data.public import PUBLIC
 from troth.data.read import canonical_name, task_name
 from troth.data.request import Day, Report
-from troth.data.task_files import LONGEST_NAME, OwnTasks
+from troth.data.task_files import MAX_NAME_LENGTH, OwnTasks
 from troth.service.errors import UnavailableError
 from troth.service.limited_payments import check_bounded, was_tried
 from troth.service.parse import parse
 from troth.service.responses import ColumnSummary
-from troth.service.sandbox import READING, BrokenOffError, OutOfMemoryError, OutOfTimeError, Sandbox
+from troth.service.sandbox import READING, AbortedError, MemoryLimitError, Sandbox, TimeLimitError
 from troth.service.worker_processes import Bounds
 
 _NAME_LENGTH, _MESSAGE_LENGTH = 200, 2000
-_TASK_ANSWER, _MOST_CONTENT = 1 << 26, 1 << 23  # bytes: of what the child returns, and of what is stored of it
-_MOST_GUESSES = 100_000  # tasks of public data, which are part of the terms
+_TASK_ANSWER, _MAX_CONTENT = 1 << 26, 1 << 23  # bytes: of what the child returns, and of what is stored of it
+_MAX_GUESSES = 100_000  # tasks of public data, which are part of the terms
 _SIGNATURES = {
     b"PK\x03\x04": "a ZIP archive or a workbook",
     b"PAR1": "a Parquet file",
@@ -58,7 +58,7 @@ SANDBOX = Sandbox(READING)
 """Where all uploads of this process are read."""
 
 
-class UntriedError(TrothError):
+class UnmeasuredReportError(TrothError):
     """A report for which it is not known how long payments take."""
 
 
@@ -107,7 +107,7 @@ def read_upload(
     ------
     UploadError
         With a message for the provider.
-    UntriedError
+    UnmeasuredReportError
         If a trial is needed, and not wanted.
     """
     shown_name = printable_name(name)
@@ -120,7 +120,7 @@ def read_upload(
         kind = campaign.format or format_of(Path(shown_name))
     except DataError as error:
         raise UploadError(415, str(error)) from None
-    _refuse_mislabelled(path, shown_name, kind)
+    _reject_mislabelled(path, shown_name, kind)
     digest = sha256_of(path)
     provider, expanded = canonical_name(provider), size
     try:
@@ -146,7 +146,7 @@ def read_upload(
             check_limits(campaign, [report])
             check_possible(campaign, report)
         if not trial and not was_tried(campaign, report):
-            raise UntriedError("payments with this report were not tried out")
+            raise UnmeasuredReportError("payments with this report were not tried out")
         check_bounded(campaign, report)
     except UploadError:
         raise
@@ -166,7 +166,7 @@ def holds_statistics(campaign: Campaign, name: str) -> bool:
 def read_public_upload(campaign: Campaign, path: Path, name: str, limits: Limits = Limits()) -> dict[str, Any]:
     """Read a file of public rows as the table [public]; limits on reports do not apply."""
     if campaign.task is not None:
-        unlimited = replace(campaign, provider=None, values=None, most_tasks=_MOST_GUESSES, guesses=None)
+        unlimited = replace(campaign, provider=None, values=None, max_tasks=_MAX_GUESSES, guesses=None)
         report: Any = read_upload(unlimited, path, name, PUBLIC, None, limits).report
         own = OwnTasks.from_bytes(report.content)
         return describe_guesses(own.names, own.summaries, report.source, report.data_digest)
@@ -202,13 +202,13 @@ def _read_rows(
         bounds = replace(bounds, files=(folder, str(path.resolve())))
         status = 422
         try:
-            most = limits.cells, limits.expanded, campaign.rows, campaign.most_tasks
+            most = limits.cells, limits.expanded, campaign.rows, campaign.max_tasks
             answer = SANDBOX.run(parse, request, folder, shown_name, kind, provider, day, *most, bounds=bounds)
-        except OutOfMemoryError:
+        except MemoryLimitError:
             problem = f"needs more than {limits.memory / (1 << 30):.3g} GB of memory to read; send fewer rows"
-        except OutOfTimeError:
+        except TimeLimitError:
             problem = f"takes longer than {limits.seconds:g} s to read; send fewer rows"
-        except BrokenOffError as error:
+        except AbortedError as error:
             problem = f"cannot be read as {kind}: {error}; the file is damaged, or too much to read"
         except UnavailableError as error:
             status, problem = 503, f"cannot be read now: {error}"
@@ -249,7 +249,7 @@ def _own_tasks(campaign: Campaign, answer: dict[str, Any]) -> OwnTasks:
     summaries = np.array([_numbers(row) for row in answer["summaries"]])
     if not all(type(name) is str and name == task_name(name) and name.isprintable() for name in names):
         raise ValueError(names)
-    if names != sorted(set(names)) or max(map(len, names)) > LONGEST_NAME:
+    if names != sorted(set(names)) or max(map(len, names)) > MAX_NAME_LENGTH:
         raise ValueError(names)
     shape = len(names), reduction.width
     if summaries.shape != shape or not (reduction.rows(summaries) <= (campaign.rows or 1)).all():
@@ -260,9 +260,9 @@ def _own_tasks(campaign: Campaign, answer: dict[str, Any]) -> OwnTasks:
 def _task_report(campaign: Campaign, report: Report, own: OwnTasks) -> TaskReport:
     check_own_tasks(campaign, report.provider, own)
     content = own.to_bytes()
-    if len(content) > _MOST_CONTENT:
+    if len(content) > _MAX_CONTENT:
         raise DataError(
-            f"the names of tasks take {len(content):,} bytes, but at most {_MOST_CONTENT:,} are allowed; shorten them"
+            f"the names of tasks take {len(content):,} bytes, but at most {_MAX_CONTENT:,} are allowed; shorten them"
         )
     return TaskReport(**vars(report) | {"rows": len(own.names), "tasks": own.digest}, content=content)
 
@@ -271,7 +271,7 @@ def _summary(campaign: Campaign, entry: dict[str, Any]) -> ColumnSummary:
     """Return a column as the child sums it up, with no labels but those of the terms."""
     name, names = entry["name"], campaign.request.labels_of(entry["name"]) or ()
     labels = [(names[names.index(label)], int(_number(count))) for label, count in entry.get("labels", ())]
-    numbers = {key: _number(entry[key]) for key in ("least", "greatest", "mean") if key in entry}
+    numbers = {key: _number(entry[key]) for key in ("minimum", "maximum", "mean") if key in entry}
     return ColumnSummary(name=str(name)[:_NAME_LENGTH], labels=labels, **numbers)
 
 
@@ -286,7 +286,7 @@ def _number(value: Any) -> float:
 
 
 def _count(value: Any) -> int:
-    if type(value) is not int or not 0 <= value <= MOST_ROWS:
+    if type(value) is not int or not 0 <= value <= MAX_ROWS:
         raise ValueError(value)
     return value
 
@@ -309,7 +309,7 @@ def _read_statistics(campaign: Campaign, path: Path, shown_name: str, provider: 
     return reports[0]
 
 
-def _refuse_mislabelled(path: Path, shown_name: str, kind: str) -> None:
+def _reject_mislabelled(path: Path, shown_name: str, kind: str) -> None:
     """Refuse a spreadsheet, and a file whose first bytes are of another format than its name says."""
     if kind == "sheet":
         raise UploadError(415, f"{shown_name}: the service reads no spreadsheets; {_AS_CSV}")

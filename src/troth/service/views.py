@@ -106,7 +106,7 @@ def promise(terms: Campaign) -> responses.Promise:
         family=type(terms.model).__name__,
         columns=[column for column in terms.columns if column is not None],
         categories=None if terms.categories is None else list(terms.categories),
-        most_rows=terms.rows,
+        max_rows=terms.rows,
         price=None if terms.price is None else str(terms.plain["campaign"]["price"]),
         values=None if terms.values is None else list(terms.values),
         public=_public(terms),

@@ -30,7 +30,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
     "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
-_MOST_PROBLEMS = 50  # of one request, that are named
+_MAX_PROBLEMS = 50  # of one request, that are named
 HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
@@ -137,7 +137,7 @@ def answer_errors(app: FastAPI) -> None:
                 field=".".join(str(part) for part in problem["loc"][1:]) or str(problem["loc"][0]),
                 message=problem["msg"],
             )
-            for problem in error.errors()[:_MOST_PROBLEMS]
+            for problem in error.errors()[:_MAX_PROBLEMS]
         ]
         message = "; ".join(f"{problem.field}: {problem.message}" for problem in problems[:5])
         return response(request, 422, message, problems)

@@ -51,7 +51,7 @@ class Bounds:
 def serve(descriptor: int, modules: Sequence[str]) -> None:
     """Wait for tasks, and fork a child for each, until the server is gone."""
     control = socket.socket(fileno=descriptor)
-    sys.meta_path.insert(0, _Absent())
+    sys.meta_path.insert(0, _HiddenModules())
     for module in modules:
         try:
             import_module(module)
@@ -64,7 +64,7 @@ def serve(descriptor: int, modules: Sequence[str]) -> None:
     _WaitingProcess(control).run()
 
 
-class _Absent(MetaPathFinder):
+class _HiddenModules(MetaPathFinder):
     """Hides modules that are not needed, and that Arrow would load in every child if it found them."""
 
     def find_spec(self, name: str, *_: object) -> None:

@@ -171,7 +171,7 @@ def check_payment(campaign: Campaign | None, payment: Mapping[str, Any]) -> Chec
         raise PaymentError("payment", f"shown as {amount}, but the share and the cap give {follows}")
     believed = [f"that the numbers behind the share are what the rule makes of all reports: {_LEDGER}", _CAP]
     if span.exact:
-        passed = [f"the share of {span.least:.4%} follows from the numbers shown and the terms"]
+        passed = [f"the share of {span.low:.4%} follows from the numbers shown and the terms"]
         return Checked(
             [*passed, f"the payment of {amount} is this share of the cap, to the smallest coin"], believed, []
         )

@@ -26,8 +26,8 @@ from troth.campaigns.rounds import (
     following_reports,
     later_days,
     of_round,
-    refuse_mixed_days,
-    refuse_same_nonce,
+    reject_mixed_days,
+    reject_same_nonce,
     write_round,
     written_days,
 )
@@ -105,9 +105,9 @@ def _check_rounds(
     check_public(campaign.public, campaign.model, campaign.columns)
     for report in reports:
         check_possible(campaign, report)
-    refuse_same_nonce(reports)
+    reject_same_nonce(reports)
     by_day = reports_by_day(reports)
-    refuse_mixed_days(list(by_day))
+    reject_mixed_days(list(by_day))
     known: dict[Any, Report] = {}
     before = campaign.commitment
     rounds = ledger.of("round")

@@ -20,8 +20,8 @@ from troth.models import FAMILIES, Family
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_LARGEST = 1e45
-_MOST_CODES = 50  # 0, 1, … of labels
+_MAX_VALUE = 1e45
+_MAX_CODES = 50  # 0, 1, … of labels
 _MOSTLY = 0.5  # numbers of a column in which a word is taken for a mistake
 _NUMBERS_WITH_UNIT = 12  # from which on values with one unit are no labels
 _YES = frozenset({"1", "on", "t", "true", "y", "yes"})
@@ -101,23 +101,23 @@ def read_column(
     present = [values[row] for row in rows]
     numbers = [_number(value) for value in present]
     plain = sum(number is not None for number in numbers)
-    codes = all(number is not None and number in range(_MOST_CODES) for number in numbers)
+    codes = all(number is not None and number in range(_MAX_CODES) for number in numbers)
     if plain == len(present) and (codes or not labels or not any(isinstance(value, str) for value in present)):
         for row, number in zip(rows, numbers, strict=True):
-            if number is not None and (isinf(number) or abs(number) > _LARGEST):
+            if number is not None and (isinf(number) or abs(number) > _MAX_VALUE):
                 too_large = "too large to add up; correct it, or rescale the column"
                 fault = "infinite; correct it" if isinf(number) else too_large
                 raise DataError(f"column {name!r}, {places[row]}: {shown(values[row])} is {fault}")
         return ColumnValues(numbers, rows)
     texts = [str(value).strip() for value in present]
     if are_dates(texts):
-        if (days := len(set(texts))) > _MOST_CODES:
+        if (days := len(set(texts))) > _MAX_CODES:
             raise DataError(
                 f"column {name!r} has {days:,} different dates, such as {texts[0]!r}, too many for labels: "
                 + REPLACE_DATES
             )
     elif not labels:
-        _refuse_signs(name, [str(value).strip(" \t\r\n") for value in present], numbers, if_labels)
+        _reject_signs(name, [str(value).strip(" \t\r\n") for value in present], numbers, if_labels)
         if plain >= _MOSTLY * len(present):
             wrong = [place for place, number in enumerate(numbers) if number is None]
             several = f"{len(wrong):,} of {len(present):,} values are not numbers"
@@ -219,7 +219,7 @@ def is_written_number(text: str) -> bool:
     return _number(text) is not None or any(pattern.fullmatch(text) for _, pattern, _ in _WRITTEN)
 
 
-def _refuse_signs(name: str, texts: list[str], numbers: list[float | None], if_labels: str) -> None:
+def _reject_signs(name: str, texts: list[str], numbers: list[float | None], if_labels: str) -> None:
     """Refuse numbers that are written with signs that do not belong to a number."""
     not_numbers = [text for text, number in zip(texts, numbers, strict=True) if number is None]
     with_signs = bool(not_numbers) and sum(map(is_written_number, not_numbers)) >= _MOSTLY * len(not_numbers)

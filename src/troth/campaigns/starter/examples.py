@@ -132,10 +132,10 @@ def text_for(folder: Path, data: Path, guessed: Guess, rule: str, money: Terms) 
     if RULES[rule]().days > 1 and guessed.day is None:
         raise ParameterError(f"{rule} needs a daily campaign: name the column of days")
     if guessed.task is None:
-        rows, limited = 10 ** len(str(guessed.most_rows)), bool(RULES[rule]().needs_rows)
+        rows, limited = 10 ** len(str(guessed.max_rows)), bool(RULES[rule]().needs_rows)
         options = RULES[rule].first_defaults(guessed.reports)
     else:
-        rows, limited = guessed.most_rows, guessed.most_rows > 1
+        rows, limited = guessed.max_rows, guessed.max_rows > 1
         options = RULES[rule].task_defaults(from_dict({"family": guessed.family, **guessed.parameters}), rows)
     terms = replace(
         money,

@@ -18,7 +18,7 @@ from troth.campaigns.starter.columns import (
 )
 from troth.campaigns.starter.guess_notes import (
     FEW_LABELS,
-    LARGEST_SCALE,
+    MAX_SCALE_STEPS,
     notes_on_columns,
     notes_on_other_kinds,
     notes_on_providers,
@@ -26,7 +26,7 @@ from troth.campaigns.starter.guess_notes import (
 from troth.campaigns.starter.named_columns import NamedColumns, named_columns
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import closest
-from troth.data.gather import MOST_LOOKED_AT, first_rows
+from troth.data.gather import MAX_INSPECTED, first_rows
 from troth.data.request import NO_NAME, parse_day, shown
 from troth.models import FAMILIES, named_family
 from troth.models.first_guess import Column, FirstGuess, GuessesFromColumn, GuessesFromColumns, GuessesFromVectors
@@ -47,7 +47,7 @@ _FREQUENT = 0.05  # of the values of a column, for a word among numbers to be a 
 class Guess(FirstGuess):
     """What data seem to hold: a family with its hyper-parameters, and where it was read.
 
-    ``reports`` counts pairs of a provider and a day, unless it is a campaign of tasks, and ``most_rows`` the most rows
+    ``reports`` counts pairs of a provider and a day, unless it is a campaign of tasks, and ``max_rows`` the most rows
     of one. ``missing`` counts the rows that were looked at and have no value, or no provider's name. ``notes`` are what
     a reader should know, in sentences.
     """
@@ -60,7 +60,7 @@ class Guess(FirstGuess):
     task: str | None = None
     days: int = 0
     reports: int = 0
-    most_rows: int = 0
+    max_rows: int = 0
     missing: int = 0
     notes: list[str] = field(default_factory=list)
 
@@ -92,13 +92,13 @@ def guess(
         rows, unnamed = _usable_rows(names, written, table)
         blank: list[Any] = [None] * len(places)
         owners = [(table.get(names.provider or "", blank)[row], table.get(names.day or "", blank)[row]) for row in rows]
-        _refuse_one_provider(names.provider, owners, all_rows=len(places) < MOST_LOOKED_AT)
-        _refuse_other_dates(names.day, [(when, places[row]) for (_, when), row in zip(owners, rows, strict=True)])
+        _reject_single_provider(names.provider, owners, all_rows=len(places) < MAX_INSPECTED)
+        _reject_other_dates(names.day, [(when, places[row]) for (_, when), row in zip(owners, rows, strict=True)])
         readable_columns = [
             Column(name, values.at(rows), owners) for name, values in zip(names.paid, written, strict=True)
         ]
         for paid in readable_columns if vectors else readable_columns[-1:]:
-            _refuse_constant(paid, named=family_named is not None and not vectors)
+            _reject_constant(paid, named=family_named is not None and not vectors)
         readable_columns, notes = _without_constant_features(readable_columns, may_leave_out=column is None)
         family_name, first = _choose(families, family_named, readable_columns, regression=target is not None)
     except DataError as error:
@@ -119,7 +119,7 @@ def guess(
         day=names.day,
         days=0 if day is None else len({when for _, when in owners}),
         reports=len(set(owners)),
-        most_rows=max(Counter(owners).values()),
+        max_rows=max(Counter(owners).values()),
         missing=len(places) - len(rows),
         notes=notes,
     )
@@ -212,11 +212,11 @@ def _as_labels(column: ColumnValues, raw: Sequence[Any], *, labels: bool) -> Col
     texts = [str(raw[row]).strip() for row in column.rows]
     if not texts or not all(text.isdigit() for text in texts):
         return column
-    two_codes = len(numbers) == 2 and max(numbers) in range(2, LARGEST_SCALE + 1)
+    two_codes = len(numbers) == 2 and max(numbers) in range(2, MAX_SCALE_STEPS + 1)
     return replace(column, values=texts) if two_codes or (labels and min(numbers) > 0) else column
 
 
-def _refuse_constant(column: Column, *, named: bool) -> None:
+def _reject_constant(column: Column, *, named: bool) -> None:
     """Refuse a column that never varies, unless it is known to be numbers of a family."""
     if len(set(column.values)) == 1 and (column.has_text or not named):
         raise DataError(
@@ -250,7 +250,7 @@ def _choose(
     return family_name, families[family_name].first_guess(columns[0])
 
 
-def _refuse_one_provider(provider: str | None, owners: Sequence[tuple[Any, Any]], *, all_rows: bool) -> None:
+def _reject_single_provider(provider: str | None, owners: Sequence[tuple[Any, Any]], *, all_rows: bool) -> None:
     if all_rows and provider is not None and len({str(name).strip() for name, _ in owners if name is not None}) == 1:
         raise DataError(
             f"column {provider!r} names only one provider; at least two are needed, because each is paid for what its "
@@ -258,7 +258,7 @@ def _refuse_one_provider(provider: str | None, owners: Sequence[tuple[Any, Any]]
         )
 
 
-def _refuse_other_dates(day: str | None, days: list[tuple[Any, str]]) -> None:
+def _reject_other_dates(day: str | None, days: list[tuple[Any, str]]) -> None:
     first: dict[Any, str] = {}
     for value, place in days if day is not None else ():
         first.setdefault(value, place)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     Table = Mapping[str, Sequence[Any]]
 
 FEW_LABELS = 12  # the most that a column has without a note
-LARGEST_SCALE = 10  # the most steps of a scale
-_LARGEST_MEAN = 200  # beyond which whole numbers are hardly counts
+MAX_SCALE_STEPS = 10  # the most steps of a scale
+_MAX_MEAN = 200  # beyond which whole numbers are hardly counts
 
 
 def _provider_names(owners: Sequence[tuple[Any, Any]]) -> set[str]:
@@ -71,13 +71,13 @@ def notes_on_other_kinds(column: Column, family_name: str, families: Mapping[str
     except ValueError:
         return []
     numbers, counts = column.numbers, _kind(family_name) == "counts"
-    if not is_whole(column) or (numbers.mean() > _LARGEST_MEAN and not counts) or set(numbers) <= {0.0, 1.0}:
+    if not is_whole(column) or (numbers.mean() > _MAX_MEAN and not counts) or set(numbers) <= {0.0, 1.0}:
         return []
     choices_by_kind: dict[str, str] = {}
     for name in families:
         if (kind := _kind(name)) not in (_kind(family_name), "yes or no"):
             choices_by_kind.setdefault(kind, name)
-    if numbers.max() > LARGEST_SCALE:
+    if numbers.max() > MAX_SCALE_STEPS:
         choices_by_kind.pop("labels", None)
     reason = unlike_counts(column) if _kind(family_name) == "values" else ""
     if reason:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-_MOST_LABELS, _FEW_NUMBERS = 50, 10
+_MAX_LABELS, _FEW_NUMBERS = 50, 10
 _SKEWED = 0.1  # beyond its even part, from which a label is said to be frequent
 _USUAL = 0.9  # of reports, from which several labels in a report are not an error
 
@@ -87,7 +87,7 @@ def guess_values(data: TaskTable, columns: list[str], family: str | None) -> Gue
         notes.append(rows_without_value(missing))
     for column in columns if family is None else ():
         texts = [text for text in _written(data, column) if text]
-        if len(texts) <= _MOST_LABELS and _are_whole(texts):
+        if len(texts) <= _MAX_LABELS and _are_whole(texts):
             notes.append(
                 f"column {column!r} has {len(texts)} different whole numbers, taken for amounts; if they are labels, "
                 f"pass --family {class_family().__name__}"
@@ -106,7 +106,7 @@ def guess_values(data: TaskTable, columns: list[str], family: str | None) -> Gue
         columns=tuple(columns),
         provider=data.provider,
         task=data.task,
-        most_rows=max(sizes),
+        max_rows=max(sizes),
         missing=missing,
         notes=notes,
     )
@@ -123,10 +123,10 @@ def guess_labels(data: TaskTable, columns: list[str], family: str | None) -> Gue
             f"{data.source}: column {column!r} has only the label {labels[0]!r}; name a file that has every label "
             "that workers may give"
         )
-    if not 2 <= len(labels) <= _MOST_LABELS:
+    if not 2 <= len(labels) <= _MAX_LABELS:
         raise DataError(
             f"{data.source}: column {column!r} has {len(labels):,} different labels, but there must be 2 to "
-            f"{_MOST_LABELS}; if it holds free text it cannot be paid as labels"
+            f"{_MAX_LABELS}; if it holds free text it cannot be paid as labels"
         )
     numbers = all(map(_is_number, labels))
     if numbers and len(labels) > 2 and family is None:
@@ -168,7 +168,7 @@ def guess_labels(data: TaskTable, columns: list[str], family: str | None) -> Gue
         columns=(column,),
         provider=data.provider,
         task=data.task,
-        most_rows=rows,
+        max_rows=rows,
         missing=missing,
         notes=notes,
     )

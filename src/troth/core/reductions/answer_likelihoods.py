@@ -3,7 +3,7 @@
 Each kind of `Answer` expands, for rows with predictors η and answers y, the log-likelihood, its slope y − μ, and its
 curvature W, of arrays and of Ibis columns alike. Arrays of predictors are ``(predictor, ...)``. Each also says how many
 linear ``predictors``, with coefficients of their own, a row has; how many ``labels`` there are, or None if answers are
-numbers; the ``support`` of an answer; the largest curvature of one row for one predictor (``most_weight``) and the
+numbers; the ``support`` of an answer; the largest curvature of one row for one predictor (``max_weight``) and the
 largest log-likelihood of a row (``best``); and what a linear predictor ``predicts``, with {} for the answer's name, or
 nothing if there are several.
 """
@@ -39,7 +39,7 @@ class YesNo:
     predictors = 1
     labels = 2
     support = Support(0, 1, integer=True)
-    most_weight = 0.25
+    max_weight = 0.25
     best = 0.0
     predicts = "log-odds of {}"
 
@@ -80,7 +80,7 @@ class Classes:
 
     count: int
 
-    most_weight = 0.25
+    max_weight = 0.25
     best = 0.0
     predicts = ""
 
@@ -147,13 +147,13 @@ class CountAnswers:
     predictors = 1
     labels = None
     support = Support(0, integer=True)
-    most_weight = np.inf
+    max_weight = np.inf
     best = np.inf
     predicts = "logarithm of the mean {}"
 
     def means(self, eta: Array, /) -> Array:
         """Return e^η, as far as doubles go."""
-        return np.exp(np.minimum(eta, _LARGEST_LOG_MEAN))
+        return np.exp(np.minimum(eta, _MAX_LOG_MEAN))
 
     def expand(self, eta: Array, y: Array, /) -> Expanded:
         """Return yη − μ, y − μ and μ."""
@@ -176,6 +176,6 @@ class CountAnswers:
         return rng.poisson(means).astype(np.float64)[None]
 
 
-_LARGEST_LOG_MEAN = 40.0  # e^40 is the largest mean that is drawn
+_MAX_LOG_MEAN = 40.0  # e^40 is the largest mean that is drawn
 
 Answer: TypeAlias = YesNo | Classes | CountAnswers

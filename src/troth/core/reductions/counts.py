@@ -15,7 +15,7 @@ from troth.core.reductions.reduction import Reduction, SummaryWords
 from troth.core.support import Array, Bounds, Support
 
 _SHOWN = 6  # labels whose shares are said in words
-_MOST_DRAWN_WITHOUT_REPLACEMENT = 1_000_000_000  # rows, which NumPy allows
+_MAX_WITHOUT_REPLACEMENT = 1_000_000_000  # rows, which NumPy allows
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Counts:
         >>> Counts(2).fewer(np.array([7.0, 0.0]), 3, np.random.default_rng(1))
         array([3., 0.])
         """
-        if summary.sum() >= _MOST_DRAWN_WITHOUT_REPLACEMENT:
+        if summary.sum() >= _MAX_WITHOUT_REPLACEMENT:
             return rng.multinomial(rows, summary / summary.sum()).astype(np.float64)
         return rng.multivariate_hypergeometric(summary.astype(np.int64), rows, method="marginals").astype(np.float64)
 

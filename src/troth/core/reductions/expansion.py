@@ -19,7 +19,7 @@ from troth.core.reductions.sorted_columns import Block, sorted_blocks
 from troth.core.reductions.sums import SLACK, check_products, checked_rows, solved, within_limits
 from troth.core.support import Array, Bounds, Support
 
-_LEAST_WEIGHT = 1e-280  # below which curvature is nothing, and its root still has an inverse
+_MIN_WEIGHT = 1e-280  # below which curvature is nothing, and its root still has an inverse
 _upper_half = lru_cache(maxsize=4)(np.triu_indices)  # rows and columns, for the size of a matrix
 
 
@@ -251,7 +251,7 @@ class Expansion(AddsAnswers):
             # a matrix times its own transpose is half the work, and the last rows of the first are the slopes
             scaled = np.empty((d, z.shape[1])) if place else z
             if not one_weight:
-                root = np.sqrt(np.maximum(weights[place], _LEAST_WEIGHT))
+                root = np.sqrt(np.maximum(weights[place], _MIN_WEIGHT))
                 np.multiply(z[:d], root, out=scaled[:d])
                 scaled[d:] /= root
             product = np.empty((len(summaries), len(scaled), len(scaled)))
@@ -278,7 +278,7 @@ class Expansion(AddsAnswers):
         blocks = self.blocks(summary[2 + len(self.point) :])
         curvatures = np.diagonal(self.curvature(summary))
         for column in constant:
-            most = self.answer.most_weight * n * (1 + SLACK)
+            most = self.answer.max_weight * n * (1 + SLACK)
             if column < self.features and (curvatures[column :: self.features] > most).any():
                 raise DataError(f"the intercept, a constant 1, has a curvature above {most:g} over {n:.0f} rows")
         check_products(blocks, n, "curvatures")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from troth.core.support import Array
 
-_LARGEST = 1 << 24  # numbers of a buffer that stays for the next batch
+_MAX_BUFFER = 1 << 24  # numbers of a buffer that stays for the next batch
 _IN_CACHE = 1 << 18  # numbers of a block that stays in a processor's cache while it is worked on
 _own = local()  # a buffer for each thread: a fresh one for every batch costs as much in page faults as the sort
 
@@ -78,7 +78,7 @@ def sorted_columns(
 
 
 def _buffer(size: int) -> Array:
-    if size > _LARGEST:
+    if size > _MAX_BUFFER:
         return np.empty(size)
     if len(getattr(_own, "buffer", ())) < size:
         _own.buffer = np.empty(size)

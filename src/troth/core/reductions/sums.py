@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from troth.core.errors import DataError
-from troth.core.limits import LARGEST_SUM
+from troth.core.limits import MAX_SUM
 from troth.core.support import Array
 
 SLACK = 1e-9
@@ -54,8 +54,8 @@ def check_products(matrices: Array, n: float, what: str, problem: str = "") -> N
 
 def within_limits(summary: Array) -> Array:
     """Return a summary, or refuse sums that are too large to compute with, or none at all."""
-    if not (np.abs(summary) <= LARGEST_SUM).all():
-        raise DataError(f"the values are too large to add up: a sum exceeds {LARGEST_SUM:g}; rescale them")
+    if not (np.abs(summary) <= MAX_SUM).all():
+        raise DataError(f"the values are too large to add up: a sum exceeds {MAX_SUM:g}; rescale them")
     return summary
 
 

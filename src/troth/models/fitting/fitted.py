@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound="Family")
 
 BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#9aa3ad"
-MOST_PROVIDERS = 30
+MAX_PROVIDERS = 30
 """How many providers a picture shows."""
 
 
@@ -148,7 +148,7 @@ class FittedProviders(Fitted, Generic[M]):
         return {**shared, "providers": own}
 
     def _draw_dispersions(self, axes: Any) -> None:
-        names, population = list(self.models)[:MOST_PROVIDERS], self.population.to_dict()
+        names, population = list(self.models)[:MAX_PROVIDERS], self.population.to_dict()
         sizes = [self.models[name].to_dict()["dispersion"] for name in names]
         axes.barh(range(len(names)), sizes, color=BLUE, height=0.6)
         axes.axvline(population["dispersion"], color=ORANGE, linestyle="--", label="unknown providers")

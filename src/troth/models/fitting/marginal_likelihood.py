@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from troth.models.family import Family
 
 _STEP = 1e-4  # of numerical derivatives, in standardised units
-LEAST_DAYS = 5
+MIN_DAYS = 5
 
 
 def fit_prior(family: type[Family], history: History, fixed: Mapping[str, Any]) -> FittedPrior:
@@ -57,9 +57,9 @@ class _MarginalLikelihood:
         self.family, self.fixed, self.reduction = family, dict(fixed), history.reduction
         used = np.asarray(history.present, dtype=bool).any(axis=1)
         self.days = int(used.sum())
-        if self.days < LEAST_DAYS:
+        if self.days < MIN_DAYS:
             raise DataError(
-                f"{self.days} days with reports: a prior is fitted to at least {LEAST_DAYS}, "
+                f"{self.days} days with reports: a prior is fitted to at least {MIN_DAYS}, "
                 "better to hundreds; its parameters are the spread of days"
             )
         self.summaries = np.asarray(history.summaries, dtype=np.float64)[used]

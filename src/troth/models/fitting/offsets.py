@@ -13,17 +13,17 @@ from troth.core.errors import DataError, ParameterError
 from troth.core.formats import few_digits
 from troth.core.past import History
 from troth.core.reductions import Moments
-from troth.models.fitting.day_types.fit import FEWEST_DAYS, ProgressCallback, usable_providers
+from troth.models.fitting.day_types.fit import MIN_DAYS, ProgressCallback, usable_providers
 from troth.models.fitting.day_types.fitted import inverse
 from troth.models.fitting.day_types.outcomes import root_error, spreads
-from troth.models.fitting.fitted import BLUE, GREY, MOST_PROVIDERS, FittedProviders, name_rows
+from troth.models.fitting.fitted import BLUE, GREY, MAX_PROVIDERS, FittedProviders, name_rows
 from troth.models.numerics.dispersed import real_weight
 
 if TYPE_CHECKING:
     from troth.models.provider_normal import ProviderNormal
 
 _SPREAD_OF_LOGS = 2.0  # standard deviation of the logarithms of providers' variances
-_LONGEST = 2000
+_MAX_ITERATIONS = 2000
 _TOLERANCE = 1e-8
 _ATTEMPTS = (1.0, 0.25, 0.05, 0.0)
 _STEPS = np.concatenate([[0.0], 10.0 ** np.arange(-5.0, 0.6, 0.5)])  # variances of a day's step, of one residual's
@@ -61,7 +61,7 @@ class FittedOffsets(FittedProviders["ProviderNormal"]):
         first.plot(np.arange(len(means)), means, color=GREY, linewidth=0.8)
         first.axhline(self.population.mean, color=BLUE)
         first.set_title("mean of each day, and the prior's mean", loc="left")
-        names = list(self.models)[:MOST_PROVIDERS]
+        names = list(self.models)[:MAX_PROVIDERS]
         offsets = [self.models[name].offset for name in names]
         errors = [self.errors["providers"].get(name, {}).get("offset", 0.0) for name in names]
         second.errorbar(offsets, range(len(names)), xerr=errors, fmt="o", color=BLUE, capsize=2)
@@ -114,8 +114,8 @@ def fit_offsets(
     reduction = history.reduction
     if not isinstance(reduction, Moments) or reduction.columns != 1 or not reduction.linear:
         raise DataError(f"a normal fit needs the number of rows and the sum of one column, not {reduction!r}")
-    if len(history.days) < FEWEST_DAYS:
-        raise DataError(f"the history has {len(history.days)} days; a fit needs at least {FEWEST_DAYS}")
+    if len(history.days) < MIN_DAYS:
+        raise DataError(f"the history has {len(history.days)} days; a fit needs at least {MIN_DAYS}")
     own, notes = usable_providers(history, "real")
     part = history.select(providers=own)
     rows = part.rows
@@ -132,8 +132,8 @@ def fit_offsets(
     between = max(float(np.var(state.offset, ddof=1) - chance.mean()), 1e-4 * size)
     state, trace = _maximise(data, replace(state, shrinkage=1 / between))
     progress(1.0, "normal")
-    if len(trace) > _LONGEST:
-        notes.append(f"the fit had not converged after {_LONGEST} steps")
+    if len(trace) > _MAX_ITERATIONS:
+        notes.append(f"the fit had not converged after {_MAX_ITERATIONS} steps")
     return _result(family, history, part, data, state, between, trace, notes, ahead)
 
 
@@ -163,7 +163,7 @@ def _objective(state: _State, evidence: Array) -> float:
 def _maximise(data: _Days, state: _State) -> tuple[_State, list[float]]:
     mean, spare, evidence = _posterior(data, state)
     trace = [_objective(state, evidence)]
-    for _ in range(_LONGEST):
+    for _ in range(_MAX_ITERATIONS):
         state = _step(data, state, mean, spare)
         mean, spare, evidence = _posterior(data, state)
         trace.append(_objective(state, evidence))

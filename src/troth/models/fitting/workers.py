@@ -30,7 +30,7 @@ from troth.models.fitting.fitted import FittedProviders, terms_left_out
 
 _PRIOR_TASKS = 0.5  # tasks that every class has before any is seen
 _POOLINGS, _GUESS = (2.0, 5.0, 10.0, 20.0, 50.0, 200.0), 10.0  # κ that are tried, and where tasks are few
-_FEWEST = 50  # tasks, of which some can be held out
+_MIN_TASKS = 50  # tasks, of which some can be held out
 _STEPS, _CLOSE, _ROUGH_STEPS, _ROUGH = 300, 1e-7, 40, 1e-4
 _FLOOR = 1e-4  # of the population's probabilities
 _DIGITS = 9  # of probabilities in a campaign file
@@ -108,7 +108,7 @@ def fit_workers(
     classes = np.full(tasks, -1, dtype=np.intp) if gold is None else np.asarray(gold, dtype=np.intp)
     answers = _Answers(task, worker, counts, classes, len(names))
     if pooling is None:
-        pooling = _choose_pooling(answers) if tasks >= _FEWEST else _GUESS
+        pooling = _choose_pooling(answers) if tasks >= _MIN_TASKS else _GUESS
     estimate, posterior, now = _climb(answers, pooling, _STEPS, _CLOSE)
     prior, tables, population = estimate.prior, *(_fill_unseen(table, answers.seen) for table in estimate[1:])
     rounded_prior = [float(p) for p in _rounded(prior)]

@@ -17,7 +17,7 @@ from troth.models.numerics.additive_functions import LogScale, by_count
 from troth.models.numerics.spread_integral import draw, integrate
 
 _COUNTS = 7  # ones, zeros, providers with rows, with ones, with zeros, squared rows, orders of rows
-_LARGEST_LOGIT = 600.0  # beyond which a rate is 1, and its odds are too large a number
+_MAX_LOGIT = 600.0  # beyond which a rate is 1, and its odds are too large a number
 
 
 @lru_cache(maxsize=8)
@@ -70,9 +70,9 @@ class _Rate:
 
     def slopes(self, x: Array, delta: Array, report: Indexes) -> tuple[Array, Array, Array]:
         """Return the log-likelihood and its first two derivatives; d ln(1 + a)/dm = s/(1 + a)."""
-        odds, a, b, s = np.exp(np.minimum(x, _LARGEST_LOGIT)), self._a[report], self._b[report], 1 / delta
+        odds, a, b, s = np.exp(np.minimum(x, _MAX_LOGIT)), self._a[report], self._b[report], 1 / delta
         both = 1 + odds
-        w, log_both = 1 / both, np.log(both) + np.maximum(x - _LARGEST_LOGIT, 0.0)
+        w, log_both = 1 / both, np.log(both) + np.maximum(x - _MAX_LOGIT, 0.0)
         m = odds * w
         v = m * w
         value, first, second = a * x - (a + b) * log_both, a * w - b * m, -(a + b) * v
@@ -86,10 +86,10 @@ class _Rate:
 
     def values(self, x: Array, delta: Array, report: Indexes) -> Array:
         """Return the log-likelihood plus the log prior of x."""
-        odds, s = np.exp(np.minimum(x, _LARGEST_LOGIT)), 1 / delta
+        odds, s = np.exp(np.minimum(x, _MAX_LOGIT)), 1 / delta
         both = 1 + odds
         log_both = np.log(both)
-        value = self._a[report] * x - (self._a + self._b)[report] * (log_both + np.maximum(x - _LARGEST_LOGIT, 0.0))
+        value = self._a[report] * x - (self._a + self._b)[report] * (log_both + np.maximum(x - _MAX_LOGIT, 0.0))
         value += self._ones.value(report, self._scale.position(np.log(both + odds * s) - log_both))
         value += self._zeros.value(report, self._scale.position(np.log(both + s) - log_both))
         return np.asarray(value)

@@ -27,8 +27,8 @@ from troth.models.numerics.extremes import unordered_datasets
 
 Table: TypeAlias = tuple[tuple[float, ...], ...]
 
-_LARGEST_SEARCH = 2_000_000
-_LARGEST_HALF = 1_000_000
+_MAX_SEARCH = 2_000_000
+_MAX_HALF = 1_000_000
 _CLOSE = 1e-9
 _CLOSE_ORDERS = 1e-11
 _NO_DATASET = "no dataset has these log-likelihoods under this model"
@@ -77,7 +77,7 @@ def _search(table: Array, t: Array, ruling_out: Any, only_rows: bool) -> Array:
         most, least = (np.where(end < 0, t / end, fill) for end, fill in ((best, np.inf), (worst, 0.0)))
     sizes = np.floor(most.min(axis=1) + 1e-6), np.ceil(np.maximum(least.max(axis=1), 0) - 1e-6)
     high, low = sizes[0].max(), int(sizes[1].min())
-    if not np.isfinite(high) or comb(int(high) + len(table), len(table)) > _LARGEST_SEARCH:
+    if not np.isfinite(high) or comb(int(high) + len(table), len(table)) > _MAX_SEARCH:
         raise MissingCapabilityError(
             "the numbers of rows cannot be recovered from these log-likelihoods: pass rows= with the statistics"
         )
@@ -147,7 +147,7 @@ def _halves(
     p = np.array(table)
     symbols = p.shape[1]
     cut = symbols // 2
-    if comb(rows + symbols - cut, symbols - cut) > _LARGEST_HALF:
+    if comb(rows + symbols - cut, symbols - cut) > _MAX_HALF:
         raise MissingCapabilityError(
             f"the counts of {symbols} labels cannot be recovered from the log-likelihoods of {rows} rows, unless "
             "labels are merged"

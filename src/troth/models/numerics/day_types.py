@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from troth.models.latent_class import LatentClass
 
 _ONE_BY_ONE = 4000  # rows up to which the best report of labels is found row by row
-_MOST_REPORTS = 200_000  # that are listed
+_MAX_REPORTS = 200_000  # that are listed
 
 
 def log_likelihood_ratios(outcome: str, summaries: Array, means: Array, dispersion: float, spread: float) -> Array:
@@ -190,12 +190,12 @@ def day_type_cosines(model: LatentClass, rows: int) -> tuple[Array, Array]:
         return np.exp(-0.25 * weight * (means[:, None] - means[None]) ** 2), np.zeros(len(means))
     if model.outcome in LABELS:
         codes = as_probabilities(model.outcome, means).shape[1]
-        while comb(rows + codes - 1, rows) > _MOST_REPORTS:
+        while comb(rows + codes - 1, rows) > _MAX_REPORTS:
             rows //= 2
         counts = unordered_datasets(rows, codes)
         log = model.from_summary(counts) + (gammaln(rows + 1) - gammaln(counts + 1).sum(axis=1))[:, None]
     else:
-        most = min(float(rows * means.max() * 4 + 100), float(_MOST_REPORTS))
+        most = min(float(rows * means.max() * 4 + 100), float(_MAX_REPORTS))
         totals = np.arange(most)
         summaries = np.stack([np.full(len(totals), float(rows)), totals], axis=-1)
         log = count_log_likelihood(summaries, means, np.asarray(model.dispersion)) - gammaln(totals + 1)[:, None]

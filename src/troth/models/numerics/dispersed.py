@@ -23,8 +23,8 @@ from troth.models.numerics.second_difference import binet_remainder
 OUTCOMES = ("binary", "categorical", "count", "real")
 LABELS = ("binary", "categorical")
 
-_LARGEST_RATE = 1e15  # a Poisson draw beyond does not fit an integer
-_SMALLEST = 1e-300  # number of which the inverse is finite
+_MAX_RATE = 1e15  # a Poisson draw beyond does not fit an integer
+_MIN_INVERTIBLE = 1e-300  # number of which the inverse is finite
 
 
 def log_rising(x: Array, count: Array) -> Array:
@@ -125,7 +125,7 @@ def draw_effect(outcome: str, rng: Generator, means: Array, dispersion: float) -
     if outcome == "count":
         if dispersion == 0:
             return means
-        return np.minimum(means * dispersion * rng.standard_gamma(1 / dispersion, size=means.shape), _LARGEST_RATE)
+        return np.minimum(means * dispersion * rng.standard_gamma(1 / dispersion, size=means.shape), _MAX_RATE)
     return np.asarray(means + dispersion * rng.standard_normal(means.shape))
 
 
@@ -143,7 +143,7 @@ def draw_summaries(outcome: str, rng: Generator, effect: Array, rows: Array, spr
     if outcome in LABELS:
         return draw_counts(rng, effect, rows)
     if outcome == "count":
-        return np.stack([rows, rng.poisson(np.minimum(effect * rows, _LARGEST_RATE)).astype(np.float64)], axis=-1)
+        return np.stack([rows, rng.poisson(np.minimum(effect * rows, _MAX_RATE)).astype(np.float64)], axis=-1)
     noise = spread * np.sqrt(rows) * rng.standard_normal(rows.shape)
     return np.stack([rows, rows * (effect - centre) + noise], axis=-1)
 
@@ -167,7 +167,7 @@ def draw_counts(rng: Generator, probabilities: Array, rows: Array) -> Array:
 
 def draw_dirichlet(rng: Generator, a: Array) -> Array:
     """Draw probabilities by ln G(a) = ln G(a + 1) + ln(U)/a, which does not underflow however small a is."""
-    log = np.log(rng.standard_gamma(a + 1)) + np.log1p(-rng.random(a.shape)) / np.maximum(a, _SMALLEST)
+    log = np.log(rng.standard_gamma(a + 1)) + np.log1p(-rng.random(a.shape)) / np.maximum(a, _MIN_INVERTIBLE)
     weights = np.exp(log - log.max(axis=-1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 

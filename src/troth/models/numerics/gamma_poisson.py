@@ -19,7 +19,7 @@ from troth.models.numerics.spread_integral import draw, integrate
 
 _COUNTS = 4  # rows, their sum, providers with rows, squared sums
 _ORIGIN = 1e-6  # 1/rows of the largest report
-_LARGEST_LOG = 600.0  # of a mean, at which the prior is long negligible and a number not yet too large
+_MAX_LOG = 600.0  # of a mean, at which the prior is long negligible and a number not yet too large
 _BEYOND = 1e3  # how far the common mean may lie above the prior's
 
 
@@ -77,7 +77,7 @@ class _LogMean:
 
     def slopes(self, x: Array, delta: Array, report: Indexes) -> tuple[Array, Array, Array]:
         """Return the log-likelihood and its first two derivatives; d ln(origin + v)/dx = v/(origin + v)."""
-        mean = np.exp(np.minimum(x, _LARGEST_LOG))
+        mean = np.exp(np.minimum(x, _MAX_LOG))
         v = mean * delta
         log_v = np.log(_ORIGIN + v)
         position, chain = self._scale.position(log_v), v / (_ORIGIN + v)
@@ -94,7 +94,7 @@ class _LogMean:
 
     def values(self, x: Array, delta: Array, report: Indexes) -> Array:
         """Return the log-likelihood plus the log prior of x."""
-        mean = np.exp(np.minimum(x, _LARGEST_LOG))
+        mean = np.exp(np.minimum(x, _MAX_LOG))
         position = self._scale.position(np.log(_ORIGIN + mean * delta))
         value = self._shape[report] * x - self._logs.value(report, position)
         share = self._shares.value(report, np.minimum(position, self._scale.cells))

@@ -17,9 +17,9 @@ from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
 from troth.models.numerics.collisions import log_same_counts
 from troth.models.numerics.enumeration import enumerate_reports, enumerate_together
 
-_MOST_REPORTS = 360_000
-_MOST_PAIRED_REPORTS = 600
-_LARGEST_COMPARISON = 2_000_000
+_MAX_REPORTS = 360_000
+_MAX_PAIRED_REPORTS = 600
+_MAX_COMPARISON = 2_000_000
 _FREE = 1e-12
 _SAME_LOG_PMI = 1e-6
 
@@ -33,7 +33,7 @@ def dirichlet_sensitivity(model: Any, prior: Array, rows: int, peers: Peers) -> 
         return refutation
     if sum(count for _, count in peers) >= 2:
         return Sensitivity("proved", "two peer rows determine all posterior counts")
-    if comb(rows + len(prior), rows) > _MOST_REPORTS:
+    if comb(rows + len(prior), rows) > _MAX_REPORTS:
         return Sensitivity("undecided", "one peer row shows only ratios of counts, and reports are too many to compare")
     _, reports, _ = enumerate_reports(model, range(rows + 1))
     posterior = prior + reports
@@ -53,7 +53,7 @@ def compare_predictions(model: Any, rows: int, cosines: Array, lengths: Array, l
     common factor, and ``least`` is the least eigenvalue of the cosines.
     """
     labels = model.reduction.width
-    if comb(rows + labels, labels) > _MOST_PAIRED_REPORTS:
+    if comb(rows + labels, labels) > _MAX_PAIRED_REPORTS:
         return Sensitivity("undecided", "Q of the peers may lack rank, and reports are too many to compare", least)
     counts, statistics, _ = enumerate_reports(model, range(rows + 1))
     posterior = model.posterior_probabilities(statistics)
@@ -80,7 +80,7 @@ def compare_log_pmi(model: Any, rows: int, peers: Peers) -> Sensitivity:
     if refutation := refuted_without_data(peers):
         return refutation
     labels = model.reduction.width
-    if comb(rows + labels, labels) > _MOST_PAIRED_REPORTS:
+    if comb(rows + labels, labels) > _MAX_PAIRED_REPORTS:
         return Sensitivity("undecided", "reports are too many to compare what they predict of the peers")
     counts, statistics, _ = enumerate_reports(model, range(rows + 1))
     _, outcomes, _ = enumerate_reports(model, [min(3, max(n for _, n in peers))])
@@ -147,7 +147,7 @@ def exact_linear_price(model: Any, rows: int, peers: Peers, low: float = -np.inf
     size = comb(rows + len(model.likelihood[0]), rows) ** 2
     for other, count in peers:
         size *= comb(count + len(other.likelihood[0]) - 1, count)
-    if size > _LARGEST_COMPARISON:
+    if size > _MAX_COMPARISON:
         return None
     _, own, _ = enumerate_reports(model, range(rows + 1))
     pooled, orders = enumerate_together(peers, len(model.prior))

@@ -15,7 +15,7 @@ from scipy.special import gammaln, psi
 
 from troth.core.contract import Array
 
-MOST_TERMS = 2_000_000
+MAX_TERMS = 2_000_000
 """Terms beyond which a full sum is left to simulation."""
 
 _ASYMPTOTIC_FROM = 16.0

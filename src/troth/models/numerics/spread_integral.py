@@ -22,7 +22,7 @@ from troth.models.numerics.unimodal_integral import Peaks, Slopes, draw_points, 
 _COARSE = 10
 _NEGLIGIBLE = 17.0  # nats below the best spread
 _DIGITS = 14.0  # nats to which L is exact
-_MOST = 64  # Chebyshev points
+_MAX_POINTS = 64  # Chebyshev points
 _CELLS = 256  # from one of which a spread is drawn
 _CHUNK = 256
 _DRAWS = 1024
@@ -134,7 +134,7 @@ def evidence_by_spread(location: Location, low: float, high: float) -> list[BySp
     ends = first + step * left, first + step * right
     length = ends[1] - ends[0]
     points = np.ceil((_DIGITS + np.log1p(location.providers)) / np.arcsinh(2 * np.pi / length) / 4).astype(int) * 4
-    points = np.minimum(points, _MOST)
+    points = np.minimum(points, _MAX_POINTS)
 
     report = np.repeat(np.arange(reports), points)
     number = np.arange(len(report)) - np.repeat(np.cumsum(points) - points, points)

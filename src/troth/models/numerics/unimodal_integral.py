@@ -17,7 +17,7 @@ Slopes: TypeAlias = Callable[[Array, Indexes], tuple[Array, Array, Array]]
 
 _ITERATIONS = 100
 _DROP = 16.0
-_LONGEST_STEP = 0.5
+_MAX_STEP = 0.5
 _LONG = 40.0  # steps from which a tail is crossed in growing steps
 _GROWING_STEP, _WIDEST = 0.2, 1.2
 _FARTHEST, _FLATTEST = 1e15, 1e-14  # of a tail: a prior that says next to nothing has a long one
@@ -71,7 +71,7 @@ def find_tails(slopes: Slopes, mode: Array, value: Array, width: Array) -> Peaks
 def log_integral(values: Callable[[Array, Indexes], Array], peaks: Peaks) -> Array:
     """Ln ∫ exp f dx for ``values`` of points, each of one function."""
     integral = np.empty(len(peaks.mode))
-    step = np.minimum(peaks.width / (1 + peaks.width), _LONGEST_STEP)
+    step = np.minimum(peaks.width / (1 + peaks.width), _MAX_STEP)
     growing = np.maximum(peaks.left, peaks.right) > _LONG * step
     for selected, grows in ((~growing, False), (growing, True)):
         rows = np.flatnonzero(selected)

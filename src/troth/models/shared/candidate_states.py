@@ -75,7 +75,7 @@ class FittedCandidates(FittedStates, CandidateStates):
             )
 
 
-def refuse_alike(family: str, likelihoods: Array, parameter: str) -> None:
+def reject_identical_candidates(family: str, likelihoods: Array, parameter: str) -> None:
     """Refuse a single candidate, and candidates with the same likelihood: no data could tell anything about θ."""
     if len(np.unique(likelihoods, axis=0)) < 2:
         raise ParameterError(
@@ -84,14 +84,14 @@ def refuse_alike(family: str, likelihoods: Array, parameter: str) -> None:
         )
 
 
-def draws_by_name(draws: Any, group: str, most: int) -> dict[str, Any]:
-    """Return up to ``most`` evenly spaced draws, arrays by name; chains of an InferenceData follow each other."""
+def draws_by_name(draws: Any, group: str, max_draws: int) -> dict[str, Any]:
+    """Return up to ``max_draws`` evenly spaced draws, arrays by name; chains of an InferenceData follow each other."""
     variables = _by_name(draws, group)
     counts = {len(values) for values in variables.values()}
     if len(counts) != 1 or not min(counts):
         raise ParameterError(f"every variable needs the same number of draws, at least one, not {sorted(counts)}")
     (count,) = counts
-    thinned = np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(int))
+    thinned = np.unique(np.linspace(0, count - 1, min(max_draws, count)).round().astype(int))
     return {name: values[thinned] for name, values in variables.items()}
 
 
@@ -108,11 +108,11 @@ def _by_name(draws: Any, group: str) -> Mapping[str, Any]:
     return {name: values.reshape(-1, *values.shape[2:]) for name, values in arrays.items()}
 
 
-def refuse_other_draws(data: Any, published: Mapping[str, Any], group: str, most: int) -> None:
+def reject_other_draws(data: Any, published: Mapping[str, Any], group: str, max_draws: int) -> None:
     """Refuse log-likelihoods of other draws than the published ones, where the draws came with them."""
     if group not in data if isinstance(data, Mapping) else not hasattr(data, group):
         return
-    draws = draws_by_name(data, group, most)
+    draws = draws_by_name(data, group, max_draws)
     for name, values in published.items():
         if name in draws and not (
             np.shape(draws[name]) == np.shape(values) and np.allclose(draws[name], values, rtol=1e-6, equal_nan=True)
@@ -123,7 +123,7 @@ def refuse_other_draws(data: Any, published: Mapping[str, Any], group: str, most
             )
 
 
-def summed_log_likelihoods(data: Any, most: int) -> Array:
+def summed_log_likelihoods(data: Any, max_draws: int) -> Array:
     """Return the log-likelihood of a dataset under each draw, from the group of that name of its InferenceData."""
-    variables = draws_by_name(data, "log_likelihood", most)
+    variables = draws_by_name(data, "log_likelihood", max_draws)
     return np.asarray(np.sum([values.reshape(len(values), -1).sum(axis=1) for values in variables.values()], axis=0))

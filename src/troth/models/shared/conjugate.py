@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import betaln, gammaln
 
 from troth.core.contract import Array, Generator
-from troth.models.family import LARGEST_DRAW, Family
+from troth.models.family import MAX_DRAW, Family
 
 
 class Conjugate(Family):
@@ -79,4 +79,4 @@ class GammaPrior(Conjugate):
 
     @staticmethod
     def _draw(rng: Generator, *, shape: Array, rate: Array) -> Array:
-        return np.maximum(rng.gamma(shape, 1 / rate), 1 / LARGEST_DRAW)[..., None]
+        return np.maximum(rng.gamma(shape, 1 / rate), 1 / MAX_DRAW)[..., None]

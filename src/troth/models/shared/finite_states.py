@@ -16,7 +16,7 @@ from troth.core.past import History, statistics_of
 from troth.core.reductions import Reduction
 from troth.models.family import CompleteEvidence, Family, ReducesRows, Vector
 from troth.models.fitting.fitted import FittedPrior
-from troth.models.fitting.marginal_likelihood import LEAST_DAYS, check_fixed
+from troth.models.fitting.marginal_likelihood import MIN_DAYS, check_fixed
 from troth.models.numerics.dispersed import draw_codes
 from troth.models.numerics.log_sum_exp import log_sum_exp
 from troth.models.parameters import Kind
@@ -122,8 +122,8 @@ class FittedStates(CompleteEvidence, ReducesRows, FiniteStates):
         states = len(given[cls.given_parameters[0]])
         present = np.asarray(history.present, dtype=bool).any(axis=1)
         days = int(present.sum())
-        if days < LEAST_DAYS:
-            raise DataError(f"{days} days with reports: weights are fitted to at least {LEAST_DAYS}")
+        if days < MIN_DAYS:
+            raise DataError(f"{days} days with reports: weights are fitted to at least {MIN_DAYS}")
         summaries = np.asarray(history.summaries)[present]
         uniform = cls(prior=np.full(states, 1 / states), **given)
         t = statistics_of(uniform, summaries, history.reduction).sum(axis=-2)[:, :states]

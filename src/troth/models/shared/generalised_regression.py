@@ -25,7 +25,7 @@ from troth.models.shared.features_at_hand import KeptFeatures
 from troth.models.shared.regression import Regression
 
 _CLOSE = 1e-10  # of a Newton step to the mode, relative to the coefficients
-_MOST_STEPS = 100
+_MAX_STEPS = 100
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class ExpandedRegression(AnsweredRows, Regression):
             return float(summary[1] - 0.5 * (((theta - mean) @ self._prior_root) ** 2).sum())
 
         summary = self._sums(z, y, theta)
-        for _ in range(_MOST_STEPS):
+        for _ in range(_MAX_STEPS):
             slope = self.reduction.slope(summary) - self._prior_precision @ (theta - mean)
             step = np.linalg.solve(self._prior_precision + self.reduction.curvature(summary), slope)
             moved = self._sums(z, y, theta + step)

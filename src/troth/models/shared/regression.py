@@ -325,7 +325,7 @@ class Regression(ReducesRows):
 
 def _root_and_rank(matrix: Array) -> tuple[Array, Mask]:
     """Return F with FFᵀ = matrix, and which of its columns are not zero: Cholesky where safe, else eigenvalues."""
-    safe = _smallest_pivot(matrix) > _SAFE_PIVOT**2
+    safe = _min_pivot(matrix) > _SAFE_PIVOT**2
     root, positive = np.empty_like(matrix), np.ones(matrix.shape[:-1], dtype=bool)
     root[safe] = np.linalg.cholesky(matrix[safe])
     if not safe.all():
@@ -335,7 +335,7 @@ def _root_and_rank(matrix: Array) -> tuple[Array, Mask]:
     return root, positive
 
 
-def _smallest_pivot(matrix: Array) -> Array:
+def _min_pivot(matrix: Array) -> Array:
     """Return the smallest pivot of Gaussian elimination, or one that is not positive: no matrix stops the others."""
     remaining, smallest = matrix, np.full(matrix.shape[:-2], np.inf)
     for _ in range(matrix.shape[-1]):

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from troth.core.contract import Array, ComparedDesign, Generator, Mask
-from troth.core.limits import LARGEST_SUM
+from troth.core.limits import MAX_SUM
 from troth.models.family import ReducesRows
 from troth.models.numerics.possible_statistics import agree, all_possible, are_products
 from troth.models.numerics.random_effects import (
@@ -25,13 +25,13 @@ from troth.models.parameters import Word, parameter
 BORROWED_ROWS = 3.0
 """Weight of the declared noise, in rows, against the spread of a provider's own rows."""
 
-_LARGEST = {"little": 0.1, "some": 0.3}  # "any" is up to the family
+_MAX_SPREADS = {"little": 0.1, "some": 0.3}  # "any" is up to the family
 
 
 def differ_parameter(most: str) -> Any:
     """Return the metadata of the parameter ``differ``, with the largest spread in words."""
     meaning = f"how far honest providers may differ: little, some or any; any means {most}"
-    return parameter(meaning, Word(*_LARGEST, "any"), "any")
+    return parameter(meaning, Word(*_MAX_SPREADS, "any"), "any")
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class VaryingProviders(ReducesRows):
 
     independent_rows: ClassVar[bool] = False
     evidence_cost: ClassVar[int] = 60
-    smallest_spread: ClassVar[float]
-    largest_spread: ClassVar[float]
+    min_spread: ClassVar[float]
+    max_spread: ClassVar[float]
 
     @property
     def differ(self) -> str:
@@ -60,8 +60,8 @@ class VaryingProviders(ReducesRows):
     @property
     def _spreads(self) -> tuple[float, float]:
         """The smallest and the largest spread."""
-        largest = _LARGEST.get(self.differ, self.largest_spread)
-        return min(self.smallest_spread, largest / 10), largest
+        largest = _MAX_SPREADS.get(self.differ, self.max_spread)
+        return min(self.min_spread, largest / 10), largest
 
     possible_statistics: ClassVar[str] = "statistics are what the model makes of the sums that they begin with"
 
@@ -124,7 +124,7 @@ class RandomEffects(VaryingProviders):
     @staticmethod
     def _limited(statistics: Array, summary: Array) -> Array:
         """Return statistics, infinite where a sum exceeds the limit: squares that large would not show in them."""
-        beyond = ~(np.abs(summary) <= LARGEST_SUM).all(axis=-1, keepdims=True)
+        beyond = ~(np.abs(summary) <= MAX_SUM).all(axis=-1, keepdims=True)
         return np.where(beyond, np.inf, statistics) if beyond.any() else statistics
 
     def _unpack(self, statistics: Array) -> Effects:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from troth.results.beliefs import Belief
 
-_TOP, _TALL, _MOST_LABELS = 28, 120, 8
+_TOP, _TALL, _MAX_LABELS = 28, 120, 8
 
 
 def draw_belief(belief: Belief) -> Picture:
@@ -38,7 +38,7 @@ def _draw_states(picture: Picture, states: Sequence[str], curves: Mapping[str, S
             height = _TALL * values[k]
             sides = {"x": percent(x + shift * width), "width": percent(0.95 * width)}
             picture.add("rect", kind=kind, inside=state, y=_TOP + _TALL - height, height=height, **sides)
-        if len(states) <= _MOST_LABELS:
+        if len(states) <= _MAX_LABELS:
             middle = percent(step * (k + 0.5))
             picture.add("text", short(name, 12), kind="note", x=middle, y=_TOP + _TALL + 18, text_anchor="middle")
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from troth.campaigns.terms import Campaign
     from troth.results.result import Result
 
-_MOST_BARS, _MOST_PROVIDERS, _MOST_DAYS, _MOST_POINTS = 60, 40, 60, 400
-_MOST_CHARACTERS = 40  # of all days, which fit above their columns on a phone
+_MAX_BARS, _MAX_PROVIDERS, _MAX_DAYS, _MAX_POINTS = 60, 40, 60, 400
+_MAX_CHARACTERS = 40  # of all days, which fit above their columns on a phone
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def draw_payments(result: Result) -> Picture:
 def draw_round(campaign: Campaign, payments: Sequence[Payment]) -> Picture:
     """Draw the payments of a round, the best paid first."""
     ordered = sorted(payments, key=lambda payment: (-payment.payment, payment.provider))
-    if len(ordered) > _MOST_BARS:
+    if len(ordered) > _MAX_BARS:
         return draw_ranking(ordered)
     bars = [Bar(p.provider, money(campaign.amount(p.payment)), p.share, p.empty_share, p.cap) for p in ordered]
     return draw_bars("Payments and caps, largest first", bars)
@@ -89,7 +89,7 @@ def draw_ranking(payments: Sequence[Payment]) -> Picture:
         picture.add("line", kind="grid", x1=percent(left), x2="100%", y1=y, y2=y)
         picture.add("text", f"{part:.0%}", kind="note", x=percent(left - 0.02), y=y + 4, text_anchor="end")
     area = picture.stretched(x=percent(left), y=8, width=percent(1 - left), height=height)
-    places = np.linspace(0, len(shares) - 1, min(_MOST_POINTS, len(shares))).astype(int)
+    places = np.linspace(0, len(shares) - 1, min(_MAX_POINTS, len(shares))).astype(int)
     points = " ".join(f"{100 * i / (len(shares) - 1):.1f},{down(shares[i]):.1f}" for i in places)
     picture.add("polyline", kind="curve", inside=area, points=points)
     empty = down(payments[0].empty_share)
@@ -101,7 +101,7 @@ def draw_ranking(payments: Sequence[Payment]) -> Picture:
 
 def draw_days(result: Result) -> Picture:
     """Draw shares of the cap by provider and day: the stronger the colour, the larger the share."""
-    names, rounds = list(result.totals)[:_MOST_PROVIDERS], result.rounds[-_MOST_DAYS:]
+    names, rounds = list(result.totals)[:_MAX_PROVIDERS], result.rounds[-_MAX_DAYS:]
     top, row, left = 24, 22, 0.3
     cut = len(names) < len(result.totals) or len(rounds) < len(result.rounds)
     picture = Picture("Shares of the cap by provider and day", height=top + row * len(names) + 34 + 22 * cut)
@@ -138,7 +138,7 @@ def draw_days(result: Result) -> Picture:
 
 def _day_labels(days: Sequence[str], left: float) -> list[tuple[float, str, str]]:
     """Return where labels stand, how they are aligned, and what they say: the ends if there is no room for all."""
-    if sum(map(len, days)) > _MOST_CHARACTERS:
+    if sum(map(len, days)) > _MAX_CHARACTERS:
         return [(left, "start", days[0]), (1.0, "end", days[-1])]
     step = (1 - left) / len(days)
     return [(left + step * (j + 0.5), "middle", day) for j, day in enumerate(days)]

@@ -10,7 +10,7 @@ from troth.results.pictures.svg import Picture, percent
 if TYPE_CHECKING:
     from troth.mechanisms import Line
 
-_MOST_DOTS = 100
+_MAX_DOTS = 100
 
 
 def draw_score(score: float, low: float, high: float, empty_share: float) -> Picture:
@@ -34,7 +34,7 @@ def draw_line(line: Line) -> Picture:
 
     A dot stands for one of the others, or for several where there are many; where they have probabilities, for 1%.
     """
-    dots = 100 if line.count is None else min(line.count, _MOST_DOTS)
+    dots = 100 if line.count is None else min(line.count, _MAX_DOTS)
     if line.count is None:
         legend = ", a dot for 1%"
     else:

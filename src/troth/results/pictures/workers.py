@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
     from troth.campaigns.settle import Payment
 
-_MOST_BARS = 40
+_MAX_BARS = 40
 
 
 def draw_workers(payments: Sequence[Payment], errors: Mapping[str, float]) -> Picture:
     """Draw mean shares, the best first, with two standard errors to each side; of many the best and the worst."""
-    half = _MOST_BARS // 2
-    bars = payments if len(payments) <= _MOST_BARS else [*payments[:half], *payments[-half:]]
+    half = _MAX_BARS // 2
+    bars = payments if len(payments) <= _MAX_BARS else [*payments[:half], *payments[-half:]]
     step, empty = 20, payments[0].empty_share
     picture = Picture("Pay per task, as a share of the price", height=step * len(bars) + 30)
     for place, payment in enumerate(bars):

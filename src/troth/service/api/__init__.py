@@ -11,7 +11,7 @@ from typing import Any
 from fastapi import APIRouter
 
 from troth.operations import GROUPS, OPERATIONS, PREFIX
-from troth.service.access import KnownSender
+from troth.service.access import AuthenticatedRoute
 from troth.service.api import handlers
 from troth.service.api.calls import endpoint_of
 from troth.service.openapi import described
@@ -24,7 +24,7 @@ ENDPOINTS: dict[str, Callable[..., Any]] = {
 
 def mounted() -> APIRouter:
     """Return the routes of the table of operations."""
-    router = APIRouter(prefix=PREFIX, route_class=KnownSender)
+    router = APIRouter(prefix=PREFIX, route_class=AuthenticatedRoute)
     for tag, operations in GROUPS.items():
         for operation in operations:
             router.add_api_route(

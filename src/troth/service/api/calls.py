@@ -18,14 +18,14 @@ from sqlalchemy import Connection, Row
 from troth.data.files import sha256_of
 from troth.operations import Content, Operation, names_in
 from troth.service import incoming, requests, responses, threads, views
-from troth.service.access import KnownRequest
+from troth.service.access import AuthenticatedRequest
 from troth.service.accounts import User
 from troth.service.errors import InvalidError
 from troth.service.idempotency import KeyedRequest, Reply, answer_once, earlier_reply
 
 
 @dataclass(frozen=True)
-class Call(KnownRequest):
+class Call(AuthenticatedRequest):
     """A request to an operation."""
 
     operation: Operation

@@ -48,7 +48,7 @@ def list_tokens(tx: Connection, user: User) -> list[responses.Token]:
     return [views.token_view(token) for token in accounts.list_tokens(tx, user.account)]
 
 
-def accept_invitation(call: Call, body: requests.Acceptance) -> responses.Joined:
+def accept_invitation(call: Call, body: requests.Acceptance) -> responses.JoinedAccount:
     if call.visitor is not None and "manage" not in call.visitor.scopes:
         raise ForbiddenError("the token lacks the scope 'manage'; create one that has it")
     own_account = None if call.visitor is None else call.visitor.account
@@ -56,13 +56,13 @@ def accept_invitation(call: Call, body: requests.Acceptance) -> responses.Joined
         account = accounts.accept_invitation(
             tx, body.invitation, account=own_account, name=body.name, password=body.password
         )
-        return responses.Joined(account=account, name=accounts.find_account(tx, account).name)
+        return responses.JoinedAccount(account=account, name=accounts.find_account(tx, account).name)
 
 
-def choose_password(call: Call, body: requests.NewPassword) -> responses.Joined:
+def choose_password(call: Call, body: requests.NewPassword) -> responses.JoinedAccount:
     with call.store.write() as tx:
         account = accounts.use_sign_in_link(tx, body.link, body.password)
-        return responses.Joined(account=account, name=accounts.find_account(tx, account).name)
+        return responses.JoinedAccount(account=account, name=accounts.find_account(tx, account).name)
 
 
 revoke_token = changes(accounts.revoke_token)

@@ -16,7 +16,7 @@ from starlette.staticfiles import StaticFiles
 from troth.core.errors import TrothError
 from troth.operations import ANYONE, CAMPAIGN, MEMBER, ROUND, SUBMISSION, Access, Pool, names_in
 from troth.service import threads
-from troth.service.access import KnownSender
+from troth.service.access import AuthenticatedRoute
 from troth.service.api import ENDPOINTS
 from troth.service.pages import about, account, analyst, explanation, forms, ledger, provider, rounds, terms
 from troth.service.pages.frame import Visit
@@ -153,7 +153,7 @@ ACCESS = {"MOUNT /static": ANYONE} | {page.route: page.access for page in PAGES}
 HEALTH = {page.route for page in PAGES if page.slow == "health"}
 
 
-class Unchanged(StaticFiles):
+class CachedStaticFiles(StaticFiles):
     """Files that browsers keep and ask about: they are sent again only when they have changed."""
 
     def file_response(self, *arguments: Any, **options: Any) -> Response:
@@ -165,9 +165,9 @@ class Unchanged(StaticFiles):
 
 def add_to(app: FastAPI) -> None:
     """Add the pages to the application."""
-    router = APIRouter(route_class=KnownSender, include_in_schema=False)
+    router = APIRouter(route_class=AuthenticatedRoute, include_in_schema=False)
     for page in PAGES:
         router.add_api_route(page.path, page.endpoint(), methods=[page.method], response_model=None)
     app.router.routes.extend(router.routes)
-    static = Unchanged(directory=str(files("troth.service") / "static"), packages=[("troth.results", "assets")])
+    static = CachedStaticFiles(directory=str(files("troth.service") / "static"), packages=[("troth.results", "assets")])
     app.mount("/static", static, name="static")

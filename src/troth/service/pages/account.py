@@ -7,7 +7,7 @@ from starlette.responses import Response
 from troth.core.claims import limit_of
 from troth.service import accounts, campaigns, views
 from troth.service.access import COOKIE
-from troth.service.errors import InvalidError, NotFoundError, SignInNeededError
+from troth.service.errors import InvalidError, NotFoundError, SignInRequiredError
 from troth.service.pages import forms
 from troth.service.pages.frame import Visit, changes, goto, safe_next
 
@@ -108,7 +108,7 @@ def change_password(visit: Visit) -> Response:
     user, device = visit.user, visit.request.cookies.get(forms.DEVICE, "")
     try:
         accounts.check_password(visit.store, user.name, visit.form.secret("current"), visit.source, device)
-    except SignInNeededError:
+    except SignInRequiredError:
         raise InvalidError("the current password is wrong") from None
     password = _chosen_password(visit.form)
     if password is None:

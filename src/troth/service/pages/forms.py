@@ -25,7 +25,7 @@ from troth.service.errors import ForbiddenError, InvalidError
 from troth.service.uploads import UploadError
 
 VISIT, DEVICE = "troth_visit", "troth_device"
-_MOST_BYTES = 2 << 20
+_MAX_BYTES = 2 << 20
 _AROUND = 1 << 16  # what a form has beside its file
 
 
@@ -68,7 +68,7 @@ class Fields:
 async def sent(request: Request, user: User | None, *, with_file: bool) -> AsyncIterator[Fields]:
     """Read a form, check that it is one of ours, and close its files in the end."""
     check_origin(request)
-    data = await _parsed(request, request.app.state.settings.limits.bytes + _AROUND if with_file else _MOST_BYTES)
+    data = await _parsed(request, request.app.state.settings.limits.bytes + _AROUND if with_file else _MAX_BYTES)
     try:
         fields = Fields(data)
         if not hmac.compare_digest(fields.secret("csrf").encode(), _token(_secret(request, user)).encode()):

@@ -17,7 +17,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from troth import __version__
 from troth.core.errors import TrothError
 from troth.results.templating import make_environment
-from troth.service.access import KnownRequest
+from troth.service.access import AuthenticatedRequest
 from troth.service.accounts import User
 from troth.service.errors import status_of
 from troth.service.pages import forms
@@ -57,7 +57,7 @@ environment.globals["version"] = __version__
 
 
 @dataclass(frozen=True)
-class Visit(KnownRequest):
+class Visit(AuthenticatedRequest):
     """A request for a page: what its form says, and why that was refused, where the page is shown again."""
 
     form: forms.Fields = field(default_factory=lambda: forms.Fields(FormData()))

@@ -18,7 +18,7 @@ from troth.service.pages.forms import Fields
 from troth.service.pages.frame import Visit, changes, goto
 from troth.service.responses import JoinedCampaign, JoinedRound, Payment
 
-_MOST_ROUNDS, _SMALL = 60, 1 << 16
+_MAX_ROUNDS, _SMALL = 60, 1 << 16
 
 
 def home(visit: Visit) -> Response:
@@ -149,7 +149,7 @@ def results(visit: Visit) -> Response:
 def _draw_rounds(lines: list[dict[str, Any]]) -> Picture:
     """Draw one provider's payments over rounds, the last first."""
     bars = []
-    for line in reversed(lines[-_MOST_ROUNDS:]):
+    for line in reversed(lines[-_MAX_ROUNDS:]):
         label, payment = line["round"].day or f"round {line['round'].number}", line["payment"]
         bars.append(Bar(str(label), str(payment.payment), payment.share, payment.empty_share, payment.cap.minor))
     return draw_bars("Your payments and caps, latest round first", bars)

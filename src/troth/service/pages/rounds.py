@@ -59,7 +59,7 @@ def round_page(visit: Visit, campaign: str, number: int) -> Response:
     return response
 
 
-_MOST_RECENT = 64
+_MAX_RECENT = 64
 _recent: dict[tuple[str, str, str], list[Belief]] = {}
 
 
@@ -72,7 +72,7 @@ def _beliefs(campaign: str, head: str, day: Any, result: Result) -> list[Belief]
             _recent[key] = learned(dict(result.campaign.plain), reports)
         except TrothError:
             return []  # too much to draw, or too many ask at once
-        while len(_recent) > _MOST_RECENT:
+        while len(_recent) > _MAX_RECENT:
             _recent.pop(next(iter(_recent)), None)
     return _recent[key]
 

@@ -21,7 +21,7 @@ from troth.service.pages.frame import Visit, changes, goto, is_part
 from troth.service.preview import make_preview
 from troth.service.uploads import read_public_upload
 
-_MOST_PROVIDERS, _MOST_ROWS = 1000, 10**6
+_MAX_PROVIDERS, _MAX_ROWS = 1000, 10**6
 
 
 def new_page(visit: Visit, *, template: str = "", preview: dict[str, Any] | None = None) -> Response:
@@ -86,14 +86,14 @@ def preview(visit: Visit) -> Response:
     """Return what the campaign would be like."""
     typed = _typed(visit.form)
     campaign = campaigns.checked_terms(_terms(visit.form, {**typed, "name": typed["name"] or "preview"}))
-    providers = _bounded("providers", typed["providers"], 2, _MOST_PROVIDERS)
-    rows = _bounded("expected", typed["expected"], 1, _MOST_ROWS)
+    providers = _bounded("providers", typed["providers"], 2, _MAX_PROVIDERS)
+    rows = _bounded("expected", typed["expected"], 1, _MAX_ROWS)
     providers = len(campaign.providers) or providers
     preview_page = make_preview(dict(campaign.plain), providers, min(rows, campaign.rows or rows))
     budget = campaign.budget * (campaign.days or 1) if campaign.per_day else campaign.budget
     cap = campaign.round_budget // providers
     if campaign.price is not None:
-        cap = int(campaign.price * (campaign.most_tasks or 0))
+        cap = int(campaign.price * (campaign.max_tasks or 0))
     preview_page |= {"spend": campaign.show(budget), "each_day": campaign.per_day and campaign.days is None}
     preview_page |= {"cap": campaign.show(cap), "tasks": campaign.task is not None}
     return new_page(visit, preview=preview_page)

@@ -10,7 +10,7 @@ from troth.campaigns.money import minor_unit
 from troth.core.errors import TrothError
 from troth.core.settings import parse_number
 from troth.mechanisms import DEFAULT_RULE, RULES, offered_rules
-from troth.mechanisms.options import Option, Whole
+from troth.mechanisms.options import Integer, Option
 from troth.mechanisms.settings import settings_of
 from troth.models import FAMILIES
 from troth.models.first_guess import GuessesFromColumn
@@ -23,7 +23,7 @@ DEFAULT_FAMILY = next(
 )
 """The first family for a column whose providers may differ, as `troth init` proposes."""
 _PROVIDERS = 5  # that the preview expects, unless somebody says otherwise
-_whole = Whole("", 0).parse  # text as whole options have it
+_whole = Integer("", 0).parse  # text as whole options have it
 
 
 def options_of(rule: str) -> dict[str, Option]:

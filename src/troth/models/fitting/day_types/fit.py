@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 ProgressCallback: TypeAlias = Callable[[float, str], None]
 """Called with the fraction of the work that is done and the name of the current step."""
 
-FEWEST_DAYS = 10
-FEWEST_DAYS_OF_A_PROVIDER = 5
+MIN_DAYS = 10
+MIN_DAYS_PER_PROVIDER = 5
 
-_LONGEST = 400
+_MAX_ITERATIONS = 400
 _TOLERANCE = 1e-3
 _FOLDS = 4
 _WEAK, _STRONG = 1.0, 1e4  # rows that the population's means are worth to a provider, at least and at most
@@ -59,7 +59,7 @@ def fit_day_types(
     progress = progress or (lambda share, words: None)  # noqa: ARG005
     if spread is not None and outcome != "real":
         raise ParameterError(f"spread is for values, not for {outcome} outcomes")
-    needed = max(FEWEST_DAYS, 3 * (types or 1))
+    needed = max(MIN_DAYS, 3 * (types or 1))
     if len(history.days) < needed:
         raise DataError(f"the history has {len(history.days)} days; a fit needs at least {needed}")
     own, notes = usable_providers(history, outcome)
@@ -71,12 +71,12 @@ def fit_day_types(
             notes.append("one type explains held-out days best: under this model reports say nothing about each other")
     data = outcome_data(part, outcome, spread)
     share = 0.8 if held_out else 0.0
-    state = climb(data, types, np.random.default_rng([seed, types]), starts, _LONGEST, _TOLERANCE)
+    state = climb(data, types, np.random.default_rng([seed, types]), starts, _MAX_ITERATIONS, _TOLERANCE)
     progress(share + (1 - share) * 0.5, f"{types} day types, first start")
     state = dataclasses.replace(state, shrinkage=_shrinkage(data, state))
-    state, trace = maximise(data, state, _LONGEST, _TOLERANCE)
-    if len(trace) > _LONGEST:
-        notes.append(f"the fit had not converged after {_LONGEST} steps")
+    state, trace = maximise(data, state, _MAX_ITERATIONS, _TOLERANCE)
+    if len(trace) > _MAX_ITERATIONS:
+        notes.append(f"the fit had not converged after {_MAX_ITERATIONS} steps")
     state = state.sorted(_order(data, state))
     evidence, posterior = day_log_likelihoods(data, state)
     progress(1.0, f"{types} day types")
@@ -99,9 +99,9 @@ def usable_providers(history: History, outcome: str) -> tuple[list[str], list[st
         averages = average[rows[:, place] > 0, place]
         varies = len(averages) > 0 and bool((np.ptp(averages, axis=0) > 0).any())
         steady += len(averages) > 0 and not varies
-        if days[place] < FEWEST_DAYS_OF_A_PROVIDER:
+        if days[place] < MIN_DAYS_PER_PROVIDER:
             notes.append(
-                f"provider {name!r} has {days[place]} days of data, fewer than {FEWEST_DAYS_OF_A_PROVIDER}: "
+                f"provider {name!r} has {days[place]} days of data, fewer than {MIN_DAYS_PER_PROVIDER}: "
                 "it gets the population's distribution"
             )
         else:
@@ -115,7 +115,7 @@ def usable_providers(history: History, outcome: str) -> tuple[list[str], list[st
         )
     if varied < 2:
         raise DataError(
-            f"a fit needs at least 2 providers with {FEWEST_DAYS_OF_A_PROVIDER} days of data that vary, "
+            f"a fit needs at least 2 providers with {MIN_DAYS_PER_PROVIDER} days of data that vary, "
             f"not {varied}; " + "; ".join(notes)
         )
     return own, notes
@@ -141,7 +141,9 @@ def choose_types(
             inside = np.setdiff1d(np.arange(days), block)
             train, test = (history.select(days=[history.days[i] for i in part]) for part in (inside, block))
             data = outcome_data(train, outcome, spread)
-            state = climb(data, types, np.random.default_rng([seed, types, fold]), 1, _LONGEST // 4, 10 * _TOLERANCE)
+            state = climb(
+                data, types, np.random.default_rng([seed, types, fold]), 1, _MAX_ITERATIONS // 4, 10 * _TOLERANCE
+            )
             unseen = outcome_data(test, outcome, 1.0)
             if isinstance(data, ValueData) and isinstance(unseen, ValueData):
                 unseen.spread = data.spread  # learnt without these days

@@ -16,7 +16,7 @@ from troth.core.past import History, statistics_of
 from troth.core.provider_models import combine
 from troth.models.fitting.day_types.em import State, day_log_likelihoods
 from troth.models.fitting.day_types.outcomes import OutcomeData, softmax_variance
-from troth.models.fitting.fitted import BLUE, MOST_PROVIDERS, FittedProviders, name_rows, terms_left_out
+from troth.models.fitting.fitted import BLUE, MAX_PROVIDERS, FittedProviders, name_rows, terms_left_out
 
 if TYPE_CHECKING:
     from troth.models.latent_class import LatentClass  # noqa: F401 (the parameter of the base class)
@@ -94,7 +94,7 @@ class FittedDayTypes(FittedProviders["LatentClass"]):
         first.set_xticks(places, [f"type {k + 1}" for k in places])
         first.set_ylabel("share of days")
         first.set_title(f"{self.types} day types", loc="left")
-        names = list(self.models)[:MOST_PROVIDERS]
+        names = list(self.models)[:MAX_PROVIDERS]
         for k in range(self.types):
             values = [_last(self.models[name].means[k]) for name in names]
             second.plot(values, range(len(names)), "o", markersize=5, label=f"type {k + 1}", alpha=0.85)

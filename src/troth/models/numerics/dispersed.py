@@ -99,9 +99,8 @@ def real_log_likelihood(
     log_probability = weight * (means - first) * (average - 0.5 * (means + first))
     if all_terms:
         # The sum of squares around the mean is left out: it does not depend on the effect.
-        log_probability = log_probability + 0.5 * (
-            np.log(np.where(n > 0, weight, 1.0)) - weight * (average - first) ** 2
-        )
+        first_type = np.log(np.where(n > 0, weight, 1.0)) - weight * (average - first) ** 2
+        log_probability = log_probability + 0.5 * first_type
     return np.asarray(log_probability)
 
 
@@ -182,7 +181,9 @@ def summaries_around(summaries: Array, reduction: Reduction, location: float) ->
 
 
 def dispersed_mean_log_density(summaries: Array, dispersion: float, noise: float) -> Array:
-    """Log density of a report whose mean is N(location, τ² + σ²/n), given squares of all its rows; 0 if empty.
+    """Log density of a report whose mean is N(location, τ² + σ²/n): of its rows if squares are known, else of its mean.
+
+    It is 0 for empty reports.
 
     Examples
     --------

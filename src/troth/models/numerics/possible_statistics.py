@@ -1,4 +1,4 @@
-"""Which statistics are possible: those that some data can have, up to rounding."""
+"""Tests whether statistics are possible: whether some data can have them, up to rounding."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from troth.core.reductions.sums import SLACK as SLACK
 
 
 def all_possible(statistics: Array) -> Mask:
-    """Return that every statistic is possible."""
+    """Return True for every statistic."""
     return np.ones(statistics.shape[:-1], dtype=bool)
 
 
 def none_negative(counts: Array) -> Mask:
-    """Return where no count is below 0; fractions are weights of rows.
+    """Test that no count is negative; fractions are weights of rows.
 
     Examples
     --------
@@ -30,9 +30,7 @@ def none_negative(counts: Array) -> Mask:
 
 
 def are_products(matrix: Array, rows: Array) -> Mask:
-    """Return where XᵀX = ``matrix`` for some X with ``rows`` rows: it is symmetric, without negative eigenvalues.
-
-    Its rank is at most the number of rows.
+    """Test whether ``matrix`` = XᵀX for some X with ``rows`` rows: positive semi-definite, of rank at most ``rows``.
 
     Examples
     --------
@@ -58,14 +56,14 @@ def are_products(matrix: Array, rows: Array) -> Mask:
 
 
 def agree(statistics: Array, recomputed: Array) -> Mask:
-    """Return where a statistic agrees with a recomputed one, up to rounding relative to the largest entry."""
+    """Test whether statistics agree with recomputed ones, up to rounding relative to the largest entry."""
     largest = np.abs(recomputed).max(axis=-1, keepdims=True, initial=0.0)
     slack = SLACK * (1 + largest) + (1e-3 * SLACK * largest) ** 2
     return np.asarray((np.abs(statistics - recomputed) <= slack).all(axis=-1))
 
 
-def none_above(statistics: Array, most: Any = 0.0) -> Mask:
-    """Return where no entry exceeds its bound; entries may be −∞."""
+def none_above(statistics: Array, bound: Any = 0.0) -> Mask:
+    """Test that no entry exceeds its bound; entries may be −∞."""
     finite = np.where(np.isneginf(statistics), 0.0, statistics)
     slack = SLACK * (1 + np.abs(finite).max(axis=-1, keepdims=True, initial=0.0))
-    return np.asarray((statistics <= most + slack).all(axis=-1))
+    return np.asarray((statistics <= bound + slack).all(axis=-1))

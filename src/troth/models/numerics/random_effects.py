@@ -63,7 +63,7 @@ def evidence_of_effects(effects: Effects) -> Array:
 
 
 def evidence_in_line(precision: Array) -> Callable[[Array, Array], Array]:
-    """Return that evidence as a function of c and h of members ``(member, ...)`` that share M, which is factored once."""
+    """Return that evidence as a function of c and h, ``(member, ...)``, for members that share M, factored once."""
     inverse = np.linalg.inv(np.linalg.cholesky(np.eye(precision.shape[-1]) + precision))
     log_root = np.log(np.diagonal(inverse, axis1=-2, axis2=-1)).sum(axis=-1)
     inverse = np.swapaxes(inverse, -1, -2)

@@ -96,7 +96,7 @@ def minus_product(c: Array, a: Array, b: Array) -> Array:
 
 
 def _leading_bits(x: Array, peak: Array) -> Array:
-    """Truncate numbers of up to ``peak`` to 22 bits, so that sums of up to 512 products are exact (Ozaki's splitting)."""
+    """Truncate numbers of up to ``peak`` to 22 bits: sums of up to 512 products are then exact (Ozaki's splitting)."""
     sigma = np.ldexp(1.5, np.frexp(peak)[1] + 30)
     high = x + sigma
     high -= sigma

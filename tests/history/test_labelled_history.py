@@ -29,7 +29,7 @@ from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, ParameterError
 from troth.core.past import History
 from troth.models import LogisticRegression, PoissonRegression
-from troth.models.fitting.modes import _around
+from troth.models.fitting.modes import _recentred
 
 DAYS = 200 if SOAK else 24
 SPREAD = 0.5
@@ -209,7 +209,7 @@ def test_a_quadratic_is_the_same_around_another_point() -> None:
     expansion: Any = MODELS["counts"].reduction
     rows = np.column_stack([np.ones(9), rng.normal(size=(9, 2)), rng.poisson(2.0, 9)])
     summary, point = expansion.of_rows(rows), np.array([0.4, -0.3, 0.7])
-    moved = _around(expansion, summary, point)
+    moved = _recentred(expansion, summary, point)
 
     def at(beta: Any, start: Any, t: Any) -> float:
         step = beta - np.array(start)

@@ -281,7 +281,7 @@ NUMBERS = Moments((0.0,), squares=True)
 @pytest.mark.parametrize(
     ("family", "past", "fixed", "message"),
     [
-        ("Bernoulli", from_summaries(Counts(2), COINS[:3]), {}, "3 days with reports: a prior is fitted to at least 5"),
+        ("Bernoulli", from_summaries(Counts(2), COINS[:3]), {}, "3 days with reports: a fit of the prior needs"),
         ("Bernoulli", from_summaries(Counts(2), COINS * [1, 0]), {}, "code 1 never occurs"),
         ("Bernoulli", from_summaries(Counts(3), np.ones((9, 2, 3))), {}, "needs two codes, but the history has 3"),
         ("Poisson", from_summaries(Counts(2), COINS), {}, "Poisson needs numbers"),

@@ -75,7 +75,7 @@ def test_the_range_is_what_a_search_finds(seed: int, monkeypatch: pytest.MonkeyP
     assert scale.high >= high - 1e-11 * (1 + high)
     assert troth.clipped_range(provider_models, rows, values).high == scale.high
     monkeypatch.setattr(
-        "troth.models.numerics.normal_extremes._ALL_PAIRS", 0
+        "troth.models.numerics.normal_extremes._MAX_EXHAUSTIVE", 0
     )  # the search that serves many rows and providers
     wider = troth.exact_range(provider_models, rows, values)
     assert wider.low <= scale.low + 1e-11 * (1 - scale.low)

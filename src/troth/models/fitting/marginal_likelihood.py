@@ -60,8 +60,8 @@ class _MarginalLikelihood:
         self.days = int(used.sum())
         if self.days < MIN_DAYS:
             raise DataError(
-                f"{self.days} days with reports: a prior is fitted to at least {MIN_DAYS}, "
-                "better to hundreds; its parameters are the spread of days"
+                f"{self.days} days with reports: a fit of the prior needs at least {MIN_DAYS}, preferably hundreds, "
+                "because the prior describes how days differ"
             )
         self.summaries = np.asarray(history.summaries, dtype=np.float64)[used]
         self.totals = self.summaries.sum(axis=1)

@@ -55,7 +55,7 @@ class FittedWorkers(FittedProviders[Finite]):
             guess = "its row of the confusion matrix is guessed from the other classes"
             caveats.append(f"nobody answered {', '.join(unseen)} in the past: {guess}")
         if np.abs(table - table.mean(axis=0)).max() < 0.01:
-            caveats.append("labels hardly depend on the class: everybody will be paid the empty share")
+            caveats.append("labels hardly depend on the class: all workers will be paid the empty share")
         return caveats
 
     def accuracy(self) -> dict[str, float]:

@@ -46,7 +46,11 @@ class FeaturesAtHand:
 
     def __repr__(self) -> str:
         """Identify features by their digest: decoys are drawn in the order of this text, which must be reproducible."""
-        return f"FeaturesAtHand({sha256(np.asarray(self.features).tobytes()).hexdigest()}, {self.model!r})"
+        return f"FeaturesAtHand({self._digest}, {self.model!r})"
+
+    @cached_property
+    def _digest(self) -> str:
+        return sha256(np.asarray(self.features).tobytes()).hexdigest()
 
     @property
     def without_features(self) -> Model:
@@ -118,10 +122,6 @@ class KeptFeatures(FeaturesAtHand):
     def features_in_words(self) -> str:  # type: ignore[override]
         """The peers' features, or a sample of them."""
         return "the peers' features" if self._counts is None else "a sample of the peers' features"
-
-    @cached_property
-    def _digest(self) -> str:
-        return sha256(self.features.tobytes()).hexdigest()
 
     @property
     def _key(self) -> tuple[Any, ...]:

@@ -123,7 +123,7 @@ class FittedStates(CompleteEvidence, ReducesRows, FiniteStates):
         present = np.asarray(history.present, dtype=bool).any(axis=1)
         days = int(present.sum())
         if days < MIN_DAYS:
-            raise DataError(f"{days} days with reports: weights are fitted to at least {MIN_DAYS}")
+            raise DataError(f"{days} days with reports: a fit of the weights needs at least {MIN_DAYS}")
         summaries = np.asarray(history.summaries)[present]
         uniform = cls(prior=np.full(states, 1 / states), **given)
         t = statistics_of(uniform, summaries, history.reduction).sum(axis=-2)[:, :states]

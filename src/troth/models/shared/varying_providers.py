@@ -145,7 +145,7 @@ class RandomEffects(VaryingProviders):
         return self._integrated(statistics[..., 0], precision, product), are_products(precision, unlimited)
 
     def _effects(self, statistics: Array) -> Array:
-        """Return the number of effects, one per provider and coefficient, which determines the precision of the spread."""
+        """Return the number of effects, one per provider and coefficient, which determines the spread's precision."""
         return np.asarray(self._coefficients * statistics[..., 1])
 
     def log_evidence(self, statistics: Array, /) -> Array:

@@ -65,7 +65,7 @@ class FittedDayTypes(FittedProviders["LatentClass"]):
 
     def caveats(self, labels: Sequence[str]) -> list[str]:
         """Warn if there is only one day type."""
-        meaning = "reports say nothing about each other, and everybody will be paid the same"
+        meaning = "reports say nothing about each other, and all providers will be paid the same"
         return [f"one day type explains these days best: {meaning}"] if self.types == 1 else []
 
     def title_and_lines(self) -> tuple[str, list[str]]:

@@ -364,7 +364,7 @@ def _unexplained(n: Array, total: Array) -> float:
     freedom = max(1, int(present.sum()) - sum(x.shape) + 1)
     spread = float(np.sqrt((residuals**2).sum() / freedom))
     if not spread > 0:
-        raise DataError("values do not vary beyond their day and provider: there is nothing to learn, or give spread=")
+        raise DataError("day and provider explain all values, so their spread cannot be estimated: give spread=")
     return spread
 
 

@@ -133,7 +133,7 @@ def test_exact_range_of_finite_models(zeros: bool, different: bool) -> None:
 
 def test_the_search_for_many_categories_finds_what_enumeration_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     """The hill climb that serves large reports, forced upon small ones."""
-    monkeypatch.setattr(extremes, "_ALL_TYPES", 0)
+    monkeypatch.setattr(extremes, "_MAX_EXHAUSTIVE", 0)
     for seed in range(5 * TRIALS if SOAK else 60):
         rng = generator(seed, 8)
         k = int(rng.integers(2, 5))
@@ -292,7 +292,7 @@ def test_the_climb_finds_what_enumeration_finds(monkeypatch: pytest.MonkeyPatch)
         peers: Any = [(first, int(rng.integers(1, 6))), *([(second, 2)] if seed % 2 else [])]
         cases.append((first, int(rng.integers(1, 6)), peers))
     enumerated = [model.log_pmi_extremes(rows, peers) for model, rows, peers in cases]
-    monkeypatch.setattr(finite_extremes, "_ALL_PAIRS", 0)
+    monkeypatch.setattr(finite_extremes, "_MAX_COMBINATIONS", 0)
     for (model, rows, peers), expected in zip(cases, enumerated, strict=True):
         assert model.log_pmi_extremes(rows, peers)[:2] == pytest.approx(expected[:2], abs=1e-9)
 

@@ -50,9 +50,7 @@ def test_features_that_nobody_compares_go_red(rule: troth.Rule, monkeypatch: pyt
     """Planted: rows are compared alone, although there are features."""
     assert troth.certify(PAIRS, [ROWS] * 3, rule)["payable"].verdict == "refuted"
     for model in FEATURED.values():
-        monkeypatch.setattr(
-            type(model), "compared_design", lambda _, statistics: ComparedDesign.of_rows_alone(statistics)
-        )
+        monkeypatch.setattr(type(model), "compared_design", lambda _, statistics: ComparedDesign.rows_only(statistics))
     for name in (
         "regression",
         "regression, varying",

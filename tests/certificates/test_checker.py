@@ -171,7 +171,7 @@ def each_day_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def zeros_as_dear_as_the_log_score_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """A report that its peers rule out is believed to lose everything, where it is paid the low end of a range."""
-    monkeypatch.setattr(claims, "_remaining_part", lambda *_: 1.0)
+    monkeypatch.setattr(claims, "_remaining_fraction", lambda *_: 1.0)
 
 
 def every_range_has_room(monkeypatch: pytest.MonkeyPatch) -> None:

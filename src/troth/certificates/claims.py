@@ -45,7 +45,7 @@ class Certificate:
         for claim in self.claims:
             if claim.name == name:
                 return claim
-        raise KeyError(f"nothing is claimed about {name!r}; {self.claims[0].text if self.claims else ''}")
+        raise KeyError(f"there is no claim about {name!r}; {self.claims[0].text if self.claims else ''}")
 
     def __str__(self) -> str:
         symbols = {"proved": "✓", "refuted": "✗", "undecided": "?"}

@@ -411,7 +411,7 @@ class PredictsPooledPeers(Model, Protocol):
     """A model with finitely many possible datasets, which can predict peers' data."""
 
     def counts(self, statistics: Array, rows: Array | None = None, /) -> Array:
-        """Return the count of each possible row behind statistics of ``rows`` rows; counts add over equal models."""
+        """Return the count of each possible row behind statistics of ``rows`` rows; counts add over providers."""
 
     def forecast(self, own: Array, peers: Sequence[tuple[Model, Array]], unordered: bool, /) -> Forecast:
         """Predict peers, given as models with the counts of their data, as unordered datasets or row by row."""
@@ -456,7 +456,7 @@ def explains_target(model: Any) -> bool:
 def design_of(model: Any, statistics: Array, rows: Any = None) -> Array:
     """Return the design of data: from their statistics or, if these do not determine it, from the number of rows.
 
-    Raises the error of ``model.design`` if rows are missing too, or the model has no ``plan``.
+    Raises the error of ``model.design`` if neither determines it.
     """
     try:
         return np.asarray(model.design(statistics))

@@ -24,7 +24,7 @@ def delegates(attribute: str, *names: str, **renamed: str) -> Callable[[type[C]]
     """
 
     def decorate(owner: type[C]) -> type[C]:
-        for name, target in (dict(zip(names, names, strict=True)) | renamed).items():
+        for name, target in ({name: name for name in names} | renamed).items():
             setattr(owner, name, property(attrgetter(f"{attribute}.{target}")))
         return owner
 

@@ -16,9 +16,9 @@ NEAR_ONE = 1.5
 class EffectiveCandidates:
     """The effective number of candidates, 1/Σ p(candidate|data)², given each report and given all reports.
 
-    A small number is good news if you trust the candidates. If not, the winner need not be correct: where a *single
-    report* leaves about one, the candidates are too coarse. Where only all reports together leave about one, payments
-    rely on θ being exactly that candidate.
+    A small number is good news if you trust the candidates. But log PMI is then close to the log of their number, and
+    the winner may be an incorrect candidate: if a *single report* leaves about one, the candidates are too coarse. If
+    only all reports together leave about one, payments rely on θ being exactly that candidate.
 
     Attributes
     ----------

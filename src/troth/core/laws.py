@@ -1,4 +1,4 @@
-"""Tests of the laws that every model must obey, with explanations of each failure."""
+"""Tests of the laws that every model must obey, with a counterexample for each failure."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ from troth.core.declarations import declared
 from troth.core.errors import DataError, LawBrokenError, MissingCapabilityError
 from troth.core.information import check_generator, log_pmi, mutual_information, second_difference
 from troth.core.simulation import (
-    COMPARISONS,
-    FALSE_ALARM,
+    LOG_INVERSE_LEVEL,
     SIZES,
     Simulation,
     bounded_functions,
@@ -69,7 +68,7 @@ def check_model(
     PMI must be the density ratio of matched to independent datasets, which every incorrect log evidence breaks, mutual
     information must not be negative, and fresh statistics must have the distribution of statistics of fresh data. If
     the prior is strong, datasets grow until they are informative about each other. By the empirical Bernstein
-    inequality, a correct model fails a simulated law with probability at most `FALSE_ALARM`. Laws about capabilities
+    inequality, a correct model fails a simulated law with probability at most 1e-9. Laws about capabilities
     that the model lacks are skipped. If a model declares an ``approximation``, its own draws of statistics are
     simulated: the laws then test the model within the approximation, not how good the approximation is.
 
@@ -318,15 +317,16 @@ def _information(simulation: Simulation) -> Failures:
     for own, peers in simulation.sizes:
         a, b = simulation.draw((own, peers))
         sample = log_pmi(model, a, b)
-        mean, odds = float(sample.mean()), np.log(COMPARISONS / FALSE_ALARM)
+        mean, n = float(sample.mean()), len(sample)
         slack = _rounding(model, a[0], b[0], a[0] + b[0])
-        if mean < -odds / len(sample) - slack:
+        if mean < -LOG_INVERSE_LEVEL / n - slack:
             yield f"with {own} and {peers} rows it is {mean:.5f} nats"
         if isinstance(model, HasExpectedEvidence) and np.ndim(_plan_rows(model, own)) == 1:
             exact = mutual_information(model, own, peers, rng=simulation.rng, draws=10)
             # Rare datasets may have a larger log PMI than any drawn one: allow for twice as much, or for 30 nats.
             width = max(30.0, 2 * float(np.abs(sample).max()))
-            error = np.sqrt(2 * sample.var(ddof=1) * odds / len(sample)) + 7 * width * odds / (3 * len(sample))
+            variance = sample.var(ddof=1)
+            error = np.sqrt(2 * variance * LOG_INVERSE_LEVEL / n) + 7 * width * LOG_INVERSE_LEVEL / (3 * n)
             if exact.method == "exact" and abs(exact.value - mean) > error + slack:
                 yield f"with {own} and {peers} rows it should be {exact.value:.5f} and is {mean:.5f} ± {error:.5f} nats"
 

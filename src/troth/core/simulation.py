@@ -21,7 +21,10 @@ _MAX_ROWS = 384  # of the larger datasets that are drawn if the prior is strong
 _MIN_INFORMATION = 0.3  # nats of mutual information that reveal an incorrect log evidence
 _CHUNK_ROWS = 1 << 22
 _MAX_TOTAL_ROWS = 1 << 24
-COMPARISONS = 512  # an upper bound on the comparisons of one check, which share `FALSE_ALARM`
+_MAX_COMPARISONS = 512  # of one check, which share `FALSE_ALARM`
+
+LOG_INVERSE_LEVEL = np.log(_MAX_COMPARISONS / FALSE_ALARM)
+"""ln(1/α), where α is the probability that a correct model fails a single comparison."""
 
 
 class Simulation:
@@ -69,11 +72,11 @@ class Simulation:
 def bounded_mean(sample: Array, width: float = 1.0) -> tuple[float, float]:
     """Return the mean of independent numbers from an interval of given width, and a bound on its error.
 
-    The bound fails with probability at most `FALSE_ALARM`, by the empirical Bernstein inequality of Maurer and Pontil,
-    which assumes no normal limit.
+    The bounds of one check hold together with probability at least 1 − `FALSE_ALARM`, by the empirical Bernstein
+    inequality of Maurer and Pontil, which assumes no normal limit.
     """
-    odds = np.log(COMPARISONS / FALSE_ALARM)
-    margin = np.sqrt(2 * sample.var(ddof=1) * odds / len(sample)) + 7 * width * odds / (3 * (len(sample) - 1))
+    n, variance = len(sample), sample.var(ddof=1)
+    margin = np.sqrt(2 * variance * LOG_INVERSE_LEVEL / n) + 7 * width * LOG_INVERSE_LEVEL / (3 * (n - 1))
     return float(sample.mean()), float(margin)
 
 

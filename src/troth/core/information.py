@@ -201,7 +201,7 @@ def sum_subsets(statistics: Array, members: Mask) -> Array:
 
 
 def add_exactly(statistics: Array, add: Callable[[Array], Array]) -> Array:
-    """Apply a function that adds up statistics, exactly up to a final rounding and in any order.
+    """Apply a function that adds up statistics, exactly up to a final rounding, whatever its order of addition.
 
     The function forms sums of ``(..., provider, statistic)`` over providers, and differences of such sums, in which no
     provider occurs more than once. Sums that include −∞ are −∞.

@@ -20,7 +20,7 @@ _MAX_WITHOUT_REPLACEMENT = 1_000_000_000  # rows; the limit of NumPy
 
 @dataclass(frozen=True)
 class Counts:
-    """Counts of codes 0 … size−1 in one column: z is the one-hot vector of a code.
+    """Reduction of one column of codes 0 … size−1 to their counts: z is the one-hot vector of a code.
 
     Examples
     --------
@@ -50,7 +50,7 @@ class Counts:
         return np.asarray(np.sum(summary, axis=-1), dtype=np.float64)
 
     def describe(self, summary: Array, labels: Sequence[str] | None = None, /) -> SummaryDescription | None:
-        """Return the rate of ones or the shares of labels; only the most frequent ones if there are many."""
+        """Describe the rate of ones or the shares of labels; only the most frequent ones if there are many."""
         total = float(np.sum(summary))
         if total == 0:
             return None

@@ -51,7 +51,7 @@ class AddsAnswers(ABC):
 
     @property
     def padding(self) -> int:
-        """The number of additional rows of the matrices that are multiplied; an even number of rows is faster."""
+        """The number of columns to add for the slopes, and for a speed-up: their total is even for each point."""
         rows = self.features + self._slopes
         return rows + rows % 2 - self.columns
 
@@ -113,7 +113,7 @@ class AddsAnswers(ABC):
 
 @dataclass(frozen=True)
 class Expansion(AddsAnswers):
-    """n, ℓ = Σ log-likelihood, s = Σ z(y − μ) and H = Σ zzᵀW of rows (z, y), all at one point of coefficients.
+    """Reduction of rows (z, y) to n, ℓ = Σ log-likelihood, s = Σ z(y − μ) and H = Σ zzᵀW, all at one point.
 
     With several predictors (classes), their coefficients are concatenated, and W is a matrix. For one predictor, H is
     stored as the upper half of Σ zzᵀW, by rows; for several, as that of Σ −zzᵀW for each pair of predictors, from which

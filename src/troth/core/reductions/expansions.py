@@ -20,7 +20,7 @@ from troth.core.support import Array, Bounds
 
 @dataclass(frozen=True)
 class Expansions(AddsAnswers):
-    """n of rows (z, y) and, for each point, ℓ = Σ log-likelihood, s = Σ z(y − μ) and halves of H = Σ zzᵀW.
+    """Reduction of rows (z, y) to n and, for each point, ℓ = Σ log-likelihood, s = Σ z(y − μ) and halves of H = Σ zzᵀW.
 
     Attributes
     ----------

@@ -22,7 +22,7 @@ _MAX_SHOWN = 6  # columns whose means are described
 
 @dataclass(frozen=True)
 class Moments:
-    """n and, optionally, Σz and Σzzᵀ of centred columns z = x − centre.
+    """Reduction of rows to n and, optionally, Σz and Σzzᵀ of centred columns z = x − centre.
 
     Attributes
     ----------
@@ -96,8 +96,8 @@ class Moments:
         """Return the solution of the normal equations plus the prediction."""
         d = self.columns - 1
         products = np.asarray(summary[1:], dtype=np.float64).reshape(d + 1, d + 1)
-        residual = solve_normal_equations(products[:d, :d], products[:d, d])
-        return np.asarray(residual + np.array(self.prediction or (0.0,) * d))
+        correction = solve_normal_equations(products[:d, :d], products[:d, d])
+        return np.asarray(correction + np.array(self.prediction or (0.0,) * d))
 
     def magnitudes(self, summary: Array, /) -> Array:
         """Return the sums, or the squares, which bound all products."""

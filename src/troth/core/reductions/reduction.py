@@ -168,7 +168,7 @@ class ScalesAnswers(Protocol):
 
 @runtime_checkable
 class HasHistoryReduction(Protocol):
-    """A reduction of which histories need a richer version, because fits need more than payments do."""
+    """A reduction with an extended version for histories, because fits need more than payments do."""
 
     def for_history(self) -> Reduction:
         """Return the reduction for past days."""

@@ -33,7 +33,7 @@ class Block(NamedTuple):
 def sorted_blocks(
     columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], size: int, width: int, spare: int = 0
 ) -> Iterator[Block]:
-    """Yield blocks that fit the cache, together with sums of ``width`` numbers for each of their codes.
+    """Yield blocks so small that they fit the cache, as do sums of ``width`` numbers for each of their codes.
 
     A code with many rows occurs in several blocks, so the caller must add up its sums. ``spare`` columns for the
     caller's own numbers follow the columns.

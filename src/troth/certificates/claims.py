@@ -117,10 +117,10 @@ def certify(
         return Certificate((Claim("payable", "refuted", f"{rule.name} cannot pay this model: {error}", "its needs"),))
     claims = [_with_witness(claim, rule, model, max_rows, groups) for claim in rule.claims(model, rows, values)]
     exact = any(claim.name == "truthful" and claim.verdict == "proved" and not claim.margin for claim in claims)
-    weakest, peer_rows, sufficient = _weakest_sensitivity(model, max_rows, groups, min_rows, rule.panels)
+    sensitivity, peer_rows, sufficient = _weakest_sensitivity(model, max_rows, groups, min_rows, rule.panels)
     smallest = situations(model, max_rows, groups, peer_rows)
     largest = situations(model, max_rows, groups)
-    claims_on_rows = [_sensitive(rule, weakest, exact), *_price(rule, smallest, largest, exact), *_k_rank(smallest)]
+    claims_on_rows = [_sensitive(rule, sensitivity, exact), *_price(rule, smallest, largest, exact), *_k_rank(smallest)]
     peers = model if drawn is None else drawn
     claims += [_with_min_rows(claim, sufficient) for claim in claims_on_rows]
     limited = (claim.in_the_limit(peers, draws=rule.needs_seed) for claim in claims)
@@ -176,7 +176,7 @@ def _weakest_sensitivity(
     minimum number of rows for a proof is found by doubling and bisection.
     """
 
-    def weakest(rows: Sequence[int]) -> Sensitivity:
+    def sensitivity(rows: Sequence[int]) -> Sensitivity:
         cases = list(zip(*(situations(model, max_rows, groups, rows, split) for split in (1, panels)), strict=True))
         liars = [case for case in cases if case[0][1]] or cases
         sensitivities = [
@@ -185,13 +185,13 @@ def _weakest_sensitivity(
         return min(sensitivities, key=lambda case: (STRENGTH[case.verdict], case.margin or 0.0))
 
     if min_rows is not None:
-        return weakest(min_rows), [int(n) for n in min_rows], None
-    best, low, high = weakest(max_rows), 0, max(max_rows)
+        return sensitivity(min_rows), [int(n) for n in min_rows], None
+    best, low, high = sensitivity(max_rows), 0, max(max_rows)
     if best.verdict != "proved":
         return best, max_rows, None
     while high - low > 1:
         middle = max(1, min(2 * low, (low + high) // 2))  # small numbers are fast to decide
-        trial = weakest([min(n, middle) for n in max_rows])
+        trial = sensitivity([min(n, middle) for n in max_rows])
         if trial.verdict != "proved":
             low = middle
         else:
@@ -241,12 +241,12 @@ def _in_a_panel(all_peers: Any, panel: Any) -> Sensitivity:
     return Sensitivity("undecided", reason)
 
 
-def _sensitive(rule: Rule, weakest: Sensitivity, exact: bool) -> Claim:
-    verdict, reason = weakest.verdict, weakest.reason
+def _sensitive(rule: Rule, sensitivity: Sensitivity, exact: bool) -> Claim:
+    verdict, reason = sensitivity.verdict, sensitivity.reason
     if verdict == "proved" and not (rule.strict and exact):
         free = rule.free_lies or "some lie may be free"
         text = f"peers distinguish all posteriors, but the rule is not strictly truthful, so {free}"
-        return Claim("sensitive", "undecided", text, "strict properness", weakest.margin)
+        return Claim("sensitive", "undecided", text, "strict properness", sensitivity.margin)
     if verdict == "proved" and rule.strict_when:
         reason += f", {rule.strict_when}"
     statements = {
@@ -254,8 +254,8 @@ def _sensitive(rule: Rule, weakest: Sensitivity, exact: bool) -> Claim:
         "refuted": "some lie is free",
         "undecided": "it is not known whether some lie is free",
     }
-    basis = "Theorems on sensitivity, E3, E15"
-    return Claim("sensitive", verdict, f"{statements[verdict]}: {reason}", basis, weakest.margin, weakest.witness)
+    text, basis = f"{statements[verdict]}: {reason}", "Theorems on sensitivity, E3, E15"
+    return Claim("sensitive", verdict, text, basis, sensitivity.margin, sensitivity.witness)
 
 
 def _remaining_fraction(cases: list[Any], low: float) -> float:

@@ -97,17 +97,18 @@ def _similar_pairs(
         designs = design_of(model, t, rows)
     except MissingCapabilityError:
         return []
+    finite = np.nan_to_num(t, neginf=-1e6)
     possible_pairs = len(t) * (len(t) - 1) / 2
     pairs = []
     for group in _groups(np.round(designs, 6)):
-        sample = np.nan_to_num(t[group[0]], neginf=-1e6)
+        sample = finite[group[0]]
         theta = model.draw_posterior(rng, np.broadcast_to(t[group[0]], (draws, t.shape[1])))
         fresh = np.nan_to_num(model.draw_statistics(rng, theta, designs[group[0]][None]), neginf=-1e6)
         spread = fresh.std(axis=0)
         varying = spread > 1e-12 * (1 + np.abs(sample))
         if not varying.any():
             continue  # all empty reports are equal
-        scaled = np.nan_to_num(t[group], neginf=-1e6)[:, varying] / spread[varying]
+        scaled = finite[group][:, varying] / spread[varying]
         nearest = (np.abs(fresh[:, varying] - sample[varying]) / spread[varying]).max(axis=1)
         same = float((nearest < 1e-9).mean())
         if same > level / possible_pairs / 2:

@@ -60,7 +60,8 @@ class Claim:
 
     def in_the_limit(self, models: Models, *, draws: bool) -> Claim:
         """Return the claim, undecided if its proof holds only in the limit in which the models are exact."""
-        if self.verdict != "proved" or not (limit := limit_of(models, self.rests_on, draws=draws)):
+        limit = limit_of(models, self.rests_on, draws=draws) if self.verdict == "proved" else ""
+        if not limit:
             return self
         decoys = ", from which peers are drawn" if self.rests_on == "draws" else ""
         pages = dict.fromkeys(declared(model).limit_measured for model in one_each(models))

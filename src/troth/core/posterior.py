@@ -68,11 +68,9 @@ def posterior(models: Model | Sequence[Model], statistics: Array) -> Model | lis
     evidence = shared_evidence(models)
     if np.isneginf(evidence.log_evidence(public)):
         raise DataError("the public data cannot occur under any state of the model")
-    return (
-        _posterior_of(models, public)
-        if isinstance(models, Model)
-        else [_posterior_of(model, public) for model in models]
-    )
+    if isinstance(models, Model):
+        return _posterior_of(models, public)
+    return [_posterior_of(model, public) for model in models]
 
 
 def _posterior_of(model: Model, known: Array) -> Model:

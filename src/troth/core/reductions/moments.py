@@ -284,9 +284,9 @@ class Moments:
         """Return the sum of each column and each product."""
         raw = [column.cast("float64") for column in columns]
         z = [x - centre if centre else x for x, centre in zip(raw, self.centre, strict=True)]
-        if self.residual:
-            for weight, x in zip(self.prediction, raw, strict=False):
-                z[-1] = z[-1] - weight * x if weight else z[-1]
+        for weight, x in zip(self.prediction, raw, strict=False):
+            if weight:
+                z[-1] = z[-1] - weight * x
         aggregates = {f"sum_{i}": x.sum() for i, x in enumerate(z)} if self.linear else {}
         if self.squares:
             pairs = combinations_with_replacement(range(len(z)), 2)

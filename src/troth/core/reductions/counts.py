@@ -81,7 +81,7 @@ class Counts:
         return np.bincount(bins, minlength=size * self.size).reshape(size, self.size).astype(np.float64)
 
     def with_fewer_rows(self, summary: Array, rows: int, rng: np.random.Generator, /) -> Array:
-        """Return the counts of a random sample of rows, without replacement; with replacement from 10⁹ rows on.
+        """Return the counts of a random sample without replacement, or with replacement if there are 10⁹ rows or more.
 
         Examples
         --------

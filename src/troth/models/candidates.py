@@ -51,7 +51,7 @@ class Candidates(CandidateStates):
     >>> round(float(troth.log_pmi(model, own, peers)), 3)
     0.284
     >>> print(model.effective_candidates(np.stack([own, peers])))
-    of 3 candidates a report leaves 1.5 to 2.46 effective ones, all together 1.46; near one: ...
+    effective candidates out of 3: 1.5 to 2.46 given one report, 1.46 given all reports; too few: ...
     """
 
     log_likelihood: Callable[[Any], Any]
@@ -109,7 +109,7 @@ class Candidates(CandidateStates):
         """Compare only the number of rows, unless log-likelihoods are of answers to features."""
         if self.pairs:
             raise MissingCapabilityError(FEATURES_UNKNOWN)
-        return ComparedDesign.of_rows_alone(statistics)
+        return ComparedDesign.rows_only(statistics)
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> Any:
         """Draw one dataset of a candidate, with these features, or with this number of rows."""

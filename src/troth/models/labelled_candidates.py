@@ -101,7 +101,7 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
         finite = np.asarray(np.isfinite(np.asarray(statistics)[..., len(self._points) :]).all(axis=-1))
         H = self.reduction.expansions[0].matrix(np.where(finite[..., None, None], halves, 0.0))
         products = are_products(H, np.full(H.shape[:-2], np.inf)).all(axis=-1)
-        return none_above(likelihoods, self._answer.best) & finite & products
+        return none_above(likelihoods, self._answer.max_log_likelihood) & finite & products
 
     def design(self, statistics: Array, /) -> Array:
         """Return c, d, the curvatures and the number of rows, which no answer changes."""

@@ -254,7 +254,7 @@ class LatentClass(ReducesRows, FiniteStates):
             outcomes = sizes * np.log(self._codes)
         return np.concatenate([flat, same, outcomes[inverse, None]], axis=-1).reshape(*t.shape[:-1], -1)
 
-    def forecast_apart(self, own: Array, terms: Array, /) -> Forecast:
+    def forecast_separately(self, own: Array, terms: Array, /) -> Forecast:
         """Σ_k q_k Π_j p_j(c_j|k) and qᵀKq, with q = p(k|own)."""
         log_posterior = self.log_posterior(own)
         types = len(self.prior)

@@ -285,7 +285,7 @@ class LinearCandidates(RegressionCandidates):
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
         """Return the Gram matrix of the features."""
         t, (S, d) = np.asarray(statistics, dtype=np.float64), self._points.shape
-        return ComparedDesign.of_products(t[..., S + 1 :].reshape(*t.shape[:-1], d, d))
+        return ComparedDesign.from_products(t[..., S + 1 :].reshape(*t.shape[:-1], d, d))
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw log-likelihoods of fresh answers to the same features, exactly, from their Gram matrix alone."""

@@ -41,7 +41,7 @@ class VaryingCoefficients(RandomEffects, Regression):
 
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
         """Return the precision that the features give the provider's coefficients."""
-        return ComparedDesign.of_products(self._without_spread(statistics)[0])
+        return ComparedDesign.from_products(self._without_spread(statistics)[0])
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw (coefficients, τ) from the prior, shape ``(*shape, d + 1)``."""
@@ -136,7 +136,7 @@ class VaryingLinearRegression(VaryingCoefficients):
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
         """Return ZᵀZ in units of the prior; s² is what answers show, on each day anew."""
         t = np.asarray(statistics, dtype=np.float64)
-        return ComparedDesign.of_products(self._without_spread(t)[0] * t[..., -1:, None])
+        return ComparedDesign.from_products(self._without_spread(t)[0] * t[..., -1:, None])
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         answers = super().draw_statistics(rng, parameters, design)

@@ -129,7 +129,7 @@ class Regression(ReducesRows):
 
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
         """Return the Gram matrix of the features."""
-        return ComparedDesign.of_products(self._gram(np.asarray(statistics, dtype=np.float64)))
+        return ComparedDesign.from_products(self._gram(np.asarray(statistics, dtype=np.float64)))
 
     def plan(self, rows: Any, /) -> Array:
         """Return the design of a report with these features, ``(rows, d)``."""

@@ -183,7 +183,7 @@ class RandomEffects(VaryingProviders):
 
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
         """Return nothing: how rows scatter is a part of the data, which differ from day to day like all data."""
-        return ComparedDesign.of_rows_alone(statistics)
+        return ComparedDesign.rows_only(statistics)
 
     def _design(self, rows: Array, precision: Array) -> Array:
         return np.concatenate([rows[..., None], precision.reshape(*rows.shape, -1)], axis=-1)

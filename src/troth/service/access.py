@@ -46,7 +46,7 @@ class AuthenticatedRoute(APIRoute):
 
 
 async def identify(request: Request) -> User | None:
-    """Authenticate the sender of a request and check the access table; None is an anonymous visitor."""
+    """Authenticate a request, check the access table, and return the user, or None for an anonymous visitor."""
     route = request.scope["route"]
     entry = f"{request.method} {route.path}"
     access: Access = request.app.state.access[entry]
@@ -120,7 +120,7 @@ def allowed_methods(path: str, table: Table) -> list[str]:
 
 
 def routes_of(app: FastAPI) -> list[str]:
-    """List the routes of an application as the table writes them, with a type instead of a method for other routes."""
+    """List the routes of an application as the table writes them; routes without methods have their type instead."""
     routes = []
     for route in app.routes:
         if isinstance(route, Route):

@@ -9,7 +9,7 @@ import hmac
 import secrets
 import unicodedata
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Literal
 
@@ -62,7 +62,7 @@ class User:
     account: str
     name: str
     role: Role
-    scopes: frozenset[Scope] = field(default=frozenset(SCOPES))
+    scopes: frozenset[Scope] = frozenset(SCOPES)
 
 
 def digest(secret: str) -> str:

@@ -1,7 +1,7 @@
 """Data that the service stores outside its database: its signing key, the secrets of rounds, and signed heads.
 
-Access to the database, or to an older copy of it, does not give access to these. `Keys` keeps them in a folder that
-only its owner reads; a subclass can override the public methods to use a key service instead.
+Reading, changing or rolling back the database does not affect them. `Keys` keeps them in a folder that only its owner
+reads; a subclass can override the public methods to use a key service instead.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ SANDBOX = Sandbox(COMPUTING, patience=600.0)
 
 
 class ExcessiveWorkError(TrothError):
-    """Payments take too much memory or time; if a single report is the cause, it is the suspect."""
+    """Payments that take too much memory or time, and the report that causes it, if it is a single one."""
 
     def __init__(self, reason: str, suspect: Report | None = None) -> None:
         self.reason, self.suspect = reason, suspect

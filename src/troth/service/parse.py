@@ -80,7 +80,12 @@ def parse(
         if _is_memory_error(error):
             raise MemoryError from None
         return {"status": 422, "error": _message(error, name, kind)[:_MESSAGE_LENGTH]}
-    return {**content, "preview": inspector.preview, "columns": inspector.summary(), "bytes": max(size, inspector.bytes)}
+    return {
+        **content,
+        "preview": inspector.preview,
+        "columns": inspector.summary(),
+        "bytes": max(size, inspector.bytes),
+    }
 
 
 class BatchInspector:

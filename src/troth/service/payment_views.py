@@ -62,13 +62,14 @@ def own_payments(
 def _payments(
     tx: Connection, row: Row[Any], member: Row[Any] | None, result: Result | None, days: Collection[Any]
 ) -> dict[Any, list[responses.Payment]]:
-    """Return the payments of some days: all of them, or a member's own with what it may see."""
+    """Return the payments of some days: all of them, or a member's own, with what the member may see."""
     terms, payout_states = campaigns.terms_of(row), payouts.states(tx, row.id)
     members = [member] if member is not None else campaigns.list_members(tx, row.id)
     identifiers = {member.name: member.id for member in members}
     by_day: dict[Any, list[responses.Payment]] = {day: [] for day in days}
-    for paid_round in () if result is None else result.rounds:
-        for payment in paid_round.payments if paid_round.day in by_day else ():
+    paid_rounds = [] if result is None else [paid_round for paid_round in result.rounds if paid_round.day in by_day]
+    for paid_round in paid_rounds:
+        for payment in paid_round.payments:
             if payment.provider in identifiers:
                 key = payouts.payout_id(row.id, paid_round.day, payment.provider)
                 state = payout_states[key].state if key in payout_states else "pending"

@@ -28,6 +28,7 @@ _PREFIX = "troth-upload-"
 READ_TIMEOUT = 20.0
 """Seconds that a request waits for its upload to be read; then the response only confirms that it was received."""
 _MAX_READ_SECONDS = 3600.0  # reading an upload never takes this long
+_tasks: set[asyncio.Task[None]] = set()  # keeps a reference to each until it ends
 
 
 def remove_leftovers(*folders: Path) -> None:
@@ -120,6 +121,3 @@ def _queued(store: Store, identifier: str) -> Row[Any]:
         row = upload_queue.find(tx, identifier)
     assert row is not None  # noqa: S101 (it was stored before)
     return row
-
-
-_tasks: set[asyncio.Task[None]] = set()

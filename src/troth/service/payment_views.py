@@ -88,18 +88,18 @@ def _seed_inputs(result: Result | None, day: Any, own_name: str | None) -> dict[
     by_day = reports_by_day(result.reports)
     leaves = report_leaves(by_day[day])
     place = next((leaves.index(report_leaf(own)) for own in by_day[day] if own.provider == own_name), None)
-    hashes = None
-    if place is not None and "payments" in head:
-        payments = next(paid_round.payments for paid_round in result.rounds if paid_round.day == day)
-        hashes = inclusion_proof(payment_leaves(result.campaign, by_day[day], payments), place)
+    proof = payment_hashes = None
+    if place is not None:
+        proof = responses.Inclusion(place=place, size=len(leaves), hashes=inclusion_proof(leaves, place))
+        if "payments" in head:
+            payments = next(paid_round.payments for paid_round in result.rounds if paid_round.day == day)
+            payment_hashes = inclusion_proof(payment_leaves(result.campaign, by_day[day], payments), place)
     return {
         **{name: head.get(name) for name in ("root", "link", "beacon", "seed")},
         "paid_as": head["number"],
         "next_roots": [report_root(by_day[later]) for later in read_days(head["next"])],
-        "proof": None
-        if place is None
-        else responses.Inclusion(place=place, size=len(leaves), hashes=inclusion_proof(leaves, place)),
-        "payment_hashes": hashes,
+        "proof": proof,
+        "payment_hashes": payment_hashes,
     }
 
 

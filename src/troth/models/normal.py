@@ -15,7 +15,7 @@ from troth.core.contract import Array, Extremes, Generator, Mask
 from troth.core.reductions import Moments, Reduction
 from troth.core.sensitivity import Peers
 from troth.models.family import MAX_DRAW, Example, ReducesRows, scalar_parameters
-from troth.models.first_guess import Column, FirstGuess, rough
+from troth.models.first_guess import Column, FirstGuess, round_up
 from troth.models.fitting.initial_parameters import FreeParameters, Positive, Real, day_moments, normal_parameters
 from troth.models.numerics.dispersed import dispersed_mean_log_density, summaries_around
 from troth.models.numerics.extremes import count_ladder
@@ -139,8 +139,8 @@ class Normal(ReferenceNoise, NormalMean):
         for report, value in zip(column.reports, x, strict=True):
             reports.setdefault(report, []).append(value)
         within = [float(np.std(values, ddof=1)) for values in reports.values() if len(values) > 1]
-        spread = rough(float(x.std())) or 1.0
-        noise = (rough(float(np.mean(within))) if within else 0.0) or spread
+        spread = round_up(float(x.std())) or 1.0
+        noise = (round_up(float(np.mean(within))) if within else 0.0) or spread
         unit = 10.0 ** floor(log10(spread))
         mean = round(float(np.median(x)) / unit) * unit
         return FirstGuess({"mean": mean, "scale": spread, "noise": noise}, from_data=True)

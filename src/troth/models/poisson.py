@@ -12,7 +12,7 @@ from troth.core.contract import Array, Generator
 from troth.core.reductions import Moments, Reduction
 from troth.core.support import Support
 from troth.models.family import Example, scalar_parameters
-from troth.models.first_guess import Column, FirstGuess, is_whole, rough, unlike_counts
+from troth.models.first_guess import Column, FirstGuess, is_whole, round_up, unlike_counts
 from troth.models.fitting.initial_parameters import FreeParameters, Positive, day_moments
 from troth.models.numerics.predictive import MAX_TERMS, log_gamma_excess
 from troth.models.numerics.second_difference import gamma_log_pmi
@@ -48,7 +48,7 @@ class Poisson(GammaPrior, CountAndSum):
     @classmethod
     def first_guess(cls, column: Column, /) -> FirstGuess:
         """Take the size of the mean from the data, worth one row."""
-        size = max(rough(float(column.numbers.mean())), 1e-9)
+        size = max(round_up(float(column.numbers.mean())), 1e-9)
         return FirstGuess({"shape": 1.0, "rate": float(f"{1 / size:.3g}")}, from_data=True)
 
     support = Support(0, integer=True)

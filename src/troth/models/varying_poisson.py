@@ -14,7 +14,7 @@ from troth.core.reductions import Reduction
 from troth.core.sensitivity import Peers
 from troth.core.support import Support
 from troth.models.family import CompleteEvidence, Example
-from troth.models.first_guess import Column, FirstGuess, looks_like_counts, rough
+from troth.models.first_guess import Column, FirstGuess, looks_like_counts, round_up
 from troth.models.fitting.initial_parameters import FreeParameters, Positive, day_moments
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.gamma_poisson import draw_mean, log_evidence, summarise_counts
@@ -69,7 +69,7 @@ class VaryingPoisson(CompleteEvidence, VaryingProviders):
     @classmethod
     def first_guess(cls, column: Column, /) -> FirstGuess:
         """Take the mean from the data, to one digit; the prior standard deviation is as large."""
-        size = max(rough(float(column.numbers.mean())), 1e-9)
+        size = max(round_up(float(column.numbers.mean())), 1e-9)
         return FirstGuess({"mean": size, "scale": size}, from_data=True)
 
     support = Support(0, integer=True)

@@ -400,7 +400,7 @@ def test_what_is_no_candidate_is_refused_with_the_remedy() -> None:
         "PoissonCandidates: give at least two": lambda: models.PoissonCandidates([[1.0], [1.0]]),
         "SoftmaxCandidates: give at least two": lambda: models.SoftmaxCandidates([[0, 1], [1, 2]], classes=2),
         "ReportedCandidates: give at least two": lambda: models.ReportedCandidates([[1.0]], [[1.0]]),
-        "the same number of entries for each of 3 classes": lambda: models.SoftmaxCandidates([[0, 1], [1, 2]], classes=3),
+        "same number of entries for each of 3 classes": lambda: models.SoftmaxCandidates([[0, 1], [1, 2]], classes=3),
     }
     for words, make in refused.items():
         with pytest.raises(ParameterError, match=words):

@@ -182,7 +182,7 @@ class Candidates(CandidateStates):
             raise ParameterError("give estimators that were trained on the same classes")
         code = {label: k for k, label in enumerate(classes[0])}
 
-        def log_chances(k: int, z: Any) -> Array:
+        def log_probabilities(k: int, z: Any) -> Array:
             try:
                 return np.asarray(estimators[k].predict_log_proba(z))
             except ValueError as error:
@@ -199,7 +199,7 @@ class Candidates(CandidateStates):
             if not len(codes):
                 return np.zeros(len(estimators))
             with np.errstate(divide="ignore"):
-                logs = np.array([log_chances(k, z)[np.arange(len(codes)), codes] for k in range(len(estimators))])
+                logs = np.array([log_probabilities(k, z)[np.arange(len(codes)), codes] for k in range(len(estimators))])
             if np.isneginf(logs).any():
                 certain = np.flatnonzero(np.isneginf(logs).any(axis=1)).tolist()
                 row = int(np.argmax(np.isneginf(logs).any(axis=0)))
@@ -212,8 +212,8 @@ class Candidates(CandidateStates):
             return np.asarray(logs.sum(axis=1))
 
         def draw(rng: Generator, candidate: int, features: Any) -> Any:
-            chances = np.exp(log_chances(candidate, features))
-            return np.array(classes[0])[draw_codes(rng, chances, 1)[:, 0].astype(int)]
+            probabilities = np.exp(log_probabilities(candidate, features))
+            return np.array(classes[0])[draw_codes(rng, probabilities, 1)[:, 0].astype(int)]
 
         count = len(estimators)
         return cls([1 / count] * count if prior is None else prior, log_likelihood, draw, pairs=True)

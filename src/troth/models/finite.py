@@ -52,7 +52,7 @@ class Finite(FittedStates):
     Statistic: Σ log p(d|θ), one entry per θ, −∞ allowed. Λ(t) = logsumexp(log p(θ) + t).
 
     The likelihood is p(symbol|θ) as ``likelihood[θ, symbol]``, zeros allowed; providers may have different tables. A
-    likelihood that is not ``normalised``, such as one from `from_posteriors`, is known up to a factor per symbol. Log
+    likelihood that is not ``normalised``, which `from_posteriors` may return, is known up to a factor per symbol. Log
     PMI is the same, but such a model cannot draw data.
 
     Examples
@@ -264,24 +264,24 @@ class Finite(FittedStates):
         return float(positive.max() - positive.min())
 
     def forecast(self, own: Array, peers: Sequence[tuple[Model, Array]], unordered: bool, /) -> Forecast:
-        """Predict peers' data: Σ p² = qᵀKq with q = p(θ|own) and K the chance that two states yield the same data."""
+        """Predict peers' data: Σ p² = qᵀKq, with q = p(θ|own) and K the probability of equal data in two states."""
         log_posterior = self.log_posterior(own)
-        log_chance, log_outcomes = log_posterior, np.zeros(())
+        log_probability, log_outcomes = log_posterior, np.zeros(())
         tables: list[Finite] = []
         for model, counts in peers:
             if not isinstance(model, Finite):
                 raise MissingCapabilityError(f"a Finite model cannot predict the data of {type(model).__name__}")
             tables.append(model)
             rows, symbols = counts.sum(axis=-1), counts.shape[-1]
-            log_chance = log_chance + model.from_summary(counts)
+            log_probability = log_probability + model.from_summary(counts)
             if unordered:
-                log_chance = log_chance + (gammaln(rows + 1) - gammaln(counts + 1).sum(axis=-1))[..., None]
+                log_probability = log_probability + (gammaln(rows + 1) - gammaln(counts + 1).sum(axis=-1))[..., None]
                 log_outcomes = log_outcomes + gammaln(rows + symbols) - gammaln(rows + 1) - gammaln(symbols)
             else:
                 log_outcomes = log_outcomes + rows * np.log(symbols)
         sizes = np.stack([counts.sum(axis=-1) for _, counts in peers], axis=-1)
         collision_probability = _collision_probability(tables, sizes, np.exp(log_posterior), unordered)
-        return Forecast(np.exp(log_chance).sum(axis=-1), collision_probability, log_outcomes)
+        return Forecast(np.exp(log_probability).sum(axis=-1), collision_probability, log_outcomes)
 
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw rows of symbols for each state."""
@@ -314,11 +314,11 @@ class Finite(FittedStates):
         evidence = self.log_evidence(statistics)
         possible = np.isfinite(evidence)
         log_orders = gammaln(rows + 1) - gammaln(counts + 1).sum(axis=-1)
-        chance = np.exp(log_orders + evidence)[possible]
+        probability = np.exp(log_orders + evidence)[possible]
         posterior = np.exp(self._log_prior + statistics[possible] - evidence[possible, None])
         with np.errstate(divide="ignore", invalid="ignore"):
             gain = np.where(posterior > 0, posterior * (np.log(posterior) - self._log_prior), 0.0).sum(axis=-1)
-        return np.asarray(-(chance @ gain) / chance.sum())
+        return np.asarray(-(probability @ gain) / probability.sum())
 
     def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:
         """Full rank of Q₋ᵢ suffices; without it, all admissible reports are compared, if there are not too many.
@@ -394,7 +394,7 @@ def _one_sided(table: Array, rows: int) -> Array:
 
 
 def _collision_probability(tables: Sequence[Finite], sizes: Array, posterior: Array, unordered: bool) -> Array:
-    """Return qᵀKq for each posterior q, with K the chance that two states yield the same data of the given sizes."""
+    """Return qᵀKq for each posterior q, with K the probability that two states yield equal data of these sizes."""
     log_same = log_same_counts if unordered else log_same_sequence
     shape = np.broadcast_shapes(sizes.shape[:-1], posterior.shape[:-1])
     flat = np.broadcast_to(sizes, (*shape, sizes.shape[-1])).reshape(-1, sizes.shape[-1])

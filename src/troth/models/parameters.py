@@ -139,7 +139,7 @@ class Numbers(Kind):
         return nested_tuple(self.array(name, value, owner))
 
     def array(self, name: str, value: Any, owner: object) -> Array:
-        """Return the numbers as a valid array."""
+        """Validate the numbers, and return them as an array."""
         try:
             array = as_floats(value, name)
         except DataError as error:

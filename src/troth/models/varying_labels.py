@@ -86,9 +86,10 @@ class VaryingLabels(CompleteEvidence, VaryingProviders):
     def log_pmi_extremes(self, rows: int, peers: Peers, _: tuple[float, float] | None = None, /) -> Extremes:
         """Bounds over every report of up to ``rows`` rows.
 
-        PMI ≤ sup_θ p(own|θ)/p(own), and p(own|θ) is a mixture over i.i.d. rows, so at most its value at the report's
-        own shares. Some additional row does not lower the ratio, so full reports suffice. And PMI ≥ p(own, peers) is at
-        least its part without any spread, which by Jensen's inequality is lowest for equal posterior counts. ∎
+        PMI ≤ sup_θ p(own|θ)/p(own), and p(own|θ) is a mixture of i.i.d. likelihoods, so at most the one at the
+        report's own shares. Some additional row does not lower the ratio, so full reports suffice. And PMI ≥ p(own,
+        peers) is at least its part without any spread, which by Jensen's inequality is lowest for equal posterior
+        counts. ∎
         """
         ladder = count_ladder(rows)
         counts = np.unique(np.concatenate([ladder, rows - ladder]))

@@ -95,8 +95,8 @@ class VaryingPoisson(CompleteEvidence, VaryingProviders):
     def log_pmi_extremes(self, rows: int, peers: Peers, values: tuple[float, float] | None = None, /) -> Extremes:
         """Bounds over every report of up to ``rows`` rows within the declared values.
 
-        PMI ≤ sup_θ p(own|θ)/p(own), and p(own|θ) is a mixture over i.i.d. rows, so at most its value at the report's
-        own mean. And PMI ≥ p(own, peers), which is at least its part without any spread. ∎
+        PMI ≤ sup_θ p(own|θ)/p(own), and p(own|θ) is a mixture of i.i.d. likelihoods, so at most the one at the
+        report's own mean. And PMI ≥ p(own, peers), which is at least its part without any spread. ∎
         """
         low, high = self._declared(values)
         ladder = count_ladder(rows)

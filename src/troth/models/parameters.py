@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
@@ -323,8 +323,7 @@ def parameter(meaning: str, kind: Kind, example: Any = None, *, known: bool = Fa
     return {"parameter": Parameter(meaning, kind, example, known, hidden)}
 
 
-@cache
-def declared_parameters(owner: Any) -> tuple[Parameter, ...]:
+def _declared_parameters(owner: Any) -> tuple[Parameter, ...]:
     """Return the hyper-parameters that the fields of a dataclass declare, in order."""
     return tuple(
         dataclasses.replace(
@@ -336,6 +335,10 @@ def declared_parameters(owner: Any) -> tuple[Parameter, ...]:
         for field in dataclasses.fields(owner)
         if field.init and "parameter" in field.metadata
     )
+
+
+# mypy does not accept classes as arguments of a cached function
+declared_parameters: Callable[[type], tuple[Parameter, ...]] = cache(_declared_parameters)
 
 
 def documented(family: type) -> str:

@@ -132,7 +132,7 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
         """Draw log-likelihoods of fresh answers, in the limit of many rows: s_k ~ N(0, H_k) under candidate k."""
         candidates, size = self._points.shape
         leading = np.broadcast_shapes(np.shape(parameters)[:-1], design.shape[:-1])
-        candidate = self._chosen(parameters, leading)
+        candidate = self._candidate_of(parameters, leading)
         constant, differences, curvatures, rows = np.split(
             design, [candidates, candidates * (1 + size), design.shape[-1] - 1], axis=-1
         )
@@ -140,8 +140,8 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
         halves = curvatures.reshape(*design.shape[:-1], candidates, -1)
         scale, roots = root_of_curvature(self.reduction.expansions[0].matrix(halves))
         roots = scale[..., None] * roots
-        root = _of_candidate(np.broadcast_to(roots, (*leading, *roots.shape[-3:])), candidate)
-        shift = _of_candidate(np.broadcast_to(differences, (*leading, candidates, size)), candidate)
+        root = _select(np.broadcast_to(roots, (*leading, *roots.shape[-3:])), candidate)
+        shift = _select(np.broadcast_to(differences, (*leading, candidates, size)), candidate)
         first = np.einsum("...ij,...j->...i", root, rng.standard_normal((*leading, size))) - shift
         t = constant + first @ self._points.T
         slopes = first[..., None, :] + differences
@@ -188,7 +188,7 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
                 )
 
 
-def _of_candidate(by_candidate: Array, candidate: Indexes) -> Array:
+def _select(by_candidate: Array, candidate: Indexes) -> Array:
     """Return the entries of one candidate, ``(..., number…)`` of ``(..., candidate, number…)``."""
     after = by_candidate.ndim - candidate.ndim - 1
     index = candidate.reshape(*candidate.shape, *[1] * (after + 1))

@@ -194,21 +194,21 @@ class LatentClass(ReducesRows, FiniteStates):
         """
         models = [(self, rows), *self._in_one_space(peers)]
         highest = float(-self._log_prior.min())
-        exact = self._enumerated(models)
+        exact = self._enumerated_extremes(models)
         if exact is not None:
             return Extremes(exact[0], min(exact[1], highest))
-        widest = {(model, limit): model._widest(limit, values) for model, limit in dict.fromkeys(models)}
-        bound = min(widest[self, rows], sum(widest[peer] for peer in models[1:]))
+        bounds = {(model, limit): model._spread_bound(limit, values) for model, limit in dict.fromkeys(models)}
+        bound = min(bounds[self, rows], sum(bounds[peer] for peer in models[1:]))
         return Extremes(-bound, min(bound, highest))
 
-    def _widest(self, rows: int, values: tuple[float, float] | None) -> float:
+    def _spread_bound(self, rows: int, values: tuple[float, float] | None) -> float:
         """Bound the difference between a report's log-likelihoods under any two types."""
         if self.outcome in LABELS:
             return widest_spread(self.outcome, rows, self._probabilities, self.dispersion)
         low, high = (value - self.centre for value in self._declared(values))
         return widest_spread(self.outcome, rows, self._means, self.dispersion, self.spread or 0.0, (low, high))
 
-    def _enumerated(self, models: Sequence[tuple[LatentClass, int]]) -> tuple[float, float] | None:
+    def _enumerated_extremes(self, models: Sequence[tuple[LatentClass, int]]) -> tuple[float, float] | None:
         """Return minimum and maximum log PMI over all full reports of labels, or None if there are too many.
 
         Full reports are extreme: one more row x changes log PMI by ln p(x|own, peers)/p(x|own), the ratio of two

@@ -79,7 +79,7 @@ class RegressionCandidates(FittedCandidates):
         z = planned_features(rows, self._features_of_row)
         return np.asarray(self.design(self.statistics((z, np.zeros(z.shape[:-1])))))
 
-    def _chosen(self, parameters: Array, leading: tuple[int, ...]) -> Indexes:
+    def _candidate_of(self, parameters: Array, leading: tuple[int, ...]) -> Indexes:
         return np.broadcast_to(np.asarray(parameters)[..., 0].astype(np.intp), leading)
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:
@@ -293,7 +293,7 @@ class LinearCandidates(RegressionCandidates):
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw log-likelihoods of fresh answers to the same features, exactly, given only their Gram matrix."""
         leading = np.broadcast_shapes(np.shape(parameters)[:-1], design.shape[:-1])
-        candidate = self._chosen(parameters, leading)
+        candidate = self._candidate_of(parameters, leading)
         variance = self._noise[candidate] ** 2
         return self._from_products(self._regression._draw_from_design(rng, self._points[candidate], variance, design))
 

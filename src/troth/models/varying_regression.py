@@ -104,12 +104,12 @@ class VaryingLinearRegression(VaryingCoefficients):
         """Map a summary to a normal log-likelihood of the coefficients for each spread."""
         s, d = np.asarray(summary, dtype=np.float64), len(self.mean)
         matrix = s[..., 1:].reshape(*s.shape[:-1], d + 1, d + 1)
-        rank, fit = self._explained(matrix)
+        rank, fit = self._least_squares(matrix)
         variance = self._variance(s[..., 0], rank, matrix[..., d, d] - fit)
         precision, product = self._in_units_of_prior(matrix[..., :d, :d], matrix[..., :d, d], variance)
         return self._limited(self._with_variance(self._integrated(s[..., 0], precision, product), variance), s)
 
-    def _explained(self, matrix: Array) -> tuple[Array, Array]:
+    def _least_squares(self, matrix: Array) -> tuple[Array, Array]:
         """Return the rank of ZᵀZ and the sum of squares that least squares explains, given products of (z, r)."""
         d = len(self.mean)
         values, vectors = np.linalg.eigh(matrix[..., :d, :d])
@@ -183,7 +183,7 @@ class VaryingLinearRegression(VaryingCoefficients):
         """Return the log-density of a report at β = mean and τ = 0."""
         s, d = reduction.convert(summaries, self.reduction), len(self.mean)
         n, matrix = s[..., 0], s[..., 1:].reshape(*s.shape[:-1], d + 1, d + 1)
-        rank, fit = self._explained(matrix)
+        rank, fit = self._least_squares(matrix)
         squares = np.maximum(matrix[..., d, d] - fit, 0.0)
         variance, unit = self._variance(n, rank, squares), self.noise**2
         fit_part = -rank / 2 * np.log(2 * np.pi * variance) - fit / (2 * variance)
@@ -249,14 +249,14 @@ class VaryingExpandedRegression(ExpandedRegression, VaryingCoefficients):
 
     def from_slope(self, slope: Array, design: Array, /) -> Array:
         """Return the statistics of answers with this slope at the public point, given a design."""
-        precision, product = self._moved(slope, design)
+        precision, product = self._precision_and_product(slope, design)
         return self._integrated(np.broadcast_to(design[..., 0], product.shape[:-1]), precision, product)
 
     def answers_of_slope(self, slope: Array, design: Array, /) -> Array:
         """Return c and h for each spread, of answers with this slope at the public point."""
-        return self._answers(*self._moved(slope, design))
+        return self._answers(*self._precision_and_product(slope, design))
 
-    def _moved(self, slope: Array, design: Array) -> tuple[Array, Array]:
+    def _precision_and_product(self, slope: Array, design: Array) -> tuple[Array, Array]:
         """Return H and g in units of the prior."""
         size = len(self.mean)
         precision = design[..., 1:].reshape(*design.shape[:-1], size, size)

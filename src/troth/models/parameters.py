@@ -269,10 +269,13 @@ positive_definite = PositiveDefinite()
 
 @dataclass(frozen=True)
 class Parameter:
-    """A hyper-parameter, as constructors check it and campaign files and forms ask for it."""
+    """A hyper-parameter, as constructors check it and campaign files and forms ask for it.
 
-    meaning: str  #: a short description
-    kind: Kind  #: its valid values
+    ``meaning`` describes it in a few words, and ``kind`` holds its valid values.
+    """
+
+    meaning: str
+    kind: Kind
     example: Any = None  #: its value in the family's example
     known: bool = False  #: whether it belongs to the likelihood, which may differ between providers, not to the prior
     hidden: bool = False  #: whether the library sets it, so that users are not asked for it

@@ -182,7 +182,7 @@ def test_trained_linear_estimators_become_plain_coefficients() -> None:
     ridges = [Ridge(alpha=alpha, fit_intercept=False).fit(z, z[:, 0]) for alpha in (1, 9)]
     linear = models.LinearCandidates.from_estimators(ridges, noise=1.0)
     assert linear.coefficients[0] == pytest.approx([1, 0, 0], abs=0.02)
-    with pytest.raises(ParameterError, match="does not predict as SoftmaxCandidates does"):
+    with pytest.raises(ParameterError, match="does not predict what SoftmaxCandidates predicts"):
         models.SoftmaxCandidates.from_estimators(
             [SGDClassifier(loss="log_loss", random_state=k).fit(z, many) for k in range(2)]
         )
@@ -400,7 +400,7 @@ def test_what_is_no_candidate_is_refused_with_the_remedy() -> None:
         "PoissonCandidates: give at least two": lambda: models.PoissonCandidates([[1.0], [1.0]]),
         "SoftmaxCandidates: give at least two": lambda: models.SoftmaxCandidates([[0, 1], [1, 2]], classes=2),
         "ReportedCandidates: give at least two": lambda: models.ReportedCandidates([[1.0]], [[1.0]]),
-        "equally many entries for each of 3 classes": lambda: models.SoftmaxCandidates([[0, 1], [1, 2]], classes=3),
+        "same number of entries for each of 3 classes": lambda: models.SoftmaxCandidates([[0, 1], [1, 2]], classes=3),
     }
     for words, make in refused.items():
         with pytest.raises(ParameterError, match=words):

@@ -65,7 +65,7 @@ class LogSum:
         """Return n and Σ ln x."""
         return np.array([rows, aggregates["log_sum"]], dtype=np.float64)
 
-    def convert(self, summary: Array, wanted: Reduction, /) -> Array:
+    def convert(self, summary: Array, target: Reduction, /) -> Array:
         """Return the summary."""
         return summary
 

@@ -69,7 +69,7 @@ def main(folder: Path) -> dict[str, float]:
     draw(comparison, folder / "carriers.png")
     results = {"recommends day types": float(comparison.recommended == "day types")}
     for name, backtest in comparison.backtests.items():
-        results[f"{name}: lies that gain"] = float(len(backtest.gaining()))
+        results[f"{name}: lies that gain"] = float(len(backtest.lies_that_gain()))
         results[f"{name}: a lie costs"] = 100 * backtest.incentive
         results |= {f"{name}: {finding.lie}": 100 * finding.gain for finding in backtest.overall}
     return results

@@ -19,7 +19,7 @@ from troth.campaigns.starter.examples import init, start
 from troth.campaigns.starter.guess import _holds_labels, guess
 from troth.core.contract import OrdersPeers
 from troth.mechanisms import decoys, drawn_peers
-from troth.models.first_guess import Column, rough
+from troth.models.first_guess import Column, round_up
 from troth.results.page import render
 
 ROWS = 120
@@ -563,7 +563,7 @@ def test_a_fitted_campaign_is_paid(tmp_path: Path, monkeypatch: Any) -> None:
 
 def test_the_noise_is_guessed_from_reports_of_several_rows() -> None:
     column = Column("x", [10.0, 14.0, 31.0, 35.0, 50.0, 70.0], ["a", "a", "b", "b", "c", "d"])
-    assert troth.models.Normal.first_guess(column).parameters["noise"] == rough(8**0.5)
+    assert troth.models.Normal.first_guess(column).parameters["noise"] == round_up(8**0.5)
 
 
 def test_a_rare_word_among_numbers_is_a_mistake_though_others_are_frequent() -> None:

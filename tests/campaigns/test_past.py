@@ -253,7 +253,7 @@ def test_other_names_of_columns(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     if SOAK:
         assert run(monkeypatch, "pay", folder / "fitted.toml") == 0
         page = (folder / "report.html").read_text()
-        assert "Of the 40 past days 30 are held out: each stretch is paid under a model fitted to" in page
+        assert "Of the 40 past days 20 are held out: each stretch is paid under a model fitted to" in page
     plain = dict(troth.Campaign.load(path).plain)
     plain["data"] = {"source": "now.csv", "provider": "carrier"}
     plain["campaign"] = {"name": "x", "budget": "1"}

@@ -112,7 +112,7 @@ def test_rows_are_added_up_again_at_another_point() -> None:
     rows, model = tables("labels", days=3), MODELS["labels"]
     moved = LogisticRegression(mean=[0] * 3, precision=1, point=[1.0, 0.5, 0.0])
     history = History.from_tables(rows, model.reduction).select(days=[0, 2], providers=["A", "C"])
-    again = history.added_by(moved.reduction)
+    again = history.reduced_by(moved.reduction)
     assert np.allclose(again.summaries[1, 1], moved.summary((rows[2, "C"][:, :3], rows[2, "C"][:, 3])))
     assert history_digest(again) == history_digest(history)
     changed = {**rows, (2, "C"): rows[2, "C"] * [1, 1, 1.001, 1]}

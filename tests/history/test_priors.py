@@ -251,7 +251,7 @@ def test_a_family_that_says_nothing_about_itself_is_undecided_and_not_fitted() -
     assert bare.price_of_lying(3, [(bare, 2)]) is None
     assert bare.k_rank_condition([(bare, 2)]) is None
     past = past_of(models.Normal(3, 2, 1.5), 4, days=30)
-    with pytest.raises(ParameterError, match="Bare does not say how its prior is fitted"):
+    with pytest.raises(ParameterError, match="Bare has no initial_parameters, so its prior cannot be fitted"):
         Bare.fit(past)
 
 

@@ -449,7 +449,7 @@ def test_brier_at_scale() -> None:
     model = models.Bernoulli(1.3, 0.7)
     for ones_, zeros in ((3.0, 2.0), (0.0, 0.0), (40.0, 60.0)):
         rows = 5000.0
-        exact = model._squared_chance(np.arange(rows + 1), ones_, zeros, rows, True).sum()
+        exact = model._squared_probability(np.arange(rows + 1), ones_, zeros, rows, True).sum()
         assert model._collision_probability(ones_, zeros, rows, True) == pytest.approx(exact, rel=1e-9)
     ones = generator(1).binomial(100, 0.4, 100_000).astype(float)
     share = troth.Brier().explain(model, np.stack([ones, 100 - ones], axis=-1)).share

@@ -174,7 +174,7 @@ def random_likelihood(outcome: str, prior: Any, rng: Any) -> models.LatentClass:
 def test_ranges_hold_every_report(outcome: str, enumerate_all: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exact where labels are enumerated, and otherwise a bound that holds."""
     if not enumerate_all:
-        monkeypatch.setattr(latent_class, "_ALL_REPORTS", 0)
+        monkeypatch.setattr(latent_class, "_MAX_REPORTS", 0)
     values = {"binary": range(2), "categorical": range(3), "count": range(4), "real": (-2.0, 0.5, 3.0)}[outcome]
     for seed in range(60 if SOAK else 6):
         rng = generator(seed, 21)

@@ -37,7 +37,7 @@ def test_every_family_says_what_data_are_on_average(name: str) -> None:
         assert np.isfinite(reduction.coefficients(summary)).all()
     else:
         assert isinstance(reduction, DescribesSummary)
-        words = reduction.in_words(summary, None)
+        words = reduction.describe(summary, None)
         assert words is not None
         assert words.noun
         assert words.value

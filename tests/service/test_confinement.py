@@ -118,7 +118,7 @@ def test_a_database_among_the_modules_is_not_read(tmp_path: Path, monkeypatch: p
         assert box.run(misbehaving.readable, everything, bounds=EASY) == expected
         waiting.close()
     monkeypatch.setattr("sysconfig.get_path", lambda _: str(modules))
-    monkeypatch.setattr(confinement, "_lacking", [])
+    monkeypatch.setattr(confinement, "_unavailable", [])
     assert modules not in confinement._modules([path.resolve() for path in secrets])
     assert [str(secrets[2]) in line for line in confinement.missing()] == [True]
 

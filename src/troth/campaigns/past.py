@@ -50,7 +50,7 @@ def history_reduction(campaign: Campaign) -> Reduction:
     if not isinstance(model, HasReduction):
         raise DataError(f"{type(model).__name__} declares no reduction, so no history can be read for it")
     reduction = model.reduction
-    return reduction.of_history() if isinstance(reduction, HasHistoryReduction) else reduction
+    return reduction.for_history() if isinstance(reduction, HasHistoryReduction) else reduction
 
 
 def read_history(

@@ -248,7 +248,7 @@ def _parameters(section: Section, family: str | None = None) -> tuple[str, dict[
     names = [parameter.name for parameter in declared]
     prior = section.take("prior", {})
     if isinstance(prior, dict):
-        inner = section.inner("prior", prior)
+        inner = section.subsection("prior", prior)
         parameters = {name: inner.take(name) for name in names if name in inner.remaining}
         inner.reject_unknown(names)
     elif "prior" in names:

@@ -419,7 +419,7 @@ class Campaign:
         for key, is_set in (("days", self.days is not None), ("budget_per", self.per_day)):
             if is_set and not self.daily:
                 raise sections["campaign"].error_at(key, "there are no days without [data] day")
-        overrides = sections["model"].inner("providers", {})
+        overrides = sections["model"].subsection("providers", {})
         try:
             combine([self.model, *self.provider_models.values()])
         except IncompatibleModelsError as error:

@@ -139,7 +139,7 @@ class Request:
         if not words and support.finite and support.high - support.low == 1:
             words = f"{support.low:g}", f"{support.high:g}"
         if not words:
-            return support.in_words
+            return support.description
         if len(words) > _SHOWN_LABELS:
             return f"{', '.join(words[:_SHOWN_LABELS])} or another of {len(words)} labels"
         return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))

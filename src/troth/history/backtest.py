@@ -190,7 +190,7 @@ def _replay_all(
             gains = np.full((days, providers, len(chosen)), np.nan)
             refused = gains.copy()
         used = rule if isinstance(rule, Rule) else rule(fitted)
-        own = history.added_by(payer.reduction)
+        own = history.reduced_by(payer.reduction)
         replay = Replay(own, fitted, used.drawing(_DRAWS), part, (seed, fold), groups)
         in_stretch = None if progress is None else partial(_report_part, progress, fold, len(splits))
         steps = 1 + len(chosen)

@@ -105,7 +105,7 @@ class Brier(Rule):
                 for model, members in separate.items()
             ]
         joined = np.concatenate(terms, axis=-2)[..., np.argsort(np.concatenate(list(separate.values()))), :]
-        return next(iter(separate)).forecast_apart(this_round.own, leave_one_out(joined, this_round.groups))
+        return next(iter(separate)).forecast_separately(this_round.own, leave_one_out(joined, this_round.groups))
 
     @staticmethod
     def _peer_counts(model: PredictsPooledPeers, members: list[int], this_round: Round) -> Array:

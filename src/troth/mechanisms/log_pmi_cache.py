@@ -40,7 +40,7 @@ class LogPmiCache:
         def scores(new: list[int]) -> Array:
             faced, keys = decoys[:, new], [keys_of_decoys[line] for line in new]
             of_decoys = self._look_up(keys, lambda chosen: np.asarray(model.log_evidence(faced[:, chosen])))
-            return second_difference(model, own[new], faced, of_peers=of_decoys)
+            return second_difference(model, own[new], faced, peer_evidence=of_decoys)
 
         return self._look_up([digest.digest() for digest in digests], scores)
 

@@ -48,7 +48,7 @@ class LastDayOption(Option):
         last = section.take(self.key, self.default)
         if last == "equal":
             return "equal"
-        rule = read_rule(section.inner(self.key, {"rule": last} if isinstance(last, str) else last))
+        rule = read_rule(section.subsection(self.key, {"rule": last} if isinstance(last, str) else last))
         if self.problem(rule):
             raise section.error_at(self.key, 'must be "equal", or a rule for a single day')
         return rule

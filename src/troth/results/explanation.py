@@ -122,7 +122,7 @@ def _averages(campaign: Campaign, possessive: str, summary: Array) -> str:
             return f"{possessive} rows alone do not determine all coefficients"
     if not isinstance(reduction, DescribesSummary):
         return ""
-    words = reduction.in_words(summary, campaign.categories)
+    words = reduction.describe(summary, campaign.categories)
     if words is None:
         return ""
     noun, verb = words.noun, "are" if words.plural else "is"

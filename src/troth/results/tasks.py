@@ -237,7 +237,7 @@ class TaskResult(Result):
             single = summary.sum() <= 1
             labels = np.flatnonzero(summary)
             return ", ".join(names[k] if single else f"{summary[k]:.0f} × {names[k]}" for k in labels)
-        words = reduction.in_words(summary) if isinstance(reduction, DescribesSummary) else None
+        words = reduction.describe(summary) if isinstance(reduction, DescribesSummary) else None
         return "" if words is None else words.value
 
     def to_html(self, **options: Any) -> str:

@@ -98,7 +98,7 @@ def first_link(store: Store, url: str) -> str | None:
 def new_link(store: Store, url: str, name: str, *, create: bool = False) -> str:
     """Return a one-time link that signs an account in; create the account, an analyst's, if asked to."""
     with store.write() as tx:
-        by_name = select(account_table.c.id).where(accounts.named(name))
+        by_name = select(account_table.c.id).where(accounts.has_name(name))
         account = accounts.create_account(tx, name, "analyst") if create else tx.scalar(by_name)
         if account is None:
             raise DataError(f"there is no account {name!r}")

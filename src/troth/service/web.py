@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from troth.core.errors import TrothError
 from troth.operations import PREFIX
-from troth.service.access import methods_at
+from troth.service.access import allowed_methods
 from troth.service.errors import status_of
 from troth.service.pages.frame import error_page
 from troth.service.responses import Problem, Refused
@@ -129,7 +129,7 @@ def answer_errors(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     def invalid(request: Request, error: RequestValidationError) -> Response:
-        methods = methods_at(request.url.path, app.state.access)
+        methods = allowed_methods(request.url.path, app.state.access)
         if methods and request.method not in methods:  # a plain address that also looks like one with an identifier
             return failed(request, HTTPException(405))
         problems = [
@@ -152,7 +152,7 @@ def answer_errors(app: FastAPI) -> None:
         refusal = response(request, error.status_code, words.get(error.status_code, str(error.detail)))
         for name, value in (error.headers or {}).items():
             refusal.headers[name] = value
-        if error.status_code == 405 and (methods := methods_at(request.url.path, app.state.access)):
+        if error.status_code == 405 and (methods := allowed_methods(request.url.path, app.state.access)):
             refusal.headers["Allow"] = ", ".join(methods)
         return refusal
 

@@ -76,7 +76,7 @@ class SendPart(SummaryLie):
         if rows < max(1, reduction.columns - 1):
             raise DataError(f"{self.name!r} leaves {rows} rows, too few for a report")
         scaled = own * rows / reduction.rows(own)
-        part = reduction.fewer(own, rows, knowledge.rng) if isinstance(reduction, TakesFewerRows) else scaled
+        part = reduction.with_fewer_rows(own, rows, knowledge.rng) if isinstance(reduction, TakesFewerRows) else scaled
         reduction.check(part)
         return np.asarray(part)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from troth.core.contract import Array, Mask
-from troth.core.reductions.sums import SEEN, unit_diagonal
+from troth.core.reductions.sums import RANK_TOLERANCE, unit_diagonal
 from troth.core.reductions.sums import SLACK as SLACK
 
 
@@ -50,7 +50,7 @@ def are_products(matrix: Array, rows: Array) -> Mask:
         doubtful = valid
     if doubtful.any():
         values = np.linalg.eigvalsh(unit[doubtful])
-        rank = (values > SEEN).sum(axis=-1)
+        rank = (values > RANK_TOLERANCE).sum(axis=-1)
         valid[doubtful] = (values[..., 0] >= -SLACK * size) & (rank <= np.ceil(rows[doubtful]))
     return valid
 

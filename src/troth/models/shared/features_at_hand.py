@@ -76,7 +76,7 @@ class FeaturesAtHand:
         try:
             compared: ComparedDesign = self.model.compared_design(statistics)
         except MissingCapabilityError:
-            return ComparedDesign.of_rows_alone(statistics)
+            return ComparedDesign.rows_only(statistics)
         return compared
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> Any:

@@ -220,7 +220,7 @@ class ExpandedRegression(AnsweredRows, Regression):
             if history.tables is not None and "point" not in options:
                 return fit_at_modes(cls, history, options)
             point = tuple(options.get("point") or history.reduction.point)
-            history = history.added_by(replace(history.reduction, point=point))
+            history = history.reduced_by(replace(history.reduction, point=point))
             options = {**options, "point": point}
         return super().fit(history, **options)
 

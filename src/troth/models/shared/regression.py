@@ -17,7 +17,7 @@ from troth.core.reductions.sums import unit_diagonal
 from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
 from troth.core.support import Support
 from troth.models.family import Matrix, ReducesRows, Vector, summed
-from troth.models.first_guess import Column, FirstGuess, answers_of, rough, rough_scale, standardised
+from troth.models.first_guess import Column, FirstGuess, answers_of, round_up, rounded_scale, standardised
 from troth.models.normal import zero_where_empty
 from troth.models.numerics.possible_statistics import are_products
 from troth.models.numerics.second_difference import in_chunks, peak_of, residual
@@ -64,10 +64,10 @@ class Regression(ReducesRows):
     def first_guess_of(cls, columns: Sequence[Column], target: Column, /) -> FirstGuess:
         """Estimate scales from the data, and the noise from a regression of the standardised columns."""
         z, scales, levels = standardised(columns)
-        scales[target.name] = centre, scale = rough_scale(target.numbers)
+        scales[target.name] = centre, scale = rounded_scale(target.numbers)
         y = (target.numbers - centre) / scale
         residuals = y - z @ np.linalg.lstsq(z, y, rcond=None)[0]
-        noise = rough(float(np.sqrt((residuals**2).sum() / max(len(residuals) - z.shape[1], 1)))) or 0.1
+        noise = round_up(float(np.sqrt((residuals**2).sum() / max(len(residuals) - z.shape[1], 1)))) or 0.1
         return FirstGuess(cls._guess_noise(noise), from_data=True, scales=scales, levels=levels)
 
     @classmethod
@@ -129,7 +129,7 @@ class Regression(ReducesRows):
 
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
         """Return the Gram matrix of the features."""
-        return ComparedDesign.of_products(self._gram(np.asarray(statistics, dtype=np.float64)))
+        return ComparedDesign.from_products(self._gram(np.asarray(statistics, dtype=np.float64)))
 
     def plan(self, rows: Any, /) -> Array:
         """Return the design of a report with these features, ``(rows, d)``."""

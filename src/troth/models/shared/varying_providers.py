@@ -183,7 +183,7 @@ class RandomEffects(VaryingProviders):
 
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
         """Return rows alone: the scatter of rows is part of the data, and may differ between days."""
-        return ComparedDesign.of_rows_alone(statistics)
+        return ComparedDesign.rows_only(statistics)
 
     def _design(self, rows: Array, precision: Array) -> Array:
         return np.concatenate([rows[..., None], precision.reshape(*rows.shape, -1)], axis=-1)

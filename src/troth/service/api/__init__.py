@@ -14,7 +14,7 @@ from troth.operations import GROUPS, OPERATIONS, PREFIX
 from troth.service.access import AuthenticatedRoute
 from troth.service.api import handlers
 from troth.service.api.calls import endpoint_of
-from troth.service.openapi import described
+from troth.service.openapi import route_options
 
 ENDPOINTS: dict[str, Callable[..., Any]] = {
     operation.name: endpoint_of(operation, getattr(handlers, operation.name)) for operation in OPERATIONS
@@ -34,6 +34,6 @@ def mounted() -> APIRouter:
                 operation_id=operation.name,
                 tags=[tag],
                 status_code=operation.status,
-                **described(operation),
+                **route_options(operation),
             )
     return router

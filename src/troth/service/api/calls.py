@@ -110,7 +110,7 @@ def endpoint_of(operation: Operation, function: Callable[..., Any]) -> Callable[
     async def receive(request: Request, key: str | None = None, **values: Any) -> Response:
         store, limits = request.app.state.store, request.app.state.settings.limits
         round_key = request.state.visitor, values["campaign"], values["number"]
-        await threads.run("reads", incoming.check_welcome, store, *round_key, key)
+        await threads.run("reads", incoming.check_upload_allowed, store, *round_key, key)
         async with incoming.stored(request.stream(), limits, store.spool) as path:
             call, reply = await threads.run("writes", called, request, key=key, body=path, **values)
         if isinstance(reply, str):  # it waits to be read

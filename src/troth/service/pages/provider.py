@@ -71,7 +71,7 @@ def check_welcome(visit: Visit, campaign: str, number: int) -> None:
     """Refuse a form with a file before it is read; a small one is read first, and its page shows what is wrong."""
     length = visit.request.headers.get("content-length", "")
     if not (length.isascii() and length.isdigit() and int(length) <= _SMALL):
-        incoming.check_welcome(visit.store, visit.user, campaign, number)
+        incoming.check_upload_allowed(visit.store, visit.user, campaign, number)
 
 
 async def submit(visit: Visit, campaign: str, number: int) -> Response:

@@ -196,9 +196,9 @@ def test_the_range_of_very_many_labels_holds_that_of_the_best_report(monkeypatch
     for dispersion in (0.0, 0.02, 0.5):
         for means in (np.array([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]]), np.array([[0.4, 0.6], [0.5, 0.5]])):
             monkeypatch.setattr(day_types, "_MAX_EXACT_ROWS", 4000)
-            exact = day_types.widest_spread("categorical", 60, means, dispersion)
+            exact = day_types.max_log_ratio("categorical", 60, means, dispersion)
             monkeypatch.setattr(day_types, "_MAX_EXACT_ROWS", 0)
-            bound = day_types.widest_spread("categorical", 60, means, dispersion)
+            bound = day_types.max_log_ratio("categorical", 60, means, dispersion)
             assert exact - 1e-12 <= bound < 2 * exact + 1e-12
 
 

@@ -24,7 +24,7 @@ from troth.models.fitting.day_types.fitted import FittedDayTypes
 from troth.models.fitting.day_types.outcomes import outcome_of
 from troth.models.numerics.collisions import log_same_dispersed
 from troth.models.numerics.count_recovery import log_orders
-from troth.models.numerics.day_types import day_type_cosines, log_likelihood_ratios, widest_spread
+from troth.models.numerics.day_types import day_type_cosines, log_likelihood_ratios, max_log_ratio
 from troth.models.numerics.dispersed import (
     LABELS,
     OUTCOMES,
@@ -204,9 +204,9 @@ class LatentClass(ReducesRows, FiniteStates):
     def _spread_bound(self, rows: int, values: tuple[float, float] | None) -> float:
         """Bound the difference between a report's log-likelihoods under any two types."""
         if self.outcome in LABELS:
-            return widest_spread(self.outcome, rows, self._probabilities, self.dispersion)
+            return max_log_ratio(self.outcome, rows, self._probabilities, self.dispersion)
         low, high = (value - self.centre for value in self._declared(values))
-        return widest_spread(self.outcome, rows, self._means, self.dispersion, self.spread or 0.0, (low, high))
+        return max_log_ratio(self.outcome, rows, self._means, self.dispersion, self.spread or 0.0, (low, high))
 
     def _enumerated_extremes(self, models: Sequence[tuple[LatentClass, int]]) -> tuple[float, float] | None:
         """Return minimum and maximum log PMI over all full reports of labels, or None if there are too many.

@@ -107,7 +107,7 @@ def _log_ratio(x: Array, y: Array, difference: Array) -> Array:
     return np.asarray(np.where(close, np.log1p(np.where(close, u, 0.0)), np.log(x / y)))
 
 
-def widest_spread(
+def max_log_ratio(
     outcome: str,
     rows: int,
     means: Array,
@@ -115,20 +115,20 @@ def widest_spread(
     spread: float = 0.0,
     values: tuple[float, float] = (-np.inf, np.inf),
 ) -> float:
-    """Return the largest difference between two types' log-likelihoods of up to ``rows`` rows, or an upper bound.
+    """Return the largest log-likelihood ratio of two types for up to ``rows`` rows, or an upper bound.
 
     Means are by type, for labels probabilities ``(type, code)``; counts and values need bounds.
     """
     if rows == 0 or len(means) == 1:
         return 0.0
     if outcome in LABELS:
-        return max(_label_spread(rows, first, second, dispersion) for first in means for second in means)
+        return max(_max_label_ratio(rows, first, second, dispersion) for first in means for second in means)
     if outcome == "count":
-        return _count_spread(rows, means, dispersion, max(values[1], 0.0))
-    return _real_spread(rows, means, dispersion, spread, values)
+        return _max_count_ratio(rows, means, dispersion, max(values[1], 0.0))
+    return _max_real_ratio(rows, means, dispersion, spread, values)
 
 
-def _label_spread(rows: int, first: Array, second: Array, dispersion: float) -> float:
+def _max_label_ratio(rows: int, first: Array, second: Array, dispersion: float) -> float:
     """Return the largest log-likelihood ratio of two types over reports of labels.
 
     Row i of code c adds ln((p_c + iγ)/(p′_c + iγ)) with γ = ρ/(1 − ρ), which is positive if and only if p_c > p′_c,
@@ -150,13 +150,13 @@ def _label_spread(rows: int, first: Array, second: Array, dispersion: float) -> 
     return float(np.sort(np.log((p + steps) / (q + steps)), axis=None)[-rows:].sum())
 
 
-def _count_spread(rows: int, rates: Array, dispersion: float, max_count: float) -> float:
-    """Bound the difference for counts of up to ``max_count``.
+def _max_count_ratio(rows: int, rates: Array, dispersion: float, max_count: float) -> float:
+    """Bound the log-likelihood ratio of two types for counts of up to ``max_count``.
 
     For rates λ > λ′ it is S ln(λ(1 + nλ′δ)/(λ′(1 + nλδ))) − ln((1 + nλδ)/(1 + nλ′δ))/δ, a difference of two positive
-    terms that both grow with n, the first one also with S ≤ n·max_count: n times its logarithm is 1/δ times the
-    integral of 1/(1 + s/(nδ)) over s from 1/λ to 1/λ′. So its size is at most that of the larger term at the maximum
-    number of rows. ∎
+    terms that both grow with n. The first one also grows with S ≤ n·max_count: n times its logarithm is 1/δ times the
+    integral of 1/(1 + s/(nδ)) over s from 1/λ to 1/λ′. So the difference is at most the larger of the two terms at the
+    maximum number of rows. ∎
     """
     high, low = float(rates.max()), float(rates.min())
     a, b = rows * high * dispersion, rows * low * dispersion
@@ -165,7 +165,7 @@ def _count_spread(rows: int, rates: Array, dispersion: float, max_count: float) 
     return float(max(first, second))
 
 
-def _real_spread(rows: int, means: Array, dispersion: float, spread: float, values: tuple[float, float]) -> float:
+def _max_real_ratio(rows: int, means: Array, dispersion: float, spread: float, values: tuple[float, float]) -> float:
     """Return the maximum of w|μ − μ′|·|ȳ − (μ + μ′)/2|: at the maximum number of rows and at an end of the values."""
     weight = float(real_weight(np.asarray(float(rows)), np.asarray(dispersion), np.asarray(spread)))
     gap, middle = means[:, None] - means[None], 0.5 * (means[:, None] + means[None])

@@ -39,7 +39,7 @@ def dirichlet_extremes(prior: Array, own: int, peers: int) -> tuple[float, float
     scores = dirichlet_log_pmi(prior, reports, best_counts(prior, reports, peers))
     while not exhaustive:
         best = scores.max()
-        reports = _neighbours(reports[np.argsort(scores)[-20:]])
+        reports = _nearby_counts(reports[np.argsort(scores)[-20:]])
         scores = dirichlet_log_pmi(prior, reports, best_counts(prior, reports, peers))
         if scores.max() <= best:
             return low, float(best)
@@ -79,7 +79,7 @@ def _starts(prior: Array, own: int) -> Array:
     return starts
 
 
-def _neighbours(counts: Array) -> Array:
+def _nearby_counts(counts: Array) -> Array:
     """Move various numbers of rows from one category to another in each report; the reports themselves are included."""
     categories = np.eye(counts.shape[1])
     moves = (categories[:, None] - categories[None]).reshape(-1, counts.shape[1])
@@ -105,7 +105,7 @@ def ray_extremes(
     """
     low, high = 0.0, 0.0
     (ns, *own_ends), (ms, *peer_ends) = own, peers
-    n_tried, m_tried = coarse(ns), coarse(ms)
+    n_tried, m_tried = coarse_counts(ns), coarse_counts(ms)
     while True:
         n, m = (x.ravel() for x in np.meshgrid(n_tried, m_tried, indexing="ij"))
         corners = [log_pmi(_pair(n, x * n), _pair(m, y * m)) for x in own_ends for y in peer_ends]
@@ -115,7 +115,7 @@ def ray_extremes(
         if not better or (len(n_tried) == len(ns) and len(m_tried) == len(ms)):
             return low, high
         best = [int(lows.argmin()), int(highs.argmax())]
-        n_tried, m_tried = neighbours(ns, n[best]), neighbours(ms, m[best])
+        n_tried, m_tried = nearby_counts(ns, n[best]), nearby_counts(ms, m[best])
 
 
 def count_ladder(limit: int, weight: float = 1.0) -> Array:
@@ -131,7 +131,7 @@ def _pair(n: Array, s: Array) -> Array:
     return np.stack([n, s], axis=-1)
 
 
-def coarse(counts: Array) -> Array:
+def coarse_counts(counts: Array) -> Array:
     """Return a coarse grid of counts, from which a search starts."""
     if len(counts) <= _MAX_EXHAUSTIVE_COUNTS:
         return counts
@@ -139,7 +139,7 @@ def coarse(counts: Array) -> Array:
     return counts[picks]
 
 
-def neighbours(counts: Array, best: Array) -> Array:
+def nearby_counts(counts: Array, best: Array) -> Array:
     """Return counts near the best ones."""
     if len(counts) <= _MAX_EXHAUSTIVE_COUNTS:
         return counts

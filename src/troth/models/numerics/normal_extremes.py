@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from troth.core.contract import Array, Indexes
-from troth.models.numerics.extremes import coarse, neighbours
+from troth.models.numerics.extremes import coarse_counts, nearby_counts
 
 _MAX_EXHAUSTIVE = 1 << 18  # up to this many combinations of precisions are all tried
 _STEPS = 65  # precisions of peers per refinement
@@ -60,14 +60,14 @@ def normal_extremes(
         return min(0.0, float(lows.min())), max(0.0, float(highs.max()))
     extremes = []
     for end, sign in enumerate((-1, 1)):
-        w, v, best = coarse(own.precisions), _first_precisions(peers), 0.0
+        w, v, best = coarse_counts(own.precisions), _first_precisions(peers), 0.0
         while True:
             values = sign * scores(w, v, *_envelope(peers, v))[end]
             i, j = divmod(int(values.argmax()), len(v))
             if not values[i, j] > best * (1 + 1e-13):
                 break
             best = float(values[i, j])
-            w = neighbours(own.precisions, w[[i]])
+            w = nearby_counts(own.precisions, w[[i]])
             v = np.unique(np.append(np.linspace(v[max(j - 1, 0)], v[min(j + 1, len(v) - 1)], _STEPS), v[j]))
         extremes.append(sign * best)
     return min(0.0, extremes[0]), max(0.0, extremes[1])

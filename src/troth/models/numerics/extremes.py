@@ -39,7 +39,7 @@ def dirichlet_extremes(prior: Array, own: int, peers: int) -> tuple[float, float
     scores = dirichlet_log_pmi(prior, reports, best_counts(prior, reports, peers))
     while not exhaustive:
         best = scores.max()
-        reports = _nearby_counts(reports[np.argsort(scores)[-20:]])
+        reports = _neighbours(reports[np.argsort(scores)[-20:]])
         scores = dirichlet_log_pmi(prior, reports, best_counts(prior, reports, peers))
         if scores.max() <= best:
             return low, float(best)
@@ -79,7 +79,7 @@ def _starts(prior: Array, own: int) -> Array:
     return starts
 
 
-def _nearby_counts(counts: Array) -> Array:
+def _neighbours(counts: Array) -> Array:
     """Move various numbers of rows from one category to another in each report; the reports themselves are included."""
     categories = np.eye(counts.shape[1])
     moves = (categories[:, None] - categories[None]).reshape(-1, counts.shape[1])

@@ -122,15 +122,21 @@ def fit_offsets(
     rows = part.rows
     average = part.summaries[..., 1] / np.maximum(rows, 1.0) + reduction.centre[0]
     present = rows > 0
-    mean, size = float(average[present].mean()), float(np.var(average[present]))
-    data = _Days(np.where(present, average, 0.0), rows, spreads(part, spread), 1e-6 * size)
-    variance = np.full(len(own), 0.2 * size)
-    start = _State(mean, np.sqrt(0.5 * size), np.zeros(len(own)), variance, float(np.log(0.2 * size)), 1e-3 / size)
+    mean, total_variance = float(average[present].mean()), float(np.var(average[present]))
+    data = _Days(np.where(present, average, 0.0), rows, spreads(part, spread), 1e-6 * total_variance)
+    start = _State(
+        mean=mean,
+        scale=np.sqrt(0.5 * total_variance),
+        offset=np.zeros(len(own)),
+        variance=np.full(len(own), 0.2 * total_variance),
+        centre=float(np.log(0.2 * total_variance)),
+        shrinkage=1e-3 / total_variance,
+    )
     state, _ = _maximise(data, start)
     progress = progress or (lambda share, step: None)  # noqa: ARG005
     progress(0.5, "normal, first start")
     sampling_variance = 1 / np.maximum(data.weight(state.variance).sum(axis=0), 1e-300)
-    between = max(float(np.var(state.offset, ddof=1) - sampling_variance.mean()), 1e-4 * size)
+    between = max(float(np.var(state.offset, ddof=1) - sampling_variance.mean()), 1e-4 * total_variance)
     state, trace = _maximise(data, replace(state, shrinkage=1 / between))
     progress(1.0, "normal")
     if len(trace) > _MAX_ITERATIONS:

@@ -42,10 +42,10 @@ def are_products(matrix: Array, rows: Array) -> Mask:
     unit = unit_diagonal(matrix)[1]
     symmetric = (np.abs(unit - np.swapaxes(unit, -1, -2)) <= SLACK).all(axis=(-2, -1))
     valid = np.array((diagonal >= 0).all(axis=-1) & symmetric)
-    room = np.eye(size) * (SLACK * size)
+    margin = np.eye(size) * (SLACK * size)
     doubtful = valid & (rows < size)
     try:
-        np.linalg.cholesky(np.where(valid[..., None, None], unit, 0.0) + room)
+        np.linalg.cholesky(np.where(valid[..., None, None], unit, 0.0) + margin)
     except np.linalg.LinAlgError:
         doubtful = valid
     if doubtful.any():

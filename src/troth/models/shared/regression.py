@@ -297,10 +297,10 @@ class Regression(ReducesRows):
         matrix = self._gram(design)
         gram = np.broadcast_to(matrix, (*leading, d, d))
         rows, sigma2 = np.broadcast_to(design[..., -1], leading), np.broadcast_to(variance, leading)
-        size, unit = unit_diagonal(matrix)
+        scale, unit = unit_diagonal(matrix)
         root, positive = _root_and_rank(unit)
         white = np.sqrt(sigma2)[..., None] * rng.standard_normal((*leading, d)) * positive
-        noise = np.einsum("...ij,...j->...i", size[..., None] * root, white)
+        noise = np.einsum("...ij,...j->...i", scale[..., None] * root, white)
         shift = theta - np.array(self.mean)
         signal = np.einsum("...ij,...j->...i", gram, np.broadcast_to(shift, (*leading, d)))
         freedom = np.maximum(rows - positive.sum(axis=-1), 0)

@@ -139,9 +139,9 @@ def _standardised_averages(data: OutcomeData) -> Array:
     """Standardise each day's averages by the provider's own mean and standard deviation; 0 where it is absent."""
     features, present = data.averages, (data.rows > 0)[..., None]
     count = np.maximum(present.sum(axis=0), 1)
-    middle = (features * present).sum(axis=0) / count
-    size = np.sqrt((((features - middle) * present) ** 2).sum(axis=0) / count)
-    z = np.where(present, (features - middle) / np.maximum(size, 1e-12), 0.0)
+    mean = (features * present).sum(axis=0) / count
+    deviation = np.sqrt((((features - mean) * present) ** 2).sum(axis=0) / count)
+    z = np.where(present, (features - mean) / np.maximum(deviation, 1e-12), 0.0)
     return np.asarray(z.reshape(len(z), -1))
 
 
@@ -159,8 +159,8 @@ def _start(data: OutcomeData, points: Array, types: int, rng: Generator, index: 
 def _rearranged(data: OutcomeData, points: Array, state: State) -> Iterator[State]:
     """Merge two types that share days or have similar means, and split a third whose days fall into two clusters."""
     _, posterior = day_log_likelihoods(data, state)
-    size = posterior.sum(axis=0)
-    overlap = (posterior.T @ posterior) / np.maximum(np.minimum(size[:, None], size[None]), 1e-9)
+    weight = posterior.sum(axis=0)
+    overlap = (posterior.T @ posterior) / np.maximum(np.minimum(weight[:, None], weight[None]), 1e-9)
     gaps = state.population[:, None] - state.population[None]
     distance = (gaps**2).reshape(state.types, state.types, -1).sum(axis=-1)
     pairs = sorted(combinations(range(state.types), 2), key=lambda ab: float(-overlap[ab]))[:_CANDIDATES]

@@ -237,8 +237,8 @@ class ValueData(SumData):
         between = float(np.var(self.averages[..., 0][days])) if days.any() else 1.0
         within = float(np.mean(spread**2))
         self.unit = max(within, between)  # variance of one row, or of days if that is larger
-        size = max(between, within / max(float(self.rows.max(initial=1.0)), 1.0))
-        self.low, self.high, self.start = 1e-6 * size, 1e3 * size, 0.2 * size
+        scale = max(between, within / max(float(self.rows.max(initial=1.0)), 1.0))
+        self.low, self.high, self.start = 1e-6 * scale, 1e3 * scale, 0.2 * scale
 
     @property
     def averages(self) -> Array:

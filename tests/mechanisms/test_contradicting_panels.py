@@ -97,7 +97,7 @@ def test_panels_are_exactly_truthful_under_models_with_zeros(
     """All truths, all reports, all peers; the mean over all splits, or over all permutations that deal peers out."""
     seeds: dict[tuple[int, ...], int] = {}
     if dealt:
-        monkeypatch.setattr(panels, "_ALL_SPLITS", 0)
+        monkeypatch.setattr(panels, "_MAX_ENUMERATED", 0)
         for seed in range(60):
             seeds.setdefault(tuple(np.random.default_rng(seed).permutation(3)), seed)
         assert len(seeds) == 6

@@ -104,7 +104,7 @@ def test_searching_ordered_decoys_finds_what_comparing_all_finds(name: str, ties
     t = np.stack([model.statistics(model.draw_data(rng, theta[:, 0], n)) for n in (1, 3, 8, 8, 40)], axis=-2)
     rule = troth.LineUp(decoys=150, ties=ties)
     searched = share(rule, model, t)
-    monkeypatch.setattr(decoys, "_SEARCH_FROM", 10**9)
+    monkeypatch.setattr(decoys, "_MIN_SORTED", 10**9)
     assert np.array_equal(searched, share(rule, model, t))
 
 
@@ -364,7 +364,7 @@ def test_later_days_are_decoys() -> None:
     regression = FAMILIES["regression"]
     features = generator(5).standard_normal((3, 2, 5, 2))
     t = np.array([[regression.statistics((z, z[:, 0])) for z in day] for day in features])
-    with pytest.raises(troth.UnequalSizesError, match="with other features on day 1"):
+    with pytest.raises(troth.UnequalSizesError, match="but other features on day 1"):
         troth.LineUp(rivals=1, decoys=2, source="days").explain(regression, t, rng=generator(1))
 
 
@@ -377,10 +377,10 @@ def test_unequal_days_are_said_with_who_has_how_many_rows_when() -> None:
         rule.explain(models.Bernoulli(1, 1), t, rng=generator(1))
     error = refused.value
     assert (error.provider, error.day, error.rows, error.compared) == (0, 0, (7.0, 0.0), range(5))
-    assert "every day from 0 to 4, such as provider 0: 7 rows on day 0, but 0 on day 1;" in str(error)
+    assert "every day from 0 to 4: for example, provider 0 has 7 rows on day 0, but 0 on day 1;" in str(error)
     assert "features" not in str(error)
     names, days = ["Ash", "Elm", "Fir"], ["Mon", "Tue", "Wed", "Thu", "Fri"]
-    assert "from Mon to Fri, such as provider 'Ash': 7 rows on day Mon, but 0 on day Tue" in error.in_campaign(
+    assert "from Mon to Fri: for example, provider 'Ash' has 7 rows on day Mon, but 0 on day Tue" in error.in_campaign(
         names, days
     )
     assert rule.explain(models.Bernoulli(1, 1), t[:, [1, 2, 2]][[0, 1, 4, 0, 1]], rng=generator(1)).share.shape == (

@@ -15,7 +15,7 @@ from troth.mechanisms.log_pmi_cache import LogPmiCache
 @pytest.mark.parametrize("sizes", [[9, 9, 9], [9, 7, 9]])
 @pytest.mark.parametrize("most", [0, 1 << 24])
 def test_with_and_without_memory(sizes: list[int], most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("troth.mechanisms.log_pmi_cache._MAX_NUMBERS", most)
+    monkeypatch.setattr("troth.mechanisms.log_pmi_cache._MAX_CACHED", most)
     model, rule, cache = models.VaryingBernoulli(2, 2), troth.LineUp(decoys=19), LogPmiCache()
     ones = np.array([[3, 5, 8], [2, 6, 1]])
     rows = np.broadcast_to(sizes, ones.shape)

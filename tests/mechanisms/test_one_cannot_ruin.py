@@ -202,7 +202,7 @@ def test_rows_that_move_between_peers_of_one_model_leave_nobody_out() -> None:
 def test_nobody_with_the_same_design_is_an_error() -> None:
     t = three_days()
     t[1] += 1.0
-    with pytest.raises(troth.UnequalSizesError, match="nobody has the same rows"):
+    with pytest.raises(troth.UnequalSizesError, match="no provider has the same rows"):
         troth.MultiDay().pay(BERNOULLI, t, budget=1.0)
 
 

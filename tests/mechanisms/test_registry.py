@@ -36,7 +36,7 @@ class Damped(Rule):
     """Pay cap·(1 − w + w·Brier): an affine function of a proper score."""
 
     weight: float = option(
-        Number("weight", 0.5, "how much depends on the report", "Weight", above=0, below=1, wanted="between 0 and 1")
+        Number("weight", 0.5, "how much depends on the report", "Weight", above=0, below=1, expected="between 0 and 1")
     )
     panels: int = option(Integer("panels", 1, "not used", "Panels", minimum=1))
     strictly: bool = option(Flag("strictly", True, "not used", "Strictly"))

@@ -491,7 +491,7 @@ def test_unequal_sizes_are_told_with_their_own_numbers() -> None:
     t[1, 1, 0] = [5, 9]
     assert troth.MultiDay().pay(models.Bernoulli(1, 1), t, budget=1.0).shape == (2, 2, 3)
     t[1, 1] = [5, 9]
-    with pytest.raises(troth.UnequalSizesError, match="provider 0: 10 rows, but 14 on day 1"):
+    with pytest.raises(troth.UnequalSizesError, match="provider 0 has 10 rows, but 14 on day 1"):
         troth.MultiDay().pay(models.Bernoulli(1, 1), t, budget=1.0)
 
 

@@ -161,13 +161,13 @@ def test_a_task_that_everybody_answered_takes_work_in_proportion_to_its_reports(
     rng = np.random.default_rng(0)
     tables = confusion_matrices(rng, 400, 2, 2)
     lines: list[int] = []
-    scored = task_lines._scored
+    scored = task_lines._scores
 
     def counted(own: Any, *rest: Any) -> Any:
         lines.append(len(own))
         return scored(own, *rest)
 
-    monkeypatch.setattr(task_lines, "_scored", counted)
+    monkeypatch.setattr(task_lines, "_scores", counted)
     shares = RULE.evaluate_tasks(tasks_of([0.5, 0.5], tables, rng.integers(2, size=(1, 400)))).share
     assert sum(lines) == 400 * task_lines.MAX_PANELS
     assert ((shares >= 0) & (shares <= 1)).all()

@@ -1,4 +1,4 @@
-"""What is proved about a line-up without any model: risk, and reports that know nothing."""
+"""Claims about a line-up that hold without any model: attitudes to risk, and uninformed reports."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def line_claims(rule: LineUp) -> list[Claim]:
-    """Claim what holds for every attitude to risk, and for uninformed reports, without any model."""
+    """Return the claims that need no model, about attitudes to risk and uninformed reports."""
     return [*_risk_claims(rule), _uninformed(rule)]
 
 
 def _risk_claims(rule: LineUp) -> list[Claim]:
-    """Claim it for a round's payment or, if days share decoys, for a day's, because a lie may then hedge."""
+    """Claim truthfulness for a round's payment or, if days share decoys and lies may hedge, for each day's."""
     name, by_itself = "truthful for every attitude to risk", _risk_claim_of_one_line(rule)
     if rule.source == "model" or by_itself.verdict != "proved":
         return [by_itself]

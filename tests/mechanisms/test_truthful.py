@@ -223,9 +223,7 @@ def test_e10_unequal_sizes_make_faking_pay_and_are_refused() -> None:
     gain = (score - f.empty_score) / (f.high - f.low)
     assert gain.max() > 0.05
     days = np.array([[[0, 0], [1, 0], [1, 0]], [[0, 0], [11, 9], [11, 9]]], dtype=float)
-    with pytest.raises(
-        troth.UnequalSizesError, match="no provider has the same .* 1 has 1 rows, but 20 on day 1"
-    ):
+    with pytest.raises(troth.UnequalSizesError, match="no provider has the same .* 1 has 1 rows, but 20 on day 1"):
         troth.MultiDay().pay(model, days, budget=1.0)
     assert troth.MultiDay(exchangeable=True).pay(model, days, budget=1.0).shape == (2, 3)
     one_peer = troth.MultiDay().explain(model, days[:, :2]).share

@@ -58,7 +58,7 @@ class _Score(NamedTuple):
 
 @dataclass(frozen=True)
 class LineUp(Rule):
-    """Pay the probability that the real peers fit a report better than r decoys picked at random.
+    """Pay the probability that the real peers fit a report better than all of r decoys picked at random.
 
     The real peers stand in a line with K decoys, which are drawn from the peers' marginal distribution: θ from the
     prior, then data with the peers' own sizes and features. A report orders the line by log PMI. If j decoys come
@@ -87,9 +87,9 @@ class LineUp(Rule):
         by probability. Nothing is drawn, and there must be finitely many possible datasets.
     strict
         The weight λ of a strictly proper score in a share: the spherical score q₀/‖q‖ of the softmax q of the line. An
-        empty report is then paid (1 − λ)/(r + 1) + λ/√(K + 1). In an exhaustive line the score is `exhaustive_line_score`,
-        and an empty report is paid 1/(r + 1). That score is scaled by the minimum probability of a state: if a state
-        is rare, it hardly changes a share.
+        empty report is then paid (1 − λ)/(r + 1) + λ/√(K + 1). In an exhaustive line the score is
+        `exhaustive_line_score`, and an empty report is paid 1/(r + 1). That score is scaled by the minimum probability
+        of a state: if a state is rare, it hardly changes a share.
     panels
         The number of panels into which each provider's peers are split at random; with fewer peers, each is a panel.
         The share is the mean over a line-up with each panel, and no other provider can change it by more than 1/panels,
@@ -244,7 +244,7 @@ class LineUp(Rule):
         return replace(self, decoys=max(self.rivals, min(int(self.decoys), max_draws)))
 
     def in_expectation(self) -> Rule:
-        """Make the line exhaustive."""
+        """Use exhaustive lines."""
         return ExpectedLineUp(self.rivals, self.decoys, self.strict, self.panels)
 
     def breakdown(self, this_round: Round, /) -> Breakdown:

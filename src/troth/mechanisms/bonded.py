@@ -131,8 +131,8 @@ class Bonded(Rule):
         empty = rounded_from(figures.terms[_EMPTY]) if fixed is None else Span(fixed, fixed)
         if self.rule.constant_empty_share and fixed is None and empty.high >= 1:
             return None  # a rounded e near 1 does not determine 1/(1 − e)
-        ends = ((share, np.asarray(held_back)) for share, held_back in zip(before, reversed(empty), strict=True))
-        return Span(*(float((share - held_back) / self._divisor(held_back)) for share, held_back in ends))
+        ends = ((share, np.asarray(e)) for share, e in zip(before, reversed(empty), strict=True))
+        return Span(*(float((share - e) / self._divisor(e)) for share, e in ends))
 
     def truthful(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> Claim:
         """Divide the margin of the underlying rule's claim by 1 − e, like shares."""

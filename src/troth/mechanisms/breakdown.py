@@ -112,8 +112,8 @@ def join_days(days: Sequence[Breakdown]) -> Breakdown:
 
     def joined(numbers: Iterable[Any]) -> Array:
         parts = zip(numbers, days, strict=True)
-        spread = (np.broadcast_to(np.nan if part is None else part, day.share.shape) for part, day in parts)
-        return np.concatenate(list(spread), axis=-2)
+        arrays = (np.broadcast_to(np.nan if part is None else part, day.share.shape) for part, day in parts)
+        return np.concatenate(list(arrays), axis=-2)
 
     keys = dict.fromkeys(key for day in days for key in day.terms)
     terms = {key: joined(day.terms.get(key) for day in days) for key in keys}

@@ -245,8 +245,8 @@ class RuleDescription:
         if not self.symmetric:
             return Claim("symmetric", "undecided", f"nothing is known about {self.name}", "")
         different = not isinstance(model, Model) and len(set(model)) > 1
-        whom = "providers of the same model and weight" if different else "providers of equal weight"
-        text = f"permuting {whom}, with their groups, permutes payments bit for bit"
+        permuted = "providers of the same model and weight" if different else "providers of equal weight"
+        text = f"permuting {permuted}, with their groups, permutes payments bit for bit"
         return Claim("symmetric", "proved", text, "E13; sums over peers are exact", 0.0, rests_on="nothing")
 
     def price_scale(self, exactly_truthful: bool) -> PriceScale | None:

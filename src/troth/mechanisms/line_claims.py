@@ -19,7 +19,7 @@ def line_claims(rule: LineUp) -> list[Claim]:
 
 def _risk_claims(rule: LineUp) -> list[Claim]:
     """Claim truthfulness for a round's payment or, if days share decoys and lies may hedge, for each day's."""
-    name, by_itself = "truthful for every attitude to risk", _risk_claim_of_one_line(rule)
+    name, by_itself = "truthful for every attitude to risk", _risk_claim_for_one_line(rule)
     if rule.source == "model" or by_itself.verdict != "proved":
         return [by_itself]
     text = (
@@ -29,7 +29,7 @@ def _risk_claims(rule: LineUp) -> list[Claim]:
     return [Claim(name, "undecided", text, ""), replace(by_itself, name=f"{name}, each day by itself")]
 
 
-def _risk_claim_of_one_line(rule: LineUp) -> Claim:
+def _risk_claim_for_one_line(rule: LineUp) -> Claim:
     name, basis = "truthful for every attitude to risk", "rearrangement inequality for each event “place ≤ m”"
     best = "under the truth the place of the real peers is stochastically best"
     if rule.ties == "average":

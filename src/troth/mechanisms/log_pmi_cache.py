@@ -33,12 +33,12 @@ class LogPmiCache:
         """Return log PMI, ``(decoy, line)``, of reports ``(line, statistic)`` with ``(decoy, line, statistic)``."""
         lines = np.ascontiguousarray(np.moveaxis(decoys, 1, 0))
         digests = [sha256(line.tobytes()) for line in lines]
-        keys_of_decoys = [digest.digest() for digest in digests]
+        decoy_keys = [digest.digest() for digest in digests]
         for digest, report in zip(digests, own, strict=True):
             digest.update(np.ascontiguousarray(report).tobytes())
 
         def scores(new: list[int]) -> Array:
-            faced, keys = decoys[:, new], [keys_of_decoys[line] for line in new]
+            faced, keys = decoys[:, new], [decoy_keys[line] for line in new]
             decoy_evidence = self._look_up(keys, lambda chosen: np.asarray(model.log_evidence(faced[:, chosen])))
             return second_difference(model, own[new], faced, of_peers=decoy_evidence)
 

@@ -165,9 +165,9 @@ class MultiDay(Rule):
         f = self.divergence
         mismatched, matched = f.mismatched(other), f.matched(same[..., :-1, :])
         score = mismatched + matched
-        unclear = impossible(this_round.evidence, peers_today) | impossible(this_round.evidence, peers_next_day)
-        share = np.where(unclear, f.empty_share, normalise(score, f.low, f.high))
-        score = np.where(unclear, np.nan, score)
+        contradictory = impossible(this_round.evidence, peers_today) | impossible(this_round.evidence, peers_next_day)
+        share = np.where(contradictory, f.empty_share, normalise(score, f.low, f.high))
+        score = np.where(contradictory, np.nan, score)
         terms = {"next_day_log_pmi": other, "next_day": mismatched, "same_day": matched}
         compared = Breakdown(share, score=score, low=f.low, high=f.high, terms=terms, noted=left_out)
         last = replace(self.last_rule.breakdown(this_round.on_days(_LAST_DAY)), noted=False)
@@ -218,7 +218,7 @@ class MultiDay(Rule):
         """
         peers, same = this_round.peers, this_round.log_pmi()
         peers_today, peers_next_day = peers[..., :-1, :, :], peers[..., 1:, :, :]
-        nobody = np.zeros(this_round.own[..., :-1, :, 0].shape, dtype=bool)
+        none_removed = np.zeros(this_round.own[..., :-1, :, 0].shape, dtype=bool)
         if self.exchangeable or this_round.own.shape[-3] < 2:
             on_both = np.asarray(peers_today.any(axis=-1) & peers_next_day.any(axis=-1))
             if not on_both.all():
@@ -227,13 +227,13 @@ class MultiDay(Rule):
                 peers_today, peers_next_day = (
                     np.where(on_both[..., None], side, 0.0) for side in (peers_today, peers_next_day)
                 )
-            return same, peers_today, peers_next_day, nobody
+            return same, peers_today, peers_next_day, none_removed
         own = daily_designs(this_round)
-        same_design, agree = unchanged(own), nobody
+        same_design, agree = unchanged(own), none_removed
         if isinstance(this_round.model, Model) and has_independent_rows(this_round.model):
             agree = unchanged(ComparedDesign(*(leave_one_out(part, this_round.groups) for part in own)))
         if agree.all() or same_design.all():
-            return same, peers_today, peers_next_day, nobody
+            return same, peers_today, peers_next_day, none_removed
         reported = (this_round.statistics != 0).any(axis=-1)
         now, later = reported[..., :-1, :], reported[..., 1:, :]
         stopped = ((now & later).sum(axis=-1) > 1) & ~(same_design & later).any(axis=-1)

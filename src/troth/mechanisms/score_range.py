@@ -189,14 +189,14 @@ def situations(
     for noun, listed in (("group labels", labels), ("numbers of peers' rows", as_peers)):
         if len(listed) != len(limits):
             raise DataError(f"{len(listed)} {noun} for {len(limits)} row limits: give one each")
-    everybody = Counter(zip(models, as_peers, strict=True))
+    all_providers = Counter(zip(models, as_peers, strict=True))
     members: dict[Any, Counter[tuple[Model, int]]] = {}
     for label, member, count in zip(labels, models, as_peers, strict=True):
         members.setdefault(label, Counter())[member, count] += 1
     cases: dict[Any, tuple[Model, int, Counter[tuple[Model, int]]]] = {}
     for label, own, limit in zip(labels, models, limits, strict=True):
         cases.setdefault((own, limit, frozenset(members[label].items())), (own, limit, members[label]))
-    return [(own, limit, _peers(everybody, group, panels)) for own, limit, group in cases.values()]
+    return [(own, limit, _peers(all_providers, group, panels)) for own, limit, group in cases.values()]
 
 
 def _row_limits(rows: Sequence[int]) -> list[int]:
@@ -207,12 +207,12 @@ def _row_limits(rows: Sequence[int]) -> list[int]:
 
 
 def _peers(
-    everybody: Counter[tuple[Model, int]], group: Counter[tuple[Model, int]], panels: int = 1
+    all_providers: Counter[tuple[Model, int]], group: Counter[tuple[Model, int]], panels: int = 1
 ) -> list[tuple[Model, int]]:
     """Return the models and rows of all providers outside a group, or of their largest possible panel."""
     pooled: dict[Model, int] = {}
     separate: list[tuple[Model, int]] = []
-    peers = everybody - group
+    peers = all_providers - group
     seats = -(-peers.total() // panels)
     for (other, rows), count in sorted(peers.items(), key=lambda item: -item[0][1]) if panels > 1 else peers.items():
         seated = min(count, seats)

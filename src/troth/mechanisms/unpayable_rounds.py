@@ -28,8 +28,9 @@ _MIN_DISTANCE = 1e-4  # relative to the largest distance from the others: nearer
 def reject_oversized(this_round: Round) -> None:
     """Reject statistics that are NaN, too large or impossible, and reports with invalid numbers of rows."""
     t = this_round.statistics
-    usual = t.size == 0 or (t.min() >= -MAX_SUM and t.max() <= MAX_SUM)  # two passes without temporary arrays
-    oversized = np.array(False) if usual else ~(np.abs(t) <= MAX_SUM) & ~np.isneginf(t)  # −∞: a state is ruled out
+    within_limits = t.size == 0 or (t.min() >= -MAX_SUM and t.max() <= MAX_SUM)  # two passes without temporary arrays
+    # −∞ is allowed: it rules a state out
+    oversized = np.array(False) if within_limits else ~(np.abs(t) <= MAX_SUM) & ~np.isneginf(t)
     if oversized.any():
         *_, provider, entry = where = tuple(int(i) for i in np.argwhere(oversized)[0])
         problem = (

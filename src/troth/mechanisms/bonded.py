@@ -31,7 +31,7 @@ _BEFORE, _EMPTY = "share_before_bond", "empty_share_before_bond"
 @delegates("rule", "strict", "strict_when", "free_lies", "symmetry", "price_scale", "check_payable")
 @dataclass(frozen=True)
 class Bonded(Rule):
-    """Pay cap·(share − e)/(1 − e), where share and e are the share and the empty share of another rule.
+    """Pay cap·(share − e)/(1 − e) for the share and the empty share e of another rule.
 
     A bond is affine in the share, so it is as truthful as the underlying rule.
 

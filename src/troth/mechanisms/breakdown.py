@@ -205,7 +205,7 @@ def step_on_scale(figures: Figures) -> Step:
 
 
 def normalise(score: Array, low: float, high: float, lenient: bool = False) -> Array:
-    """Map scores from the scale low to high to shares from 0 to 1.
+    """Map scores between low and high to shares between 0 and 1.
 
     Scores that are outside by no more than rounding errors are clipped. Any other score outside raises an error that
     names the provider or, if ``lenient``, becomes NaN.

@@ -91,7 +91,7 @@ def has_too_few_peers(this_round: Round, reported: Mask, constant: Mask) -> Mask
 
 
 def has_constant_design(this_round: Round, same: Mask, compared: range) -> Mask:
-    """Return a mask of providers with one design on all compared days, given `unchanged` designs ``same``."""
+    """Return a mask of providers with one design on all compared days; ``same`` is the mask of `unchanged` ones."""
     same_compared = same[..., compared[0] : compared[-1], :]
     constant = np.asarray(same_compared.all(axis=-2))
     present = (this_round.count_rows()[..., compared[0] : compared[-1] + 1, :] > 0).all(axis=-2)
@@ -107,7 +107,7 @@ def has_constant_design(this_round: Round, same: Mask, compared: range) -> Mask:
 
 
 def without_changing_peers(this_round: Round, constant: Mask) -> Round:
-    """Remove providers whose design changes from the others' peers; they are scored as usual."""
+    """Remove providers with a changing design from the others' peers; they are scored as usual."""
     if constant.all():
         return this_round
     rows = None if this_round.rows is None else np.where(constant, this_round.count_rows(), 0.0)
@@ -118,8 +118,8 @@ def without_changing_peers(this_round: Round, constant: Mask) -> Round:
 def daily_designs(this_round: Round) -> ComparedDesign:
     """Return the numbers that must agree between days, of rows and features: ``(..., day, provider, number)``.
 
-    Audits and backtests contain reports that would be rejected, and draw new features every day, as if features were
-    exchangeable. There only rows are compared.
+    Audits and backtests pay reports that campaigns reject, and draw new features every day, as if features were
+    exchangeable. For them only rows are compared.
     """
     rows = this_round.count_rows()[..., None]
     designs = [ComparedDesign(rows, np.zeros_like(rows))]

@@ -30,7 +30,7 @@ NO_LIE_GAINS = "under the model no report has a higher expected payment than the
 
 
 class PriceScale(NamedTuple):
-    """The scale on which a rule pays the log score: its low end, its width and the unit of a share of it."""
+    """The scale on which a rule pays the log score: its low end, its width, and the unit of prices on it."""
 
     low: float
     width: float

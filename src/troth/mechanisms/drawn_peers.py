@@ -37,7 +37,7 @@ BLOCK = 1 << 22  # numbers drawn at a time
 def draw_peers(this_round: Round, draws: int, answers: int | None = None) -> Iterator[Array]:
     """Yield all draws of peers in blocks, ``(block, ..., provider, statistic)``.
 
-    If the width ``answers`` of answer parts is given, only answer parts are drawn (`HasAnswerPart`).
+    If ``answers``, the width of answer parts, is given, only answer parts are drawn (`HasAnswerPart`).
     """
     classes = sampling_classes(this_round)
     pooled: list[tuple[SamplesStatistics, Array, Indexes]] = []
@@ -89,7 +89,7 @@ def designs_of(model: SamplesStatistics, this_round: Round, members: list[int]) 
 def distinct_designs(designs: Array) -> tuple[Array, Indexes]:
     """Return the sorted distinct designs of each leading index, and the index of each provider's design among them.
 
-    One draw for each of them does not depend on the order of providers, and is shared by those who face that design.
+    So draws do not depend on the order of providers, and providers who face the same design share a draw.
     """
     ranks = design_ranks(designs)
     representatives = np.full((*ranks.shape[:-1], int(ranks.max(initial=-1)) + 1), -1)

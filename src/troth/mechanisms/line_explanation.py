@@ -99,7 +99,7 @@ def share_at_place(rule: LineUp, terms: Mapping[str, float]) -> Span:
 
     For several panels only the mean place is shown. φ is convex, so the share is at least φ at the mean place, and at
     most the height there of the straight line from 1 to 0. Strict scores and exhaustive lines are shown with two
-    decimals. Random tie-breaking leaves every share between the first and the last tied place.
+    decimals. With random tie-breaking, all shares from the first to the last tied place are possible.
     """
     above, tied, count = (terms.get(key, inf) for key in ("above", "tied", "decoys"))
     _check_place(rule, above, tied, count)

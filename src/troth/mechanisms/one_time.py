@@ -121,7 +121,7 @@ class OneTime(Rule):
     """Pay cap·(log PMI − low)/(high − low), and 0 if PMI = 0.
 
     Truthful if the range holds for every admissible report and, if PMI = 0 is possible, has a margin of one nat
-    (erratum E5), as with `exact_range` and `paper_range`. With a `clipped_range` it is truthful up to ε.
+    (erratum E5), as `exact_range` and `paper_range` ensure. With a `clipped_range` it is truthful up to ε.
 
     Parameters
     ----------

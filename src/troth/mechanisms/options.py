@@ -81,7 +81,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Integer(Option):
-    """A whole number.
+    """An integer.
 
     Examples
     --------

@@ -94,7 +94,7 @@ class Round:
 
     @property
     def providers_by_model(self) -> dict[Model, list[int]]:
-        """The providers of each distinct model, with models in an order that does not depend on that of providers."""
+        """The providers of each distinct model; the order of models does not depend on that of providers."""
         if isinstance(self.model, Model):
             return {self.model: list(range(self.providers))}
         return dict(sorted(indexes_by_label(self.model).items(), key=lambda item: repr(item[0])))
@@ -106,7 +106,7 @@ class Round:
 
     @cached_property
     def peers_contradict(self) -> Any:
-        """A mask of providers whose peers contradict each other, so that their data say nothing (erratum E16)."""
+        """A mask of providers whose peers contradict each other, so that their data carry no information (E16)."""
         return impossible(self.evidence, self.peers)
 
     def log_pmi(self) -> Array:

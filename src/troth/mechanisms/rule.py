@@ -60,7 +60,7 @@ class Rule(RuleDescription):
         statistics
             Reports, ``(..., provider, statistic)``.
         budget
-            The most that is paid in total, one number or one per day.
+            The maximum total payment, one number or one per day.
         weights
             Announced shares of the budget that cap each provider; equal by default.
         groups
@@ -82,7 +82,7 @@ class Rule(RuleDescription):
         return np.asarray(amounts * (1 - room_for_rounding))
 
     def explain(self, model: Models, statistics: Array, **reports: Any) -> Breakdown:
-        """Return the breakdown behind `pay`, which explains ``groups``, ``rows`` and ``rng``."""
+        """Return the breakdown behind `pay`; see there for ``groups``, ``rows`` and ``rng``."""
         return self.evaluate(Round(model, statistics, **reports))
 
     def evaluate(self, this_round: Round, /) -> Breakdown:

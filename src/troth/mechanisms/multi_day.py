@@ -174,7 +174,7 @@ class MultiDay(Rule):
         return replace(join_days([compared, last]), log_pmi=same, note=_LEFT_OUT if left_out.any() else "")
 
     def contradicted(self, this_round: Round, /) -> Any:
-        """Return a mask of providers whose peers of the day contradict each other; the last day's rule decides for it."""
+        """Return a mask of providers whose peers of the day contradict each other; the last day asks its rule."""
         contradicted = np.array(super().contradicted(this_round))
         contradicted[..., -1:, :] = self.last_rule.contradicted(this_round.on_days(_LAST_DAY))
         return contradicted

@@ -106,8 +106,12 @@ def share_at_place(rule: LineUp, terms: Mapping[str, float]) -> Span:
     if rule.panels == 1 and tied == count and rule.ties == "average":
         empty = replace(rule, decoys=int(count)).line_empty_share
         return Span(empty, empty)
-    share = _share_of_panels if rule.panels > 1 else _share_among_all if count == inf else _share_at
-    span = share(rule, above, tied, count)
+    if rule.panels > 1:
+        span = _share_of_panels(rule, above, tied, count)
+    elif count == inf:
+        span = _share_among_all(rule, above, tied)
+    else:
+        span = _share_among_decoys(rule, above, tied, int(count))
     if rule.strict:
         span = span.mix(rule.strict, rounded_from(terms["strict_score"]))
     return span.within(0.0, 1.0)
@@ -122,13 +126,13 @@ def _check_place(rule: LineUp, above: float, tied: float, count: float) -> None:
         raise DataError(f"{rule.name} has no place behind {above:g} of {count:g} decoys, with {tied:g} that tie")
 
 
-def _share_at(rule: LineUp, above: float, tied: float, count: float) -> Span:
+def _share_among_decoys(rule: LineUp, above: float, tied: float, count: int) -> Span:
     ends = [(above + tied, 0.0), (above, 0.0)] if rule.ties == "lot" else [(above, tied)] * 2
-    shares = (rank_share(np.array(first), np.array(ties), int(count), rule.rivals) for first, ties in ends)
+    shares = (rank_share(np.array(first), np.array(ties), count, rule.rivals) for first, ties in ends)
     return Span(*map(float, shares))
 
 
-def _share_among_all(rule: LineUp, above: float, tied: float, _: float) -> Span:
+def _share_among_all(rule: LineUp, above: float, tied: float) -> Span:
     better = rounded_from(above).within(0.0, 1.0)
     worse = Span(1 - above - tied - 2 * MAX_ROUNDING, 1 - above - tied + 2 * MAX_ROUNDING).within(0.0, 1.0)
     if rule.ties == "lot":

@@ -112,12 +112,12 @@ class Rule(RuleDescription):
             result = dataclasses.replace(result, share=share, score=score, note=_CONTRADICTION, noted=contradicted)
         low, high = (0.0, 1.0) if self.individually_rational else (-np.inf, np.inf)
         outside = ~((result.share >= low) & (result.share <= high))
-        if outside.any() and this_round.lenient:
+        if not outside.any():
+            return result
+        if this_round.lenient:
             return dataclasses.replace(result, share=np.where(outside, np.nan, result.share))
-        if outside.any():
-            where = tuple(int(i) for i in np.argwhere(outside)[0])
-            raise ScoreOutOfRangeError(where[-1], float(result.share[where]), low, high, "share of the cap")
-        return result
+        where = tuple(int(i) for i in np.argwhere(outside)[0])
+        raise ScoreOutOfRangeError(where[-1], float(result.share[where]), low, high, "share of the cap")
 
     def _check_generator(self, this_round: Round) -> None:
         if self.needs_seed and this_round.rng is None:

@@ -103,16 +103,15 @@ def _lines(tasks: Tasks, labels: Labels) -> Iterator[_Lines]:
         faced = min(number, limit)
         step = max(1, _BLOCK // (number * faced))
         parts: dict[int, list[_Lines]] = {}
-        for firsts in (begin[i : i + step] for i in range(0, len(begin), step)):
-            cells = firsts[:, None] + np.arange(number)
+        for start in range(0, len(begin), step):
+            cells = begin[start : start + step, None] + np.arange(number)
             members = report[cells]
-            own = np.concatenate([np.ones((len(firsts), 1), dtype=bool), np.diff(members, axis=1) != 0], axis=1)
-            where, place = np.nonzero(own)
-            line = members[where, place]
+            row, place = np.nonzero(np.diff(members, axis=1, prepend=-1))  # the first label of each report
+            line = members[row, place]
             offsets = np.arange(number)[None, :]
             if number - 1 > limit:
                 offsets = (place[:, None] + np.arange(1, faced + 1) * number // (faced + 1)) % number
-            reports_on_task = cells[where[:, None], offsets]
+            reports_on_task = cells[row[:, None], offsets]
             are_peers = group[report[reports_on_task]] != group[line][:, None]
             counts = are_peers.sum(axis=1)
             for count in np.unique(counts[counts > 0]).tolist():

@@ -163,7 +163,7 @@ class Promise(ResponseBody):
     max_rows: int | None
     task: str | None = Field(description="The column of tasks; null if there are none.")
     price: str | None = Field(description="The most that one report on one task can earn.", examples=["0.05"])
-    max_tasks: int | None = Field(description="The most tasks that one provider may report on.")
+    max_tasks: int | None = Field(description="The maximum number of tasks that one provider may report on.")
     values: list[float] | None
     public: PublicData | None
     commitment: Commitment | None
@@ -231,7 +231,7 @@ class Verdict(ResponseBody):
     odd_reports: list[str] = Field(description="The providers without whose reports the model fits.")
     most_gained: float | None = Field(
         default=None,
-        description="The most that a lie gains in expectation, under the model. Null if nothing is proved.",
+        description="The maximum expected gain of a lie, under the model. Null if nothing is proved.",
     )
     limit: str | None = Field(
         default=None, description="The limit in which the truth is proved to pay best, if it is proved only there."

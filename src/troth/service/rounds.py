@@ -137,7 +137,7 @@ def add_upload(
 ) -> str:
     """Store an upload, ``received`` now by default, that its provider can confirm; return its identifier."""
     received = received or now()
-    row, member = open_to(tx, user, campaign, number, received)
+    row, member = find_open_round(tx, user, campaign, number, received)
     reject_excess_uploads(tx, row.id, member.id)
     key = new_id()
     store_upload(tx, key, row.id, member.id, upload, received, new_nonce())
@@ -229,7 +229,7 @@ def confirm(
     tx.execute(update(reports).where(own_report).values(receipt=signed["signature"]))
 
 
-def open_to(tx: Connection, user: User, campaign: str, number: int, received: str) -> tuple[Row[Any], Row[Any]]:
+def find_open_round(tx: Connection, user: User, campaign: str, number: int, received: str) -> tuple[Row[Any], Row[Any]]:
     """Return a round that was open when an upload arrived, locked until this transaction ends, and the membership."""
     row, member = _locked_round(tx, user, campaign, number)
     check_open(row, member, received)

@@ -64,8 +64,8 @@ class Waiting:
     def __init__(self, modules: Sequence[str]) -> None:
         self.modules = tuple(modules)
         self.private = frozenset([str(Path.cwd())])  # Python may import modules from there
-        self._forget()
-        os.register_at_fork(after_in_child=self._forget)
+        self._reset()
+        os.register_at_fork(after_in_child=self._reset)
         atexit.register(self.close)
 
     def start(self) -> None:
@@ -92,7 +92,7 @@ class Waiting:
             if self.process is process:
                 self._stop()
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         """Start without a process: initially, and in a fork of the server, which must not share its parent's."""
         self._lock = threading.Lock()
         self._control: socket.socket | None = None
@@ -156,8 +156,8 @@ class Sandbox:
     def __init__(self, waiting: Waiting, places: int | None = None, patience: float = 60.0) -> None:
         self.waiting, self.patience = waiting, patience
         self._places = places or max(2, os.cpu_count() or 1)
-        self._forget()
-        os.register_at_fork(after_in_child=self._forget)
+        self._reset()
+        os.register_at_fork(after_in_child=self._reset)
 
     def run(self, function: Callable[..., Any], *arguments: Any, bounds: Bounds) -> Any:
         """Call a function of a loaded module, and return its value after a round trip through JSON.
@@ -178,13 +178,13 @@ class Sandbox:
                         process = self.waiting.hand_over(child)
                     received = _converse(parent, task, bounds)
                 if received is not None:
-                    return _answer(received, bounds)
+                    return _decode(received, bounds)
                 self.waiting.replace(process)
         finally:
             self._turn.release()
         raise UnavailableError("the process that reads files does not start; see the server's log")
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         """Free all places: initially, and in a fork of the server."""
         self._turn = threading.BoundedSemaphore(self._places)
 
@@ -233,7 +233,7 @@ def _converse(parent: socket.socket, task: bytes, bounds: Bounds) -> bytes | Non
     return bytes(received) if len(received) >= STATUS.size else None
 
 
-def _answer(received: bytes, bounds: Bounds) -> Any:
+def _decode(received: bytes, bounds: Bounds) -> Any:
     if len(received) > bounds.answer:
         raise AbortedError("its answer is too long")
     end = LENGTH.size + LENGTH.unpack_from(received)[0] if len(received) >= LENGTH.size else len(received) + 1

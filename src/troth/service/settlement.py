@@ -128,7 +128,7 @@ def reopen(tx: Connection, user: User, campaign: str, number: int, deadline: str
     if row.state != "closed" or row.problem is None:
         raise ConflictError("only a round that was closed and could not be paid can be reopened")
     deadline = future_deadline(deadline)
-    if _used(tx, campaign, row):
+    if _in_ledger(tx, campaign, row):
         raise ConflictError("this day's reports were used to pay the previous day, so they cannot change")
     values: dict[str, Any] = {"state": "open", "closed": None, "settled": None, "problem": None, "final": False}
     values |= {"beacon": None, "attempts": 0}
@@ -145,15 +145,15 @@ def set_aside(store: Store, user: User, campaign: str, number: int) -> None:
         campaign_row = owned(tx, user, campaign, lock=True)
         row = find_round(tx, campaign, number, lock="exclusive")
         if row.state == "paid" and row.head is None:
-            return  # nobody was paid already
+            return  # it was set aside already
         if row.state != "closed" or row.problem is None:
             raise ConflictError("only a round that was closed and could not be paid can be set aside")
-        if _used(tx, campaign, row):
-            before = "this day's reports were used to pay the previous day"
+        if _in_ledger(tx, campaign, row):
+            reason = "this day's reports were used to pay the previous day"
             if any(other.number > number and other.state != "paid" for other in list_rounds(tx, campaign)):
-                raise ConflictError(f"{before}; set the day after it aside instead")
+                raise ConflictError(f"{reason}; set the day after it aside instead")
             if not row.final:
-                raise ConflictError(f"{before}; close it again to retry, or finish the campaign and set it aside then")
+                raise ConflictError(f"{reason}; close it again to retry, or finish the campaign and set it aside then")
         tx.execute(delete(reports).where(reports.c.round == row.id))
         values: dict[str, Any] = {"state": "paid", "paid": now(), "settled": now(), "amount": 0, "problem": None}
         values |= {"published": now()} if campaign_row.publish_at_once else {}
@@ -169,7 +169,7 @@ def _end(tx: Connection, campaign: str) -> None:
     tx.execute(update(campaigns).where(campaigns.c.id == campaign).values(state="ended"))
 
 
-def _used(tx: Connection, campaign: str, row: Row[Any]) -> bool:
+def _in_ledger(tx: Connection, campaign: str, row: Row[Any]) -> bool:
     """Return whether a round's reports are in the ledger."""
     return any(entry["day"] == row.day for entry in ledgers.load_ledger(tx, campaign).of("report"))
 

@@ -115,7 +115,7 @@ class Store:
 
     @contextmanager
     def _short_turn(self, began: float) -> Iterator[bool]:
-        """Wait briefly for the turn to write; yield whether it came. Raise if it did not and nobody has committed."""
+        """Wait briefly for the turn to write; yield whether it came. Raise if it did not and no other has committed."""
         if self._lock is None:
             yield True
         elif self._lock.acquire(timeout=PROBE_SECONDS):

@@ -51,7 +51,7 @@ def enqueue(
     """Add an upload to the queue, and return its identifier; one that repeats a key is added only once."""
     if key is not None:
         queue(tx, f"{user.account} {key}")
-    row, member = rounds.open_to(tx, user, campaign, number, received)
+    row, member = rounds.find_open_round(tx, user, campaign, number, received)
     digest, size = sha256_of(path), path.stat().st_size
     identifier = new_id() if key is None else identifier_of(user.account, key)
     values = {"round": row.id, "member": member.id, "account": user.account, "sha256": digest, "bytes": size}

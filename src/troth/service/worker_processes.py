@@ -147,8 +147,8 @@ def _run_child(job: socket.socket, other_jobs: Sequence[socket.socket]) -> NoRet
         for other in other_jobs:
             other.close()
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        (length,) = LENGTH.unpack(_received(job, LENGTH.size))
-        bounds, private, function, arguments = pickle.loads(_received(job, length))  # noqa: S301 (the server's own)
+        (length,) = LENGTH.unpack(_receive(job, LENGTH.size))
+        bounds, private, function, arguments = pickle.loads(_receive(job, length))  # noqa: S301 (the server's own)
         _limit(bounds)
         confine(map(Path, bounds.files), map(Path, private))
         answer = json.dumps(function(*arguments), allow_nan=False).encode()
@@ -174,7 +174,7 @@ def _limit(bounds: Bounds) -> None:
         resource.setrlimit(resource_kind, (soft, hard))
 
 
-def _received(job: socket.socket, length: int) -> bytes:
+def _receive(job: socket.socket, length: int) -> bytes:
     content = bytearray()
     while len(content) < length:
         block = job.recv(min(BLOCK, length - len(content)))

@@ -35,8 +35,8 @@ class Call(AuthenticatedRequest):
         """Return a view as JSON with the fields of the operation's output model."""
         if self.operation.output is None:
             return Reply(self.operation.status, b"")
-        writer = _writer(str(self.operation.output))
-        return Reply(self.operation.status, writer.dump_json(writer.validate_python(content)))
+        adapter = _adapter(str(self.operation.output))
+        return Reply(self.operation.status, adapter.dump_json(adapter.validate_python(content)))
 
     def once(self, work: Callable[[Connection], Any]) -> Reply:
         """Call `work` in one transaction and reply with its view; if the key was used before, repeat the reply."""
@@ -81,19 +81,19 @@ def settles(work: Callable[..., Any], view: Callable[..., Any]) -> Callable[...,
 
 
 @cache
-def _writer(name: str) -> TypeAdapter[Any]:
+def _adapter(name: str) -> TypeAdapter[Any]:
     return TypeAdapter(getattr(responses, name))
 
 
-def endpoint_of(operation: Operation, function: Callable[..., Any]) -> Callable[..., Any]:
+def endpoint_of(operation: Operation, handler: Callable[..., Any]) -> Callable[..., Any]:
     """Return the FastAPI endpoint of an operation, with the parameters that the operation declares."""
 
-    def called(request: Request, key: str | None = None, body: Any = None, **values: Any) -> tuple[Call, Any]:
+    def call_handler(request: Request, key: str | None = None, body: Any = None, **values: Any) -> tuple[Call, Any]:
         if request.url.path.startswith("/api/") and (unknown := set(request.query_params) - {*operation.query}):
             raise InvalidError(f"{min(unknown)!r} is not a parameter of this operation")
         call = Call(request, operation, None if key is None else _keyed(request, key, body))
         reply = earlier_reply(call.store, call.keyed)
-        return call, reply or function(call, **values, **({} if body is None else {"body": body}))
+        return call, reply or handler(call, **values, **({} if body is None else {"body": body}))
 
     def response(call: Call, answer: Any) -> Response:
         if isinstance(operation.output, Content):
@@ -105,14 +105,14 @@ def endpoint_of(operation: Operation, function: Callable[..., Any]) -> Callable[
         return Response(reply.body, reply.status, media_type="application/json" if reply.body else None)
 
     async def answer(request: Request, **values: Any) -> Response:
-        return await threads.run(operation.pool, lambda: response(*called(request, **values)))
+        return await threads.run(operation.pool, lambda: response(*call_handler(request, **values)))
 
     async def receive(request: Request, key: str | None = None, **values: Any) -> Response:
         store, limits = request.app.state.store, request.app.state.settings.limits
         round_key = request.state.visitor, values["campaign"], values["number"]
         await threads.run("reads", incoming.check_welcome, store, *round_key, key)
         async with incoming.stored(request.stream(), limits, store.spool) as path:
-            call, reply = await threads.run("writes", called, request, key=key, body=path, **values)
+            call, reply = await threads.run("writes", call_handler, request, key=key, body=path, **values)
         if isinstance(reply, str):  # the identifier of an upload that waits to be read
             row = await incoming.read_soon(store, limits, reply)
             reply = await threads.run("writes", _receipt, call, row, *round_key)
@@ -136,9 +136,9 @@ def _signature(operation: Operation) -> Signature:
     parameters |= {name: requests.PARAMETERS[name] for name in (*names_in(operation.path), *operation.query)}
     if isinstance(operation.input, str):
         parameters["body"] = getattr(requests, operation.input)
-    needed = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind) for name, kind in parameters.items()]
+    required = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind) for name, kind in parameters.items()]
     key = Parameter("key", Parameter.KEYWORD_ONLY, default=None, annotation=requests.Key)
-    return Signature([*needed, key] if operation.keyed else needed)
+    return Signature([*required, key] if operation.keyed else required)
 
 
 def _keyed(request: Request, key: str, body: BaseModel | Path | None) -> KeyedRequest:

@@ -55,7 +55,7 @@ class Page(NamedTuple):
                 return await self._answer(visit, values)
             if self.welcome is not None:
                 await threads.run("reads", self.welcome, visit, **values)
-            async with forms.sent(request, visit.visitor, with_file=self.welcome is not None) as form:
+            async with forms.received(request, visit.visitor, with_file=self.welcome is not None) as form:
                 return await self._answer(replace(visit, form=form), values)
 
         parameters = {"request": Request} | {name: PARAMETERS[name] for name in names_in(self.path)}

@@ -65,7 +65,7 @@ class Fields:
 
 
 @asynccontextmanager
-async def sent(request: Request, user: User | None, *, with_file: bool) -> AsyncIterator[Fields]:
+async def received(request: Request, user: User | None, *, with_file: bool) -> AsyncIterator[Fields]:
     """Read a form, check that it is one of ours, and close its files afterwards."""
     check_origin(request)
     data = await _parsed(request, request.app.state.settings.limits.bytes + _FORM_OVERHEAD if with_file else _MAX_BYTES)
@@ -80,8 +80,8 @@ async def sent(request: Request, user: User | None, *, with_file: bool) -> Async
 
 async def _parsed(request: Request, max_bytes: int) -> FormData:
     length = request.headers.get("content-length", "")
-    if length.isascii() and length.isdigit() and int(length) > max_bytes:
-        raise UploadError(413, f"the form has more than {max_bytes:,} bytes; send statistics instead of rows")
+    if length.isascii() and length.isdigit():
+        _check_size(int(length), max_bytes)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     parsers: dict[str, Any] = {"multipart/form-data": MultiPartParser, "application/x-www-form-urlencoded": FormParser}
     if kind not in parsers:
@@ -102,9 +102,13 @@ async def _counted(request: Request, max_bytes: int) -> AsyncIterator[bytes]:
     total = 0
     async for block in request.stream():
         total += len(block)
-        if total > max_bytes:
-            raise UploadError(413, f"the form has more than {max_bytes:,} bytes; send statistics instead of rows")
+        _check_size(total, max_bytes)
         yield block
+
+
+def _check_size(size: int, max_bytes: int) -> None:
+    if size > max_bytes:
+        raise UploadError(413, f"the form has more than {max_bytes:,} bytes; send statistics instead of rows")
 
 
 def check_origin(request: Request) -> None:

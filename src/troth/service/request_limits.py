@@ -14,7 +14,7 @@ from troth.service.responses import Refused
 MAX_JSON_BYTES, SMALL_JSON_BYTES = 4 << 20, 1 << 16
 _FORM_OVERHEAD = 1 << 20  # bytes of a form besides its file
 IDLE_SECONDS, FIRST_SECONDS, MIN_RATE = 20.0, 30.0, 8192
-"""Seconds allowed between two parts of a body and for every body, and the bytes per second that extend the latter."""
+"""Seconds that may pass between two parts of a body, seconds granted to any body, and bytes per second beyond these."""
 
 
 class BodyLimits:

@@ -297,7 +297,7 @@ def confirmed_rows(tx: Connection, campaign: str, round_ids: Sequence[str]) -> l
 
 
 def withdraw_revoked(tx: Connection, round_id: str) -> None:
-    """Withdraw the reports of revoked providers, because these cannot replace them."""
+    """Withdraw the reports of revoked providers, who could not replace them."""
     revoked_members = select(members.c.id).where(members.c.revoked.is_not(None))
     tx.execute(delete(reports).where(reports.c.round == round_id, reports.c.member.in_(revoked_members)))
 

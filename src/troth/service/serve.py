@@ -74,7 +74,7 @@ def serve(
 
 
 def check_sandbox(required: bool, echo: Callable[[str], None], private: frozenset[str] = frozenset()) -> None:
-    """Warn about gaps in the confinement of the process that reads uploads or, if it is ``required``, raise."""
+    """Check the confinement of the process that reads uploads: warn about gaps, or raise if it is ``required``."""
     waiting = Waiting([])
     waiting.private |= private
     gaps = Sandbox(waiting).run(confinement.missing, bounds=Bounds(memory=1 << 28, seconds=5.0))

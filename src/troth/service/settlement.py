@@ -137,7 +137,7 @@ def reopen(tx: Connection, user: User, campaign: str, number: int, deadline: str
 
 
 def set_aside(store: Store, user: User, campaign: str, number: int) -> None:
-    """End a round that could not be paid without paying anybody: its reports no longer count.
+    """End a round that could not be paid: nobody is paid, and its reports no longer count.
 
     A last day whose reports were used to pay the day before ends the campaign.
     """
@@ -145,7 +145,7 @@ def set_aside(store: Store, user: User, campaign: str, number: int) -> None:
         campaign_row = owned(tx, user, campaign, lock=True)
         row = find_round(tx, campaign, number, lock="exclusive")
         if row.state == "paid" and row.head is None:
-            return  # it was set aside already
+            return  # it has ended without payments already
         if row.state != "closed" or row.problem is None:
             raise ConflictError("only a round that was closed and could not be paid can be set aside")
         if _in_ledger(tx, campaign, row):

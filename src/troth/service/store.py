@@ -179,7 +179,7 @@ def now() -> str:
 
 
 def after(**span: float) -> str:
-    """Return the time that lies a span after now, or before now if it is negative."""
+    """Return the time a span from now, or before now if the span is negative."""
     return timestamp(datetime.now(UTC) + timedelta(**span))
 
 

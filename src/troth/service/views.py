@@ -184,12 +184,12 @@ def joined_round(row: Row[Any], submission: str | None) -> responses.JoinedRound
 
 
 def _closed(row: Row[Any]) -> Any:
-    """Return when a round was closed; its deadline, if that has passed and nothing has closed the round yet."""
+    """Return when a round was closed, or its deadline if that has passed and nothing has closed the round yet."""
     return row.closed or (row.deadline if _state(row) == "closed" else None)
 
 
 def _state(row: Row[Any]) -> Any:
-    """Return a round's state, which is closed once its deadline has passed, even if nothing has closed it yet."""
+    """Return a round's state: closed once its deadline has passed, even if nothing has closed the round yet."""
     late = row.state == "open" and row.deadline is not None and row.deadline <= now()
     return "closed" if late else row.state
 

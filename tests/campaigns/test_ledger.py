@@ -347,7 +347,7 @@ def test_unequal_sizes_name_the_provider(tmp_path: Path) -> None:
         f"{name},2026-05-02,1\n" for name in sorted({r.split(",")[0] for r in daily_rows(2).split()[1:]})
     )
     path = write_campaign(tmp_path / "all", DAILY, {"clinics.csv": daily_rows(2) + everybody})
-    with pytest.raises(DataError, match="nobody has the same rows.*provider 'Ash'.*exchangeable"):
+    with pytest.raises(DataError, match="no provider has the same rows.*provider 'Ash'.*exchangeable"):
         troth.pay(path, final=True)
 
 

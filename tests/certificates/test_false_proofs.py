@@ -60,7 +60,7 @@ def test_peers_with_other_features_are_left_out_although_rows_are_equal() -> Non
         np.testing.assert_allclose(shares, rule.divergence.empty_share, atol=1e-12)
     assert troth.MultiDay(exchangeable=True).pay(LINE, honest, budget=1.0).shape == (2, 3)
     everybody = days_of((0.1, 10.0))[:, 1:]
-    with pytest.raises(troth.UnequalSizesError, match="5 rows, but with other features on day 1") as error:
+    with pytest.raises(troth.UnequalSizesError, match="5 rows, but other features on day 1") as error:
         troth.MultiDay().pay(LINE, everybody, budget=1.0)
     message = error.value.in_campaign(["Elm", "Fir"], ["Monday", "Tuesday"])
     assert "provider 'Elm'" in message

@@ -28,7 +28,7 @@ from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.core.information import check_generator, impossible
 from troth.core.provider_models import one_each, shared_evidence
 from troth.mechanisms import Round, Rule, group_weights
-from troth.mechanisms.round import places_of
+from troth.mechanisms.round import indexes_by_label
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -149,7 +149,7 @@ class _Setup:
                 raise MissingCapabilityError(f"{type(member).__name__} cannot draw data, so it cannot be audited")
         lying = self.models[liar]
         self.own: Any = lying.without_features if isinstance(lying, HasFeatures) else lying  # what lies are about
-        self.classes: dict[Any, list[int]] = places_of(self.models)
+        self.classes: dict[Any, list[int]] = indexes_by_label(self.models)
         first: Any = self.models[0]
         rng = np.random.default_rng(0)
         self.statistics = int(first.statistics(first.draw_data(rng, self._theta(rng, (1,)), 1)).shape[-1])

@@ -148,7 +148,7 @@ def settle(
 def _check_explanation(rule: Rule, figures: Figures) -> None:
     """Refuse a rule whose explanation its shares contradict: providers would take their payments for wrong."""
     span = rule.share_shown(disclosed(rule, figures))
-    if span is not None and not span.has(figures.share):
+    if span is not None and not span.contains(figures.share):
         raise ParameterError(
             f"{rule.name} pays a share of {figures.share:.4f}, but the numbers that the provider is shown give {span}: "
             "override share_shown and steps, so that they agree with the share"

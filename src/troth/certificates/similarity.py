@@ -21,7 +21,7 @@ from troth.core.contract import (
 )
 from troth.core.errors import MissingCapabilityError
 from troth.core.provider_models import one_each
-from troth.mechanisms.round import places_of
+from troth.mechanisms.round import indexes_by_label
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +69,7 @@ def find_near_duplicates(
     t = np.asarray(statistics, dtype=np.float64)
     models = one_each(model, len(t))
     pairs: list[NearDuplicates] = []
-    providers_by_model = places_of(models)
+    providers_by_model = indexes_by_label(models)
     for group_model, providers in providers_by_model.items():
         indexes = np.array(providers, dtype=np.intp)
         sizes = None if rows is None else np.broadcast_to(np.asarray(rows, dtype=np.float64), len(t))[indexes]

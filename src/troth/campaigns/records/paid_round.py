@@ -16,7 +16,7 @@ from troth.campaigns.records.merkle import includes, leaf
 from troth.campaigns.records.statements import HEAD, StatementError, check_signature, joint_nonce, receipt_leaf
 from troth.campaigns.seed import derive_seed, follows
 from troth.campaigns.terms import Campaign
-from troth.mechanisms.disclosure import SHOWN_SHARE, rounded_from
+from troth.mechanisms.disclosure import SHARE_TOLERANCE, rounded_from
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -141,7 +141,7 @@ def check_payment(campaign: Campaign | None, payment: Mapping[str, Any]) -> Chec
         raise PaymentError("share", f"{payment['share']} is not a share")
     amounts = [_amount(payment[name]) for name in ("payment", "cap", "deposit")]
     paid, cap, deposit = (int(amount.scaleb(-int(amounts[0].as_tuple().exponent))) for amount in amounts)
-    if abs(paid - payment["share"] * cap) > SHOWN_SHARE * cap + 1:
+    if abs(paid - payment["share"] * cap) > SHARE_TOLERANCE * cap + 1:
         raise PaymentError(
             "payment", f"shown as {amount}, which is not the share shown, {payment['share']:.4f} of {payment['cap']}"
         )
@@ -160,7 +160,7 @@ def check_payment(campaign: Campaign | None, payment: Mapping[str, Any]) -> Chec
         passed = [f"the payment of {amount} is the share shown, of the cap shown"]
         reason = f" ({payment['note']})" if payment["note"] else ""
         return Checked(passed, [f"that the share is what the rule makes of all reports{reason}: {_LEDGER}", _CAP], [])
-    if not span.has(payment["share"], SHOWN_SHARE + 2 / max(cap, 1)):
+    if not span.contains(payment["share"], SHARE_TOLERANCE + 2 / max(cap, 1)):
         raise PaymentError(
             "share",
             f"shown as {payment['share']:.4f}, but by {campaign.rule.name} the numbers shown give {span}",

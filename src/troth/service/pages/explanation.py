@@ -35,7 +35,7 @@ def explain(visit: Visit, campaign: str, number: int, *, member: str | None = No
             return visit.page("task_payment.html", pay=pay, **context)
         result = ledgers.load_result(tx, campaign)
     figures = Figures(**{field.name: getattr(payment, field.name) for field in fields(Figures)})
-    everything = visit.user.role == "analyst"
+    is_analyst = visit.user.role == "analyst"
     context |= {
         "odds": None if figures.log_pmi is None else odds_in_words(figures.log_pmi),
         "steps": terms.rule.steps(figures),
@@ -43,12 +43,12 @@ def explain(visit: Visit, campaign: str, number: int, *, member: str | None = No
         "mathml": mathml,
         "draw_score": draw_score,
         "draw_line": draw_line,
-        "data": data_in_words(result, payments.day, payment.provider, everything) if result else "",
+        "data": data_in_words(result, payments.day, payment.provider, is_analyst) if result else "",
         "empty": terms.show(int(payment.empty_share * payment.cap.minor)),
     }
     return visit.page("explanation.html", **context)
 
 
 def mathml(formula: str) -> Markup:
-    """Return a formula of a rule, which is LaTeX, as a page has it, with breaks where it allows them."""
+    """Convert a rule's formula from LaTeX to MathML, with line breaks where it allows them."""
     return Markup(" ".join(map(convert, formula.split(r"\allowbreak"))))  # noqa: S704 (rules are code, not input)

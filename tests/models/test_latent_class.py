@@ -297,7 +297,7 @@ def test_rows_are_asked_for() -> None:
     uneven = np.array([[3, 3, 3], [4, 3, 2]])
     breakdown = troth.MultiDay().explain(model, np.stack([t, t]), rows=uneven)
     assert breakdown.noted[0].tolist() == [True, False, True]
-    with pytest.raises(troth.UnequalSizesError, match="provider 0: 3 rows, but 4"):
+    with pytest.raises(troth.UnequalSizesError, match="provider 0 has 3 rows, but 4"):
         troth.MultiDay().pay(model, np.stack([t, t]), budget=1.0, rows=np.array([[3, 3, 3], [4, 4, 2]]))
 
 

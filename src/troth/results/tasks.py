@@ -19,7 +19,7 @@ from troth.core.errors import TrothError
 from troth.core.formats import counted, left_out, printable
 from troth.core.reductions.reduction import DescribesSummary, counted_labels
 from troth.data.public import PUBLIC
-from troth.data.read import names_alike
+from troth.data.read import similar_names
 from troth.results.explanation import explain
 from troth.results.result import Result, csv_text, escape_formula
 from troth.results.verdict import TaskVerdict
@@ -119,7 +119,7 @@ class TaskResult(Result):
                 f"a spreadsheet would take {counted(len(odd), 'name')} such as {odd[0]!r} for a formula, so the CSV "
                 "has an apostrophe before it: remove it for a platform on which this is somebody's name"
             )
-        if similar := names_alike(reports.tasks):
+        if similar := similar_names(reports.tasks):
             pairs = f"{counted(len(similar), 'pair')} of tasks differ" if len(similar) > 1 else "two tasks differ"
             first, second = similar[0]
             notes.append(f"{pairs} only in capitals or spaces, such as {first!r} and {second!r}: are they one item?")

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from troth.core.errors import DataError, TrothError
 from troth.core.formats import short
-from troth.data.arrow_columns import as_numbers, encode, holds_numbers, is_text, numbers_of_text
+from troth.data.arrow_columns import as_numbers, encode, holds_numbers, is_text, parse_numbers
 from troth.data.fragments import NOT_UNICODE, Fragment
 from troth.data.request import Day, Request, listed
 from troth.data.single_provider import read_own_report, read_own_tasks
@@ -51,7 +51,7 @@ def parse(
     os.chdir(folder)
     most, limit = (rows, "rows") if tasks is None else (tasks * (rows or 1), "tasks")
     view, declared, size = View(request, cells, most, limit), None, 0
-    watched_request = replace(request, look=view)
+    watched_request = replace(request, on_batch=view)
     try:
         if kind in ("parquet", "arrow"):
             _reject_text_columns(Fragment(name, kind).schema(), request)
@@ -143,7 +143,7 @@ class _Numbers:
         self.minimum, self.maximum, self.total, self.count = np.inf, -np.inf, 0.0, 0
 
     def add(self, array: Any) -> None:
-        x = numbers_of_text(array) if is_text(array.type) else as_numbers(array)
+        x = parse_numbers(array) if is_text(array.type) else as_numbers(array)
         if x is None:
             return
         x = x[np.isfinite(x)]

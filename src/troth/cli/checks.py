@@ -48,9 +48,11 @@ def audit(
         prior = ", ".join(f"{name} {share:.0%}" for name, share in audited.prior.items())
         under = f"; classes and labels are drawn from [model]: {prior}" if prior else ""
         plain = {**audited.lies.to_dict(), "prior": audited.prior, "contradiction": audited.contradiction}
-        odd = [f"the campaign's labels contradict this model, so lies may earn more or less: {audited.contradiction}"]
+        warnings = [
+            f"the campaign's labels contradict this model, so lies may earn more or less: {audited.contradiction}"
+        ]
         text = f"one worker lies on {subject}, its peers are honest{under}\n{audited.lies}"
-        show(plain, as_json, text, warnings=odd if audited.contradiction else ())
+        show(plain, as_json, text, warnings=warnings if audited.contradiction else ())
         return
     with progress_bar() as progress:
         reports = _reports(terms, providers, rows, progress)
@@ -102,7 +104,7 @@ def certify(
 
 
 def _reports(terms: Campaign, providers: int | None, rows: int | None, progress: ProgressCallback) -> list[Report]:
-    """Read the reports that sizes are taken from, unless they are not needed."""
+    """Read the reports that give the numbers of providers and rows, if they are needed."""
     from troth.results.pay import read_campaign
 
     if (providers is not None and rows is not None) or (terms.source is None and terms.providers):

@@ -52,7 +52,7 @@ def serve(
     ] = None,
 ) -> None:
     """Start the service: campaigns in a browser, with accounts, invitations and deadlines."""
-    _needs_service()
+    _require_packages()
     from troth.service.app import Settings
     from troth.service.heads import TARGETS
     from troth.service.serve import check_url
@@ -69,7 +69,7 @@ def serve(
 
 
 @service.callback()
-def _needs_service() -> None:
+def _require_packages() -> None:
     from importlib.util import find_spec
 
     for name in ("fastapi", "sqlalchemy", "alembic", "argon2", "uvicorn", "jinja2", "cryptography"):
@@ -84,7 +84,7 @@ def link(
     url: Annotated[str, typer.Option(envvar="TROTH_URL", help="Where people reach it.")] = "http://127.0.0.1:8000",
     new_analyst: Annotated[bool, typer.Option("--new-analyst", help="Create an analyst with that name.")] = False,
 ) -> None:
-    """Print a one-time link that signs an account in, for somebody who lost their password."""
+    """Print a one-time sign-in link, for somebody who lost their password."""
     from troth.service.serve import check_url, new_link
 
     typer.echo(new_link(_open(database), check_url(url), name, create=new_analyst))
@@ -105,7 +105,7 @@ def backup(
 
 @service.command("sign-everybody-out")
 def sign_everybody_out(database: Database = "troth.db") -> None:
-    """End all sessions, tokens and unused links, as after a leak; passwords stay valid."""
+    """End all sessions, tokens and unused links, for example after a leak; passwords stay valid."""
     from troth.service.accounts import end_all_sessions
 
     with _open(database).write() as tx:
@@ -115,7 +115,7 @@ def sign_everybody_out(database: Database = "troth.db") -> None:
 
 @service.command("heads")
 def print_heads(database: Database = "troth.db", keys: KeyFolderOption = None) -> None:
-    """Print the signed heads of all ledgers, to be put where everybody can see them."""
+    """Print the signed heads of all ledgers, so that you can publish them."""
     from troth.service.serve import all_heads
 
     _use_keys(keys)
@@ -143,7 +143,7 @@ def _use_keys(keys: Path | None) -> None:
 
 
 def _open(database: str) -> Store:
-    """Open a database that exists, and bring it up to date."""
+    """Open an existing database, and migrate it to the current version."""
     from troth.core.errors import DataError
     from troth.service.migrate import migrate
     from troth.service.store import Store

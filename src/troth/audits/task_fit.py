@@ -49,10 +49,14 @@ class TaskFit(Fit):
     @property
     def oddest(self) -> Frequency:
         """The label with the most surprising frequency; if others are similar, one that is too frequent."""
-        odd = 10 * min(frequency.p_value for frequency in self.frequencies)
+        threshold = 10 * min(frequency.p_value for frequency in self.frequencies)
         return min(
             self.frequencies,
-            key=lambda frequency: (frequency.p_value > odd, frequency.expected > frequency.observed, frequency.p_value),
+            key=lambda frequency: (
+                frequency.p_value > threshold,
+                frequency.expected > frequency.observed,
+                frequency.p_value,
+            ),
         )
 
     @property
@@ -140,10 +144,10 @@ def check_task_fit(tasks: Tasks, rule: Rule, names: Sequence[str], *, past: int 
     if fit.verdict == "fits" and not count_peers(sample).any():
         raise MissingCapabilityError("no answer has a peer on its task, so every answer earns the empty share")
     if not p_values and fit.verdict == "fits":
-        many = f"there are more than {MAX_LABELS} labels" if len(names) > MAX_LABELS else ""
+        reason = f"there are more than {MAX_LABELS} labels" if len(names) > MAX_LABELS else ""
         raise MissingCapabilityError(
             "labels are as frequent as the prior and the confusion matrices expect, but none was replayed as "
-            "another: " + (many or f"none was given {MIN_ANSWERS} times")
+            "another: " + (reason or f"none was given {MIN_ANSWERS} times")
         )
     return fit
 

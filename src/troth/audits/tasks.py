@@ -160,8 +160,8 @@ def audit_task_values(tasks: Tasks, rule: Rule, *, simulations: int, false_alarm
     sizes = np.bincount(tasks.task)
     if sizes.max(initial=0) < 2:
         raise DataError("no task has two reports: nobody has a peer, and there is nothing to audit")
-    usual = 2 + int(np.bincount(sizes[sizes >= 2] - 2).argmax())
-    reports = np.flatnonzero(tasks.task == np.flatnonzero(sizes == usual)[0])
+    common = 2 + int(np.bincount(sizes[sizes >= 2] - 2).argmax())
+    reports = np.flatnonzero(tasks.task == np.flatnonzero(sizes == common)[0])
     models = [tasks.likelihoods[number] for number in tasks.likelihood_of[tasks.provider[reports]]]
     rows = np.asarray(models[0].reduction.rows(tasks.summaries[reports])).astype(int).tolist()
     model: Any = models[0] if len(set(map(id, models))) == 1 else models
@@ -178,5 +178,5 @@ def lies_about_values(model: Any) -> list[Strategy]:
         raise MissingCapabilityError(f"{type(model).__name__} cannot draw data, so it cannot be audited")
     rng = np.random.default_rng(0)
     values = np.asarray(model.draw_data(rng, model.draw_parameters(rng, (_SAMPLE,)), 1)).reshape(_SAMPLE, -1)
-    usual, spread = (tuple(moment.tolist()) for moment in (values.mean(axis=0), values.std(axis=0)))
-    return [*(OtherValue(*lie, usual, spread) for lie in _LIES_ABOUT_VALUES), FabricateFromPrior(), Nothing()]
+    mean, spread = (tuple(moment.tolist()) for moment in (values.mean(axis=0), values.std(axis=0)))
+    return [*(OtherValue(*lie, mean, spread) for lie in _LIES_ABOUT_VALUES), FabricateFromPrior(), Nothing()]

@@ -48,11 +48,11 @@ def audit(
         prior = ", ".join(f"{name} {share:.0%}" for name, share in audited.prior.items())
         under = f"; classes and labels are drawn from [model]: {prior}" if prior else ""
         plain = {**audited.lies.to_dict(), "prior": audited.prior, "contradiction": audited.contradiction}
-        warnings = [
-            f"the campaign's labels contradict this model, so lies may earn more or less: {audited.contradiction}"
-        ]
+        warnings = []
+        if reason := audited.contradiction:
+            warnings.append(f"the campaign's labels contradict this model, so lies may earn more or less: {reason}")
         text = f"one worker lies on {subject}, its peers are honest{under}\n{audited.lies}"
-        show(plain, as_json, text, warnings=warnings if audited.contradiction else ())
+        show(plain, as_json, text, warnings=warnings)
         return
     with progress_bar() as progress:
         reports = _reports(terms, providers, rows, progress)

@@ -137,9 +137,9 @@ def explain(
     if len(payments) > 1:
         text = explain_days(result.campaign, payments)
     else:
-        on, _ = payments[0]
-        text = ("" if on is None else f"day {on}  ") + result.explain(provider, on)
-    show([{"day": on, **asdict(payment)} for on, payment in payments], as_json, text)
+        paid_on, _ = payments[0]
+        text = ("" if paid_on is None else f"day {paid_on}  ") + result.explain(provider, paid_on)
+    show([{"day": paid_on, **asdict(payment)} for paid_on, payment in payments], as_json, text)
 
 
 def verify_receipt(
@@ -191,12 +191,10 @@ def verify_receipt(
             raise DataError(f"{payments}: this is not what troth payments --json prints: {error!r}") from None
     valid = not checked.withheld
     lines = [f"{'valid' if valid else 'incomplete'}: {about}", *(f"  {line}" for line in checked.passed)]
-    lines += (
-        ["not checked, because the service withholds it:", *(f"  {line}" for line in checked.withheld)]
-        if not valid
-        else []
-    )
-    lines += ["you still have to trust:", *(f"  {line}" for line in checked.believed)] if checked.believed else []
+    if not valid:
+        lines += ["not checked, because the service withholds it:", *(f"  {line}" for line in checked.withheld)]
+    if checked.believed:
+        lines += ["you still have to trust:", *(f"  {line}" for line in checked.believed)]
     plain = {"valid": valid, "checked": checked.passed, "withheld": checked.withheld, "believed": checked.believed}
     show({**plain, "receipt": signed}, as_json, *map(printable, lines))
     if not valid:

@@ -197,7 +197,7 @@ def export(
     """
     from troth.campaigns.records.ledger import Ledger, write_whole
     from troth.client import RefusedError
-    from troth.client.header import check_lines, signed_head
+    from troth.client.heads import check_lines, signed_head
 
     client, campaign_view = find_campaign(server, campaign)
     head = signed_head(client, campaign_view)

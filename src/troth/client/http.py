@@ -81,8 +81,10 @@ class Transport:
         The service executes requests with the same idempotency key only once.
         """
         headers = {"Accept": "*/*", "User-Agent": "troth"}
-        headers |= {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
-        headers |= {} if key is None else {"Idempotency-Key": key}
+        if self.token is not None:
+            headers["Authorization"] = f"Bearer {self.token}"
+        if key is not None:
+            headers["Idempotency-Key"] = key
         if body is not None:
             headers |= {"Content-Type": body.media_type, "Content-Length": str(body.size)}
         delays = list(self.retry_delays) if repeat else []

@@ -66,7 +66,7 @@ def check_signed(submission: dict[str, Any], confirmed: dict[str, Any], nonce: s
     receipt: dict[str, Any] = confirmed.get("receipt") or {}
     check_signature(receipt, RECEIPT)
     fields = ("campaign", "round", "provider", "sha256", "summary", "tasks")
-    same = all(receipt.get(name) == submission[name] for name in fields)
-    if not same or (receipt["nonce"], receipt["own_nonce"]) != (submission["nonce"], nonce):
+    matches = all(receipt.get(name) == submission[name] for name in fields)
+    if not matches or (receipt["nonce"], receipt["own_nonce"]) != (submission["nonce"], nonce):
         raise DataError("the receipt does not match what you sent; keep a copy of what you sent, and ask the analyst")
     return receipt

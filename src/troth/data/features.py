@@ -51,11 +51,11 @@ class FeatureSampler:
         if sum(part[0].size for part in self._batches) > 2 * MAX_VALUES:
             self.thin()
 
-    def join(self, other: FeatureSampler, places: NDArray[np.intp]) -> None:
-        """Add the sample of another part of the data; ``places`` are the numbers of its reports in this sampler."""
-        self._make_room(int(places.max(initial=-1)) + 1)
-        self._levels[places] = np.maximum(self._levels[places], other._levels)
-        self._batches += [(values, ranks, places[reports]) for values, ranks, reports in other._batches]
+    def join(self, other: FeatureSampler, indices: NDArray[np.intp]) -> None:
+        """Add the sample of another part of the data; ``indices`` are the numbers of its reports here."""
+        self._make_room(int(indices.max(initial=-1)) + 1)
+        self._levels[indices] = np.maximum(self._levels[indices], other._levels)
+        self._batches += [(values, ranks, indices[reports]) for values, ranks, reports in other._batches]
         if sum(part[0].size for part in self._batches) > 2 * MAX_VALUES:
             self.thin()
 

@@ -92,7 +92,7 @@ def gather_reports(model: Model, data: Any, request: Request, provider: str | No
         keys.append((names[name], days[day]))
         summaries.append(np.asarray(statistics, dtype=np.float64))
     totals = Totals(len(summaries[0]))
-    totals.add(np.array([totals.place(key, len(groups)) for key in keys]), np.stack(summaries))
+    totals.add(np.array([totals.index(key, len(groups)) for key in keys]), np.stack(summaries))
     sources, features = [""] * len(groups), [None] * len(groups)
     return as_reports(totals, [len(rows) for rows in groups], request, adder.dropped, sources, features)
 
@@ -103,7 +103,7 @@ class Located(NamedTuple):
     table: Any
     parts: Sequence[tuple[str, int, int]] = ()
 
-    def place(self, row: int) -> tuple[str, int]:
+    def location(self, row: int) -> tuple[str, int]:
         """Return the file of a row, counted from 0 in the table, and the row's number there, counted from 1."""
         for name, first, rows in self.parts:
             if row < rows:
@@ -115,7 +115,7 @@ class Located(NamedTuple):
         """Raise one error for all problems of the table, if any, each with its file and row."""
         placed = []
         for problem in problems:
-            file, row = self.place((problem.row or 1) - 1)
+            file, row = self.location((problem.row or 1) - 1)
             placed.append(replace(problem, place=file, row=row))
         refuse(placed)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _MAX_LISTED_DAYS = 64  # distinct days that are parsed without checking which of them occur
 _BLOCK = 1 << 18  # numbers that are added in one step
 _MAX_RESERVED = 1 << 24  # numbers that are allocated ahead for expected sums
-_MAX_CACHED = 1 << 22  # places of sums, by name and day, that are cached
+_MAX_CACHED = 1 << 22  # indices of totals, by name and day, that are cached
 _NAMES_REMEDY = "; providers' names are text or whole numbers"
 MISSING, NOT_A_NUMBER, INFINITE = "missing", "not a number (NaN)", "infinite"
 NO_LABEL = 'empty or marked as missing; [data] missing = "drop" leaves such rows out'
@@ -40,28 +40,28 @@ class Totals:
     """Summaries by key, added up in one array that grows."""
 
     def __init__(self, width: int) -> None:
-        self.places: dict[Key, int] = {}
+        self.indices: dict[Key, int] = {}
         self.array = np.zeros((16, width))
 
-    def place(self, key: Key, expected: int = 0) -> int:
+    def index(self, key: Key, expected: int = 0) -> int:
         """Return the index of the total of a key; a new key may make room for all keys that are expected."""
-        place = self.places.setdefault(key, len(self.places))
-        if place == len(self.array):
+        index = self.indices.setdefault(key, len(self.indices))
+        if index == len(self.array):
             width = self.array.shape[1]
             room = min(expected, _MAX_RESERVED // width)  # pages that are never written cost nothing
-            grown = np.zeros((max(2 * place, room), width))
-            grown[:place] = self.array
+            grown = np.zeros((max(2 * index, room), width))
+            grown[:index] = self.array
             self.array = grown
-        return place
+        return index
 
-    def add(self, places: Codes, summaries: Array) -> None:
-        """Add summaries to places in blocks, since allocating large arrays costs more than the sums."""
-        if len(places) and places[-1] - places[0] == len(places) - 1 and (np.diff(places) == 1).all():
-            self.array[places[0] : places[0] + len(places)] += summaries
+    def add(self, indices: Codes, summaries: Array) -> None:
+        """Add summaries to totals in blocks, since allocating large arrays costs more than the sums."""
+        if len(indices) and indices[-1] - indices[0] == len(indices) - 1 and (np.diff(indices) == 1).all():
+            self.array[indices[0] : indices[0] + len(indices)] += summaries
             return
         step = max(1, _BLOCK // self.array.shape[-1])
-        for first in range(0, len(places), step):
-            self.array[places[first : first + step]] += summaries[first : first + step]
+        for first in range(0, len(indices), step):
+            self.array[indices[first : first + step]] += summaries[first : first + step]
 
 
 class Adder:
@@ -85,7 +85,7 @@ class Adder:
         for batch in batches:
             self.add(batch, first_row)
             first_row += batch.num_rows
-        keys = list(self._totals.places)
+        keys = list(self._totals.indices)
         if self._sampler is not None:
             self._sampler.thin()
         return Part(keys, self._totals.array[: len(keys)], self.problems, self.place, self.dropped, self._sampler)
@@ -113,12 +113,12 @@ class Adder:
                     self._owners = [names[k // len(days)] for k in (range(size) if keys is None else keys)], codes
                     self._report_overflow(columns, int(present[np.argmax(too_large.any(axis=1))]))
                     return
-                places = self._places(names, days, present if keys is None else keys[present])
-                self._totals.add(places, summaries)
+                indices = self._indices(names, days, present if keys is None else keys[present])
+                self._totals.add(indices, summaries)
         if self._sampler is not None:
             present = np.flatnonzero(np.bincount(codes, minlength=size))
             report_of_code = np.zeros(size, dtype=np.intp)
-            report_of_code[present] = self._places(names, days, present if keys is None else keys[present])
+            report_of_code[present] = self._indices(names, days, present if keys is None else keys[present])
             self._sampler.add(report_of_code[codes], columns[: self.request.kept_columns], numbers)
 
     def drop(self, batch: Any, first_row: int = 0) -> tuple[Any, Codes]:
@@ -194,29 +194,29 @@ class Adder:
 
     def _read(self, batch: Any) -> list[NDArray[Any]]:
         columns: list[NDArray[Any]] = []
-        for place, name in enumerate(self.request.columns):
+        for index, name in enumerate(self.request.columns):
             if name is None:
                 columns.append(np.ones(batch.num_rows))
             elif name in self.request.levels:
                 codes = self._values(batch.column(name), name)
                 columns += [(codes == level).astype(np.float64) for level in range(1, len(self.request.levels[name]))]
             else:
-                columns.append(self.request.scaled(place, self._values(batch.column(name), name)))
+                columns.append(self.request.scaled(index, self._values(batch.column(name), name)))
         return columns
 
-    def _places(self, names: Sequence[str], days: list[Day], keys: Codes) -> Codes:
-        """Return the places of the totals of keys (name times days plus day), cached for batches of the same names."""
+    def _indices(self, names: Sequence[str], days: list[Day], keys: Codes) -> Codes:
+        """Return the indices of the totals of keys (name times days plus day), cached for batches of the same names."""
 
-        def place(key: int) -> int:
-            return self._totals.place((names[key // len(days)], days[key % len(days)]), self._expected)
+        def index(key: int) -> int:
+            return self._totals.index((names[key // len(days)], days[key % len(days)]), self._expected)
 
         if len(names) * len(days) > _MAX_CACHED:
-            return np.array([place(key) for key in keys.tolist()])
+            return np.array([index(key) for key in keys.tolist()])
         if self._known[0] is not names or self._known[1] != days:
             self._known = names, days, np.full(len(names) * len(days), -1, dtype=np.intp)
         known = self._known[2]
         for key in keys[known[keys] < 0].tolist():
-            known[key] = place(key)
+            known[key] = index(key)
         return known[keys]
 
     def _encode(self, array: Any, column: str, remedy: str) -> tuple[Any, Codes]:
@@ -233,7 +233,7 @@ class Adder:
         values, codes = self._encode(batch.column(column), column, _NAMES_REMEDY)
         names = self._names(values)
         if not isinstance(values, range):
-            blank = [place for place, name in enumerate(names) if name.strip() in self.request.no_name]
+            blank = [code for code, name in enumerate(names) if name.strip() in self.request.no_name]
             codes = np.where(np.isin(codes, blank), -1, codes) if blank else codes
         return names, codes
 
@@ -250,7 +250,7 @@ class Adder:
         if len(values) > _MAX_LISTED_DAYS:
             present, day_codes = np.unique(day_codes, return_inverse=True)
             has_missing = int(present[0]) < 0
-            values = [values[int(place)] for place in present[has_missing:]]
+            values = [values[int(code)] for code in present[has_missing:]]
             day_codes = day_codes - has_missing
         days: list[Day] = []
         for value in values:
@@ -284,12 +284,12 @@ class Adder:
         code_of = self.request.codes(name)
         if pa.types.is_boolean(array.type):
             array = array.cast(pa.string())
-        values, places = self._encode(array, name, ", not labels")
-        spelled = self._labels(values)
-        labels = [code_of.get(label, code_of.get(label.casefold(), -1)) for label in spelled]
-        blank = [code < 0 and label.lower() in NO_VALUE for code, label in zip(labels, spelled, strict=True)]
+        values, indices = self._encode(array, name, ", not labels")
+        texts = self._labels(values)
+        labels = [code_of.get(label, code_of.get(label.casefold(), -1)) for label in texts]
+        blank = [code < 0 and label.lower() in NO_VALUE for code, label in zip(labels, texts, strict=True)]
         known = np.array([*labels, -1], dtype=np.intp)
-        codes, empty = known[places], np.array([*blank, True])[places]  # place −1, a missing label, is the last
+        codes, empty = known[indices], np.array([*blank, True])[indices]  # index −1 stands for a missing label
         self._report(NO_LABEL, name, empty, array)
         self._report(f"not among the categories {listed(categories, 8)}", name, (codes < 0) & ~empty, array)
         return codes
@@ -347,13 +347,13 @@ class Adder:
         names, owners = self._owners
         rows = np.flatnonzero(mask)
         for owner in dict.fromkeys(owners[rows].tolist()):
-            of_owner = rows[owners[rows] == owner]
-            first = int(of_owner[0])
+            owned = rows[owners[rows] == owner]
+            first = int(owned[0])
             value: Any = None if values is None else values[first]
             value = value.as_py() if isinstance(value, pa.Scalar) else value.item() if hasattr(value, "item") else value
             provider = None if names is None or owner < 0 else names[owner].strip()
             row = int(self._row_numbers[first]) + 1
-            self.problems.append(Problem(problem, provider, column, len(of_owner), self.place, row, value))
+            self.problems.append(Problem(problem, provider, column, len(owned), self.place, row, value))
 
 
 def _all_within(x: NDArray[Any], support: Support) -> bool:
@@ -391,8 +391,8 @@ class _IntegerNames(Sequence[str]):
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def __getitem__(self, place: Any) -> Any:
-        return str(self.numbers[place])
+    def __getitem__(self, index: Any) -> Any:
+        return str(self.numbers[index])
 
 
 def _equal(first: Any, second: Any) -> bool:

@@ -136,7 +136,7 @@ def _aggregate(table: Any, request: Request, *, finite: bool) -> Part:
     faults = _faults(table, request, finite)
     measures |= {f"fault_{k}": condition.sum() for k, (_, _, condition) in enumerate(faults)}
     measures |= request.reduction.expressions(
-        [entry for place, name in enumerate(request.columns) for entry in _entries(table, request, place, name)],
+        [entry for index, name in enumerate(request.columns) for entry in _entries(table, request, index, name)],
         request.categories,
     )
     rows = table.group_by(**_keys(table, request)).aggregate(**measures).to_pyarrow().to_pylist()
@@ -189,12 +189,12 @@ def _parse_day(value: Any, request: Request) -> Day:
         ) from None
 
 
-def _entries(table: Any, request: Request, place: int, name: str | None) -> list[Any]:
+def _entries(table: Any, request: Request, index: int, name: str | None) -> list[Any]:
     """Return the inputs of the reduction from a column: its scaled values, or an indicator per level."""
     column = _column(table, request, name)
     if name in request.levels:
         return [(column == level).ifelse(1.0, 0.0) for level in request.levels[str(name)][1:]]
-    return [request.scaled(place, column)]
+    return [request.scaled(index, column)]
 
 
 def _column(table: Any, request: Request, name: str | None) -> Any:
@@ -204,7 +204,7 @@ def _column(table: Any, request: Request, name: str | None) -> Any:
     if labels is not None:
         plain = table[name].cast("int64") if kind.is_floating() else table[name]
         text = plain.cast("string").strip()
-        spellings = [(spelled, labels[code]) for spelled, code in request.codes(name).items()]
+        spellings = [(spelling, labels[code]) for spelling, code in request.codes(name).items()]
         return text.isin(list(labels)).ifelse(text, text.lower().cases(*spellings, else_=text))
     if kind.is_boolean():
         return table[name].cast("int8")
@@ -269,8 +269,8 @@ def _problems(table: Any, request: Request, rows: list[dict[str, Any]], faults: 
             if not count:
                 continue
             name = row["troth_provider"]
-            of_provider = names.isnull() if name is None else names == name
-            examples = table.filter(condition & of_provider).select(*request.named).limit(1).to_pyarrow().to_pylist()
+            is_provider = names.isnull() if name is None else names == name
+            examples = table.filter(condition & is_provider).select(*request.named).limit(1).to_pyarrow().to_pylist()
             example = examples[0] if examples else {}
             provider = name if name is not None and str(name).strip() else None
             place = f"{_TABLE} ({example or ''})"

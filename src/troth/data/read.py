@@ -130,13 +130,13 @@ def _merge(parts: Iterable[Part], request: Request) -> list[Report]:
         dropped.update(part.dropped)
         if problems or not part.keys:
             continue
-        places = np.array([totals.place(key, len(part.keys)) for key in part.keys])
-        totals.add(places, part.summaries)
+        indices = np.array([totals.index(key, len(part.keys)) for key in part.keys])
+        totals.add(indices, part.summaries)
         if part.features is not None:
-            sampler.join(part.features, places)
-        sources += [part.place] * (len(totals.places) - len(sources))
+            sampler.join(part.features, indices)
+        sources += [part.place] * (len(totals.indices) - len(sources))
     refuse(problems)
-    rows = [int(count) for count in request.reduction.rows(totals.array[: len(totals.places)])]
+    rows = [int(count) for count in request.reduction.rows(totals.array[: len(totals.indices)])]
     features = sampler.features(rows) if request.features else [None] * len(rows)
     return as_reports(totals, rows, request, dropped, sources, features)
 
@@ -150,31 +150,31 @@ def as_reports(
     features: Sequence[Array | None],
 ) -> list[Report]:
     """Return totals as reports, with the numbers of rows that were read and dropped."""
-    places, left_out = totals.places, Counter(dropped)
+    indices, left_out = totals.indices, Counter(dropped)
     for (name, day), count in dropped.items():
-        if name and request.day is None and (name, day) not in places:
+        if name and request.day is None and (name, day) not in indices:
             raise DataError(f"provider {name!r}: all of its {count:,} rows lack a value; remove them")
-    names = {raw: canonical_name(raw) for raw, _ in places}
+    names = {raw: canonical_name(raw) for raw, _ in indices}
     if "" in names.values():
         raise DataError("there are rows without a provider's name")
     reject_similar_names(names)
-    if len({type(day) for _, day in places}) > 1:
-        number, date = (next(day for _, day in places if isinstance(day, kind)) for kind in (int, str))
+    if len({type(day) for _, day in indices}) > 1:
+        number, date = (next(day for _, day in indices if isinstance(day, kind)) for kind in (int, str))
         raise DataError(f"days are whole numbers in some rows ({number}) and dates in others ({date}); use one kind")
-    ordered = sorted(places.items(), key=lambda item: (day_order(item[0][1]), names[item[0][0]]))
+    ordered = sorted(indices.items(), key=lambda item: (day_order(item[0][1]), names[item[0][0]]))
     first = {day: raw for (raw, day), _ in reversed(ordered)}
     return [
         Report(
             names[raw],
             day,
-            rows[place],
-            totals.array[place].copy(),
-            sources[place],
+            rows[index],
+            totals.array[index].copy(),
+            sources[index],
             dropped=left_out[raw, day],
-            features=features[place],
+            features=features[index],
             unnamed=left_out["", day] if first[day] == raw else 0,
         )
-        for (raw, day), place in ordered
+        for (raw, day), index in ordered
     ]
 
 

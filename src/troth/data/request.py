@@ -135,18 +135,18 @@ class Request:
         support, limits = self.support_of(name), self.values_of(name)
         if limits is not None:
             support = replace(support, low=max(support.low, limits[0]), high=min(support.high, limits[1]))
-        words: Sequence[str] = self.labels_of(name) or ()
-        if not words and support.finite and support.high - support.low == 1:
-            words = f"{support.low:g}", f"{support.high:g}"
-        if not words:
+        labels: Sequence[str] = self.labels_of(name) or ()
+        if not labels and support.finite and support.high - support.low == 1:
+            labels = f"{support.low:g}", f"{support.high:g}"
+        if not labels:
             return support.in_words
-        if len(words) > _SHOWN_LABELS:
-            return f"{', '.join(words[:_SHOWN_LABELS])} or another of {len(words)} labels"
-        return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+        if len(labels) > _SHOWN_LABELS:
+            return f"{', '.join(labels[:_SHOWN_LABELS])} or another of {len(labels)} labels"
+        return " or ".join(filter(None, (", ".join(labels[:-1]), labels[-1])))
 
-    def scaled(self, place: int, x: Any) -> Any:
+    def scaled(self, index: int, x: Any) -> Any:
         """Scale values, or an expression, of the column at an index by its public centre and scale."""
-        scale = self.scales[place] if self.scales else None
+        scale = self.scales[index] if self.scales else None
         return x if scale is None else (x - scale[0]) / scale[1]
 
     def codes(self, name: str) -> dict[str, int]:

@@ -70,29 +70,29 @@ def read_own_tasks(
     table = read_rows(requested_rows(str(file), request, format=kind), request)
     if request.provider is not None:
         _reject_other_providers(table, request.provider, provider)
-    spelled, codes = table.names(str(request.day), "task")
-    _reject_invalid_names(table, spelled, codes)
-    names, places = in_order(spelled, codes, task_name)
-    summaries = table.add_up(places, rows, lambda task: f"task {shown(names[task])}")
+    raw_names, codes = table.names(str(request.day), "task")
+    _reject_invalid_names(table, raw_names, codes)
+    names, indices = in_order(raw_names, codes, task_name)
+    summaries = table.add_up(indices, rows, lambda task: f"task {shown(names[task])}")
     return OwnTasks(tuple(names), summaries, table.dropped)
 
 
 def _reject_other_providers(table: TaskRows, column: str, provider: str) -> None:
-    spelled, codes = table.names(column, "provider")
+    raw_names, codes = table.names(column, "provider")
     for code in np.unique(codes).tolist():
-        if canonical_name(spelled[code]) != canonical_name(provider):
-            file, row = table.place(int(np.argmax(codes == code)))
-            name = shown(spelled[code])
+        if canonical_name(raw_names[code]) != canonical_name(provider):
+            file, row = table.location(int(np.argmax(codes == code)))
+            name = shown(raw_names[code])
             raise DataError.at(
                 file, f"row {row:,} belongs to provider {name}, not {provider!r}; send only your own rows"
             )
 
 
-def _reject_invalid_names(table: TaskRows, spelled: list[str], codes: NDArray[np.intp]) -> None:
+def _reject_invalid_names(table: TaskRows, raw_names: list[str], codes: NDArray[np.intp]) -> None:
     for code in np.unique(codes).tolist():
-        task = task_name(spelled[code])
+        task = task_name(raw_names[code])
         if len(task) > MAX_NAME_LENGTH or not task.isprintable():
-            file, row = table.place(int(np.argmax(codes == code)))
+            file, row = table.location(int(np.argmax(codes == code)))
             problem = (
                 "has unprintable characters" if len(task) <= MAX_NAME_LENGTH else f"is {len(task):,} characters long"
             )

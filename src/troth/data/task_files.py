@@ -116,8 +116,8 @@ def join_tasks(own: Mapping[str, OwnTasks]) -> TaskReports:
     """Join the reports of several providers, by name."""
     providers = sorted(own)
     tasks = sorted({task for name in providers for task in own[name].names})
-    place = {name: number for number, name in enumerate(tasks)}
-    task = np.array([place[task_name] for name in providers for task_name in own[name].names], dtype=np.intp)
+    index = {name: number for number, name in enumerate(tasks)}
+    task = np.array([index[task_name] for name in providers for task_name in own[name].names], dtype=np.intp)
     provider = np.repeat(np.arange(len(providers)), [len(own[name].names) for name in providers])
     order = np.lexsort((provider, task))
     summaries = np.concatenate([own[name].summaries for name in providers])[order]

@@ -166,9 +166,9 @@ def compare_models(
     progress = options.pop("progress", None)
     backtests = {}
     failed: dict[str, str] = {}
-    for place, (name, model) in enumerate(candidates.items()):
+    for index, (name, model) in enumerate(candidates.items()):
 
-        def overall_progress(done: float, total: int, before: int = place) -> None:
+        def overall_progress(done: float, total: int, before: int = index) -> None:
             if progress is not None:
                 progress(before * total + done, len(candidates) * total)
 

@@ -193,7 +193,9 @@ class Backtest:
             return f"No lie gains significantly under {self.name}{self.coverage}{self._best_lie()}."
         gains = sorted(gaining, key=lambda f: (f.provider is not None, -f.gain))
         named = ((f, "all providers" if f.provider is None else f.provider) for f in gains[:_MAX_NAMED])
-        listing = "; ".join(f"{true_minus(f.lie)} ({who}) {100 * f.gain:+.1f}% of the cap" for f, who in named)
+        listing = "; ".join(
+            f"{true_minus(f.lie)} ({provider}) {100 * f.gain:+.1f}% of the cap" for f, provider in named
+        )
         and_more = f"; and {len(gains) - _MAX_NAMED} more" if len(gains) > _MAX_NAMED else ""
         return f"Under {self.name} lies gain: {listing}{and_more}."
 

@@ -174,6 +174,6 @@ def _near_duplicates(campaign: Campaign, reports: list[Report]) -> list[NearDupl
         t = on_day.statistics_of(model, [report.summary for report in reports_of_day])
         draws = int(np.clip(_MAX_DRAWN // t.shape[-1], 1000, 20_000))
         for pair in find_near_duplicates(model, t, rows=[report.rows for report in reports_of_day], draws=draws):
-            first, second = (names[place] for place in pair.providers)
+            first, second = (names[index] for index in pair.providers)
             pairs.append(NearDuplicates(day, first, second, pair.why))
     return pairs

@@ -65,10 +65,10 @@ def replay_lies(result: Result, lies: Sequence[RoundLie] = LIES, draws: int | No
     replays = []
     for lie in lies:
         try:
-            reports, places = _reports_with_lie(lie, campaign, setup, today)
-            if not places:
+            reports, indices = _reports_with_lie(lie, campaign, setup, today)
+            if not indices:
                 continue
-            liars: Any = (*setup.index, np.array(places))
+            liars: Any = (*setup.index, np.array(indices))
             rule, seeds = setup.rule, [seed] * len(reports)
             if draws is not None and seed is not None:
                 rule = rule.drawing(max(1, draws // len(reports)))
@@ -82,7 +82,7 @@ def replay_lies(result: Result, lies: Sequence[RoundLie] = LIES, draws: int | No
         except (TrothError, ArithmeticError, ValueError, TypeError):
             continue
         if np.isfinite(earned - truth).all():
-            gains = zip((setup.names[place] for place in places), (earned - truth).tolist(), strict=True)
+            gains = zip((setup.names[index] for index in indices), (earned - truth).tolist(), strict=True)
             replays.append(Replay(lie.name, float(truth.mean()), float(earned.mean()), dict(gains)))
     return replays
 
@@ -124,16 +124,16 @@ def _reports_with_lie(
         with suppress(TrothError):  # too few rows
             knowledge = RoundKnowledge(reduction, report.summary[None], rng, public=public)
             choice[report.provider] = lie.change_summary(knowledge)[0]
-    eligible = [place for place in setup.paid if all(setup.names[place] in choice for choice in choices)]
+    eligible = [index for index in setup.paid if all(setup.names[index] in choice for choice in choices)]
     return [_replaced(campaign, setup, choice) for choice in choices], eligible
 
 
 def _replaced(campaign: Campaign, setup: RoundSetup, summaries: Mapping[str, Array]) -> Array:
     """Return all providers' statistics, replacing some by the statistics of other summaries."""
     own, model = setup.round.statistics.copy(), setup.round.model
-    replacements = {place: summaries[name] for place, name in enumerate(setup.names) if name in summaries}
+    replacements = {index: summaries[name] for index, name in enumerate(setup.names) if name in summaries}
     if replacements:
-        models = model if isinstance(model, Model) else [model[place] for place in replacements]
+        models = model if isinstance(model, Model) else [model[index] for index in replacements]
         replaced: Any = (*setup.index, list(replacements))
         own[replaced] = campaign.statistics_of(models, list(replacements.values()))
     return own

@@ -175,16 +175,16 @@ class Result:
         for paid_on, payment in self.by_provider.get(provider, ()):
             if paid_on == day or len(self.rounds) == 1:
                 return payment
-        on = "" if day is None else f" on day {day}"
-        raise DataError(f"nothing was paid to {provider!r}{on}; providers are {', '.join(map(repr, self.totals))}")
+        on_day = "" if day is None else f" on day {day}"
+        raise DataError(f"nothing was paid to {provider!r}{on_day}; providers are {', '.join(map(repr, self.totals))}")
 
     def explain(self, provider: str, day: Day = None) -> str:
         """Explain a payment step by step."""
         from troth.results.explanation import describe_data, explain
 
         payment = self.payment(provider, day)
-        on = next(paid_round.day for paid_round in self.rounds if payment in paid_round.payments)
-        return explain(self.campaign, payment, describe_data(self, on, provider))
+        on_day = next(paid_round.day for paid_round in self.rounds if payment in paid_round.payments)
+        return explain(self.campaign, payment, describe_data(self, on_day, provider))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON, with money as decimal strings."""

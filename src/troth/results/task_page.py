@@ -106,8 +106,8 @@ def worker_agreement(result: TaskResult) -> tuple[list[str], list[list[float | N
     names, reports = sorted(payment.provider for payment in busiest), result.recorded.reports
     labels = np.full((len(names), len(reports.tasks)), -1)
     for own, name in zip(labels, names, strict=True):
-        places = result.report_places(name)
-        own[reports.task[places]] = reports.summaries[places].argmax(axis=1)
+        indices = result.report_indices(name)
+        own[reports.task[indices]] = reports.summaries[indices].argmax(axis=1)
     rates: list[list[float | None]] = [[None] * len(names) for _ in names]
     for i, j in permutations(range(len(names)), 2):
         answered = (labels[i] >= 0) & (labels[j] >= 0)

@@ -85,10 +85,12 @@ class TaskResult(Result):
         """The standard error of each provider's mean share, from its own tasks or, if these are few, from all tasks."""
         share, errors = self.recorded.share, {}
         overall_spread = float(share.std())
-        for name, places in self.recorded.reports.by_provider():
-            number = len(places)
+        for name, indices in self.recorded.reports.by_provider():
+            number = len(indices)
             few_tasks = number < _MIN_TASKS
-            errors[name] = overall_spread / sqrt(number) if few_tasks else float(share[places].std()) / sqrt(number - 1)
+            errors[name] = (
+                overall_spread / sqrt(number) if few_tasks else float(share[indices].std()) / sqrt(number - 1)
+            )
         return errors
 
     @cached_property
@@ -116,8 +118,8 @@ class TaskResult(Result):
             notes.append("at this price every payment is rounded down to nothing: raise it, or pay more tasks together")
         if risky := [payment.provider for payment in self.payments if csv_name(payment.provider) != payment.provider]:
             notes.append(
-                f"a spreadsheet would take {counted(len(risky), 'name')} such as {risky[0]!r} for a formula, so the CSV "
-                "has an apostrophe before it: remove it for a platform on which this is somebody's name"
+                f"a spreadsheet would take {counted(len(risky), 'name')} such as {risky[0]!r} for a formula, so the "
+                "CSV has an apostrophe before it: remove it for a platform on which this is somebody's name"
             )
         if similar := similar_names(reports.tasks):
             pairs = f"{counted(len(similar), 'pair')} of tasks differ" if len(similar) > 1 else "two tasks differ"
@@ -204,17 +206,17 @@ class TaskResult(Result):
         The round's root seeds the random ones, so they are always the same.
         """
         empty, rule = self.payment(provider).empty_share, self.campaign.rule
-        own_places, root = self.report_places(provider), str(self.ledger.of("round")[0]["root"])
+        own_reports, root = self.report_indices(provider), str(self.ledger.of("round")[0]["root"])
         reports, _, share, peers = self.recorded
-        random_order = np.random.default_rng(int(root, 16)).permutation(len(own_places))
-        order = np.lexsort((random_order, -share[own_places]))
+        random_order = np.random.default_rng(int(root, 16)).permutation(len(own_reports))
+        order = np.lexsort((random_order, -share[own_reports]))
         third = -(-size // 3)
         ends = np.unique(np.concatenate([np.arange(third), len(order) - 1 - np.arange(third)]))
         sampled = ends[(ends >= 0) & (ends < len(order))]
         rest_of_order = np.setdiff1d(np.arange(len(order)), sampled)
         rest_of_order = rest_of_order[np.argsort(random_order[order[rest_of_order]])][: max(0, size - len(sampled))]
         sample = []
-        for report in own_places[order[np.sort(np.concatenate([sampled, rest_of_order]))]]:
+        for report in own_reports[order[np.sort(np.concatenate([sampled, rest_of_order]))]]:
             task, answer = reports.tasks[reports.task[report]], self.answer(reports.summaries[report])
             own, peer_count = float(share[report]), int(peers[report])
             sample.append(OwnShare(task, answer, own, peer_count, rule.task_reason(own, empty, peer_count)))
@@ -222,10 +224,10 @@ class TaskResult(Result):
 
     def shares_without_peers(self, provider: str) -> float:
         """Return the sum of a provider's shares on tasks without peers."""
-        own_places = self.report_places(provider)
-        return fsum(self.recorded.share[own_places][self.recorded.peers[own_places] == 0])
+        own_reports = self.report_indices(provider)
+        return fsum(self.recorded.share[own_reports][self.recorded.peers[own_reports] == 0])
 
-    def report_places(self, provider: str) -> Indexes:
+    def report_indices(self, provider: str) -> Indexes:
         """Return the indices of a provider's reports."""
         reports = self.recorded.reports
         return np.flatnonzero(reports.provider == reports.providers.index(provider))

@@ -148,9 +148,7 @@ class _Setup:
             if not isinstance(member, SamplesData):
                 raise MissingCapabilityError(f"{type(member).__name__} cannot draw data, so it cannot be audited")
         lying = self.models[liar]
-        self.own: Any = (
-            lying.without_features if isinstance(lying, HasFeatures) else lying
-        )  # the model whose rows lies change
+        self.own: Any = lying.without_features if isinstance(lying, HasFeatures) else lying  # whose rows lies change
         self.classes: dict[Any, list[int]] = places_of(self.models)
         first: Any = self.models[0]
         rng = np.random.default_rng(0)
@@ -180,9 +178,7 @@ class _Setup:
         """Return sums over simulations for each case: earnings of truth and lie, squared gains, and refusals."""
         for_data, for_lies, secret = seed.spawn(3)
         data, honest, test = self.draw(np.random.default_rng(for_data), simulations)
-        key = int(
-            np.random.default_rng(secret).integers(2**63)
-        )  # the rule makes the same draws for the truth and all lies
+        key = int(np.random.default_rng(secret).integers(2**63))  # the same draws of the rule for truth and lies
         truths: dict[tuple[tuple[int, ...], bool], Array] = {}
         sums = np.empty((len(cases), 4))
         for number, (play, grouped) in enumerate(cases):

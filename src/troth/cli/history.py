@@ -121,7 +121,7 @@ def _fit_days(
     with progress_bar() as progress:
         past = read_history(terms, str(history), **columns, progress=progress, notice=warn)
         used = past if recent is None else past.select(days=past.days[-recent:])
-        options["progress"] = lambda share, arguments: progress("fitting", round(100 * share), 100)  # noqa: ARG005
+        options["progress"] = lambda share, step: progress("fitting", round(100 * share), 100)  # noqa: ARG005
         learned = fit_campaign(terms, used, family, **options)
     source = os.path.relpath(history, target.parent)
     _write_campaign(terms, target, fitted_text(terms, learned, past, source, **columns, recent=recent))

@@ -216,9 +216,7 @@ def export(
                 raise
             typer.echo(f"no {name}: {error}", err=True)
         else:
-            write_whole(
-                directory / name, content, private=True
-            )  # most have the statistics or payments of all providers
+            write_whole(directory / name, content, private=True)  # most contain data of all providers
             files[name] = str(directory / name)
             if name == "ledger.jsonl":
                 try:

@@ -295,7 +295,7 @@ class Adder:
         return codes
 
     def _values_of_text(self, array: Any, name: str) -> Array:
-        """Parse text as numbers if the file is text or rows may be dropped; otherwise report the values as problems."""
+        """Parse a column of text as numbers; report invalid values, and numbers that a typed file stores as text."""
         if not is_text(array.type):
             remedy = "; write every entry of a list to its own column" if pa.types.is_nested(array.type) else ""
             raise DataError.at(self.place, f"column {name!r} has type {array.type}, not numbers{remedy}")

@@ -31,9 +31,7 @@ INDEPENDENT_PAST = (
 
 _MAX_NAMED = 6  # a verdict names at most this many lies that gain
 _MIN_DAYS = 90  # with fewer held-out days a pass means little
-_MAX_DETECTABLE = (
-    0.02  # a pass means little if a larger mean gain over providers, as a share of the cap, can go unnoticed,
-)
+_MAX_DETECTABLE = 0.02  # a pass means little if a larger mean gain, as a share of the cap, can go unnoticed,
 _MAX_DETECTABLE_ALONE = 0.1  # or a larger gain of a single provider
 
 
@@ -193,9 +191,7 @@ class Backtest:
             return f"No lie gains significantly under {self.name}{self.coverage}{self._best_lie()}."
         gains = sorted(gaining, key=lambda f: (f.provider is not None, -f.gain))
         named = ((f, "all providers" if f.provider is None else f.provider) for f in gains[:_MAX_NAMED])
-        listing = "; ".join(
-            f"{true_minus(f.lie)} ({provider}) {100 * f.gain:+.1f}% of the cap" for f, provider in named
-        )
+        listing = "; ".join(f"{true_minus(f.lie)} ({name}) {100 * f.gain:+.1f}% of the cap" for f, name in named)
         and_more = f"; and {len(gains) - _MAX_NAMED} more" if len(gains) > _MAX_NAMED else ""
         return f"Under {self.name} lies gain: {listing}{and_more}."
 

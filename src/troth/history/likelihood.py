@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 def log_marginal(model: Any, history: History, days: Indexes | None = None) -> Array:
     """Return log p of all reports of each day, without the terms that the models' ``score_measure`` names.
 
-    ``model`` is one model, or one per provider. If the history has no squares, numbers are reported as means of rows. A
-    model without a base measure knows log p only up to terms that depend on its parameters, and returns NaN. ``days``
-    are indices of days, by default all.
+    ``model`` is one model, or one per provider. Reports of numbers count as rows if the history has squares, and
+    otherwise as their means. A model without a base measure knows log p only up to terms that depend on its parameters;
+    its days are NaN. ``days`` are indices of days, by default all.
 
     Examples
     --------

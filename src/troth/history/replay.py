@@ -87,9 +87,8 @@ class Replay:
                 progress((provider + 1) / (providers + 1))
         own = self._statistics(reported, np.ones_like(self.present))
         ruled_out = impossible(self.evidence, own)
-        share = self._shares(
-            np.where(ruled_out[..., None], 0.0, own), scaled_progress(progress, providers, providers + 1)
-        )
+        in_payment = scaled_progress(progress, providers, providers + 1)
+        share = self._shares(np.where(ruled_out[..., None], 0.0, own), in_payment)
         refused = ruled_out | np.isnan(share)
         return np.where(unknown, np.nan, np.where(refused, 0.0, share)), refused & ~unknown
 

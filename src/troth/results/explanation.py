@@ -122,17 +122,13 @@ def _averages(campaign: Campaign, possessive: str, summary: Array) -> str:
             return f"{possessive} rows alone do not determine all coefficients"
     if not isinstance(reduction, DescribesSummary):
         return ""
-    description = reduction.in_words(summary, campaign.categories)
-    if description is None:
+    text = reduction.in_words(summary, campaign.categories)
+    if text is None:
         return ""
-    noun, verb = description.noun, "are" if description.plural else "is"
+    noun, verb = text.noun, "are" if text.plural else "is"
     if len(campaign.columns) > 1 and not explains_target(campaign.model):
         noun += f" of {', '.join(str(name) for name in campaign.columns[:_FEATURES])}"
-    return (
-        f"your {noun} {verb} {description.value}"
-        if possessive == "your"
-        else f"{possessive} {verb} {description.value}"
-    )
+    return f"your {noun} {verb} {text.value}" if possessive == "your" else f"{possessive} {verb} {text.value}"
 
 
 def _equation(campaign: Campaign, reduction: FitsCoefficients, summary: Array) -> str:

@@ -33,14 +33,12 @@ def payment_table(result: Result) -> TextTable:
     """Return a table of all payments, with days in the first column if the campaign is daily."""
     campaign = result.campaign
     payments = [(paid_round.day, payment) for paid_round in result.rounds for payment in paid_round.payments]
-    has_scores = any(payment.score is not None for _, payment in payments)
-    head = (
-        ["day"] * campaign.daily + ["provider", "rows" if campaign.task is None else "tasks"] + ["score"] * has_scores
-    )
+    scored = any(payment.score is not None for _, payment in payments)
+    head = ["day"] * campaign.daily + ["provider", "rows" if campaign.task is None else "tasks"] + ["score"] * scored
     lines = []
     for day, payment in payments:
         score = "–" if payment.score is None else number(payment.score)
-        cells = [str(day)] * campaign.daily + [printable(payment.provider), f"{payment.rows:,}"] + [score] * has_scores
+        cells = [str(day)] * campaign.daily + [printable(payment.provider), f"{payment.rows:,}"] + [score] * scored
         lines.append([*cells, share(payment.share), money(campaign.amount(payment.payment))])
     head += ["share of cap", f"payment {campaign.currency}".strip()]
     return TextTable(head, lines, [payment.share for _, payment in payments])

@@ -30,7 +30,7 @@ _environment = make_environment()
 
 
 class Row(NamedTuple):
-    """A worker's line: pay per task in minor units and its standard error, and whether it is above the empty share."""
+    """A worker's row: pay per task in the currency, its standard error, and whether it exceeds the empty share."""
 
     payment: Payment
     per_task: float

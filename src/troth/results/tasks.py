@@ -86,11 +86,9 @@ class TaskResult(Result):
         share, errors = self.recorded.share, {}
         overall_spread = float(share.std())
         for name, indices in self.recorded.reports.by_provider():
-            number = len(indices)
-            few_tasks = number < _MIN_TASKS
-            errors[name] = (
-                overall_spread / sqrt(number) if few_tasks else float(share[indices].std()) / sqrt(number - 1)
-            )
+            tasks = len(indices)
+            few = tasks < _MIN_TASKS
+            errors[name] = overall_spread / sqrt(tasks) if few else float(share[indices].std()) / sqrt(tasks - 1)
         return errors
 
     @cached_property

@@ -232,12 +232,8 @@ class TaskVerdict(Verdict):
         names = self.fit.not_replayed
         listing = ", ".join(repr(name) for name in names[:_SHOWN])
         and_more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        too_many_labels = len(self.fit.frequencies) > MAX_LABELS
-        reason = (
-            f"there are more than {MAX_LABELS} labels"
-            if too_many_labels
-            else f"answered fewer than {MIN_ANSWERS} times"
-        )
+        too_many = len(self.fit.frequencies) > MAX_LABELS
+        reason = f"there are more than {MAX_LABELS} labels" if too_many else f"answered fewer than {MIN_ANSWERS} times"
         return f". Not checked: what other labels would have earned in place of {listing}{and_more}, {reason}"
 
     def __str__(self) -> str:

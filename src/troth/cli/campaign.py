@@ -58,7 +58,7 @@ def demo(
 
 
 def init(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.", show_default=False)],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to create.", show_default=False)],
     family: Annotated[
         str | None,
         typer.Option(help="The name of the model's family.", show_default="the first, or guessed from --data"),
@@ -220,13 +220,13 @@ def pay(
     campaign: CampaignFile,
     ledger: Annotated[
         Path | None,
-        typer.Option(help="The ledger to begin or continue.", show_default="ledger.jsonl in the same folder"),
+        typer.Option(help="The ledger to create or continue.", show_default="ledger.jsonl in the same folder"),
     ] = None,
     report: Annotated[
         Path | None, typer.Option(help="Where to write the page.", show_default="report.html next to the ledger")
     ] = None,
     csv: Annotated[Path | None, typer.Option(help="Write payments as CSV too.")] = None,
-    final: Annotated[bool, typer.Option("--final", help="Pay the last day too: no other follows.")] = False,
+    final: Annotated[bool, typer.Option("--final", help="Pay the last day too, because no other follows.")] = False,
     no_report: Annotated[bool, typer.Option("--no-report", help="Write no page.")] = False,
     beacon: Annotated[str | None, typer.Option(help="The value of the public beacon that the terms name.")] = None,
     dry_run: Annotated[

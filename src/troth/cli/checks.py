@@ -21,14 +21,15 @@ def audit(
     simulations: Annotated[
         int | None,
         typer.Option(
-            help="How many simulations to run.", min=2, show_default="20,000, or as few as 2,000 for a slow model"
+            help="The number of simulations.", min=2, show_default="20,000, or as few as 2,000 for a slow model"
         ),
     ] = None,
     providers: Annotated[
-        int | None, typer.Option(help="How many providers.", min=2, show_default="as in the data, up to 12")
+        int | None, typer.Option(help="The number of providers.", min=2, show_default="as in the data, up to 12")
     ] = None,
     rows: Annotated[
-        int | None, typer.Option(help="How many rows each has.", min=1, show_default="as in the data, up to 200")
+        int | None,
+        typer.Option(help="The number of rows of each provider.", min=1, show_default="as in the data, up to 200"),
     ] = None,
     plot: PlotFile = None,
     as_json: AsJson = False,
@@ -72,10 +73,10 @@ def audit(
 def certify(
     campaign: CampaignFile,
     providers: Annotated[
-        int | None, typer.Option(help="How many providers.", min=2, show_default="as in the data")
+        int | None, typer.Option(help="The number of providers.", min=2, show_default="as in the data")
     ] = None,
     rows: Annotated[
-        int | None, typer.Option(help="How many rows each has.", min=1, show_default="as in the data")
+        int | None, typer.Option(help="The number of rows of each provider.", min=1, show_default="as in the data")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

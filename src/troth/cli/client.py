@@ -34,7 +34,7 @@ Insecure = Annotated[
 def login(
     url: Annotated[str, typer.Argument(metavar="URL", help="The service's address.", show_default=False)],
     name: Annotated[
-        str | None, typer.Option(help="Your account name on that service.", show_default="asked for")
+        str | None, typer.Option(help="Your account name on that service.", show_default="prompted")
     ] = None,
     token: Annotated[str | None, typer.Option(help="A token instead of a password, from the settings page.")] = None,
     days: Annotated[int, typer.Option(help="How long to stay signed in.", min=1, max=366)] = 30,
@@ -214,7 +214,9 @@ def providers(campaign: CampaignArgument, server: Server = None, as_json: AsJson
 
 def submit(
     campaign: CampaignArgument,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Your rows, or statistics of them.", show_default=False)],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Your rows, or statistics made from them.", show_default=False)
+    ],
     number: Annotated[
         int | None, typer.Option("--round", help="Which round.", min=1, show_default="the open one")
     ] = None,

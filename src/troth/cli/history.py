@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from troth.core.past import History
     from troth.models.fitting.fitted import Fitted
 
-Types = Annotated[int | None, typer.Option(help="How many day types.", min=1, show_default="by held-out days")]
+Types = Annotated[
+    int | None, typer.Option(help="The number of day types.", min=1, show_default="chosen on held-out days")
+]
 Spread = Annotated[
     float | None, typer.Option(help="Standard deviation of values within a day.", show_default="from the history")
 ]
@@ -41,14 +43,14 @@ def fit(
         str | None,
         typer.Option(
             help="Any family that can be fitted.",
-            show_default="the first that learns each provider from such data; for tasks, the campaign's",
+            show_default="the first that learns each provider from these data; for tasks, the campaign's",
         ),
     ] = None,
     option: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="An option of the family's fit, such as starts=8, or a parameter to keep, such as noise=2.",
+            help="An option of the family's fit, such as starts=8, or a fixed parameter, such as noise=2.",
         ),
     ] = None,
     types: Types = None,
@@ -65,7 +67,7 @@ def fit(
     gold: Annotated[Path | None, typer.Option(help="True labels of some past tasks.", show_default="none")] = None,
     pilot: Annotated[
         Path | None,
-        typer.Option(help="Published rows that fix the point of expansion, in place of HISTORY.", show_default="none"),
+        typer.Option(help="Published rows that fix the point of expansion, instead of HISTORY.", show_default="none"),
     ] = None,
     plot: PlotFile = None,
     as_json: AsJson = False,
@@ -191,7 +193,7 @@ def backtest(
         int | None, typer.Option(help="Stretches of days, or blocks.", min=1, show_default="5, or fewer")
     ] = None,
     first: Annotated[
-        int | None, typer.Option(help="Days before the first stretch.", min=1, show_default="a quarter, or 30")
+        int | None, typer.Option(help="Days before the first stretch.", min=1, show_default="a quarter, or up to 30")
     ] = None,
     recent: Recent = None,
     ahead: DaysAhead = None,

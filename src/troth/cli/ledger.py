@@ -100,11 +100,9 @@ def explain(
     ledger: LedgerFile,
     provider: Annotated[
         str | None,
-        typer.Argument(metavar="PROVIDER", help="The provider who was paid.", show_default="the sums of all"),
+        typer.Argument(metavar="PROVIDER", help="The provider who was paid.", show_default="the totals of all"),
     ] = None,
-    day: Annotated[
-        str | None, typer.Option(help="The day, in a daily campaign.", show_default="a summary of all")
-    ] = None,
+    day: Annotated[str | None, typer.Option(help="The day, in a daily campaign.", show_default="all days")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Explain a payment step by step, or sum up the payments of all days."""

@@ -18,7 +18,8 @@ Database = Annotated[
     str, typer.Option(envvar="TROTH_DATABASE", help="A file for SQLite, or postgresql://user@host/name.")
 ]
 PublicUrl = Annotated[
-    str | None, typer.Option(envvar="TROTH_URL", help="Where people reach it.", show_default="http://HOST:PORT")
+    str | None,
+    typer.Option(envvar="TROTH_URL", help="The public address of the service.", show_default="http://HOST:PORT"),
 ]
 
 KeyFolderOption = Annotated[
@@ -38,11 +39,11 @@ def serve(
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port to listen on.", min=1, max=65535)] = 8000,
     url: PublicUrl = None,
-    workers: Annotated[int, typer.Option(help="How many processes answer requests.", min=1, max=64)] = 1,
+    workers: Annotated[int, typer.Option(help="The number of server processes.", min=1, max=64)] = 1,
     proxies: Annotated[
         str | None, typer.Option(help="Addresses of trusted reverse proxies, separated by commas.", show_default="none")
     ] = None,
-    upload: Annotated[int, typer.Option(help="The largest upload, in megabytes.", min=1, max=4096)] = 64,
+    upload: Annotated[int, typer.Option(help="The maximum size of an upload, in megabytes.", min=1, max=4096)] = 64,
     keys: KeyFolderOption = None,
     require_sandbox: Annotated[
         bool, typer.Option("--require-sandbox", help="Refuse to start if uploads cannot be read in a sandbox.")
@@ -81,7 +82,9 @@ def _require_packages() -> None:
 def link(
     name: Annotated[str, typer.Argument(help="The account's name.", show_default=False)],
     database: Database = "troth.db",
-    url: Annotated[str, typer.Option(envvar="TROTH_URL", help="Where people reach it.")] = "http://127.0.0.1:8000",
+    url: Annotated[
+        str, typer.Option(envvar="TROTH_URL", help="The public address of the service.")
+    ] = "http://127.0.0.1:8000",
     new_analyst: Annotated[bool, typer.Option("--new-analyst", help="Create an analyst with that name.")] = False,
 ) -> None:
     """Print a one-time sign-in link, for somebody who lost their password."""

@@ -641,10 +641,7 @@ def test_commands_are_grouped_with_whole_sentences(monkeypatch: Any, capsys: Any
     assert run(monkeypatch, "--help") == 0
     output = " ".join(capsys.readouterr().out.split())
     assert (
-        output.index("Your own files:")
-        < output.index("init ")
-        < output.index("A service's campaigns")
-        < output.index("login ")
+        output.index("Your own files:") < output.index("init ") < output.index("Use a service") < output.index("login ")
     )
     assert "Write a commented campaign file, with a small example dataset or for your own data." in output
     assert "..." not in output.partition("Your own files:")[2]

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from troth.core.errors import DataError, TrothError
 from troth.core.formats import short
-from troth.data.arrow_columns import as_numbers, encode, holds_numbers, is_text, numbers_of_text
+from troth.data.arrow_columns import as_numbers, encode, holds_numbers, is_text, parse_numbers
 from troth.data.fragments import NOT_UNICODE, Fragment
 from troth.data.request import Day, Request, listed
 from troth.data.single_provider import read_own_report, read_own_tasks
@@ -53,7 +53,7 @@ def parse(
     else:
         inspector = BatchInspector(request, max_cells, max_tasks * (max_rows or 1), "tasks")
     declared, size = None, 0
-    watched_request = replace(request, look=inspector)
+    watched_request = replace(request, on_batch=inspector)
     try:
         if kind in ("parquet", "arrow"):
             _reject_text_columns(Fragment(name, kind).schema(), request)
@@ -153,7 +153,7 @@ class _Numbers:
         self.minimum, self.maximum, self.total, self.count = np.inf, -np.inf, 0.0, 0
 
     def add(self, array: Any) -> None:
-        x = numbers_of_text(array) if is_text(array.type) else as_numbers(array)
+        x = parse_numbers(array) if is_text(array.type) else as_numbers(array)
         if x is None:
             return
         x = x[np.isfinite(x)]

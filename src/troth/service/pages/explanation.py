@@ -10,7 +10,7 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from troth.mechanisms import Figures
-from troth.results.explanation import data_in_words, odds_in_words
+from troth.results.explanation import describe_data, describe_log_pmi
 from troth.results.page import ASSUMED
 from troth.results.pictures import draw_line, draw_score
 from troth.results.task_page import assumed_of
@@ -37,13 +37,13 @@ def explain(visit: Visit, campaign: str, number: int, *, member: str | None = No
     figures = Figures(**{field.name: getattr(payment, field.name) for field in fields(Figures)})
     is_analyst = visit.user.role == "analyst"
     context |= {
-        "odds": None if figures.log_pmi is None else odds_in_words(figures.log_pmi),
+        "odds": None if figures.log_pmi is None else describe_log_pmi(figures.log_pmi),
         "steps": terms.rule.steps(figures),
         "rule": terms.rule,
         "mathml": mathml,
         "draw_score": draw_score,
         "draw_line": draw_line,
-        "data": data_in_words(result, payments.day, payment.provider, is_analyst) if result else "",
+        "data": describe_data(result, payments.day, payment.provider, is_analyst) if result else "",
         "empty": terms.show(int(payment.empty_share * payment.cap.minor)),
     }
     return visit.page("explanation.html", **context)

@@ -25,7 +25,7 @@ from troth.campaigns.rounds import (
     check_possible,
     following_reports,
     later_days,
-    of_round,
+    progress_of_round,
     reject_mixed_days,
     reject_same_nonce,
     write_round,
@@ -119,7 +119,7 @@ def _check_rounds(
         stamp = _stamp(head)
         following = following_reports(campaign, by_day, head["day"])
         try:
-            within = of_round(progress, done, len(rounds))
+            within = progress_of_round(progress, done, len(rounds))
             write_round(campaign, fresh, by_day[head["day"]], following, known, link, beacon, stamp, within)
         except TrothError as error:
             raise LedgerError(f"{place}: round {done} cannot be recomputed: {error}") from None

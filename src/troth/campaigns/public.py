@@ -57,7 +57,7 @@ def describe_guesses(tasks: Sequence[str], summaries: Array, source: str, digest
 def check_task_summaries(
     tasks: Sequence[str], summaries: Array, model: Any, columns: Sequence[str | None], values: Bounds | None = None
 ) -> None:
-    """Reject summaries of tasks that no rows can have, or that have probability zero under every class."""
+    """Reject summaries of tasks that no rows can have, or that are impossible under every class."""
     reduction = model.reduction
     distinct, first = np.unique(summaries, axis=0, return_index=True)
     if distinct.shape[1] != reduction.width:

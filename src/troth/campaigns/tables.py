@@ -65,7 +65,7 @@ def take_money(section: Section) -> dict[str, Any]:
         "name": section.text("name", required=True),
         "about": section.text("about", ""),
         "currency": currency,
-        "decimals": section.integer("decimals", minor_unit(currency, otherwise=2), maximum=8),
+        "decimals": section.integer("decimals", minor_unit(currency, default=2), maximum=8),
     }
     if "budget" not in section.remaining and "price" not in section.remaining:
         raise section.error_at("budget", 'is missing; give a decimal string such as "1000.00"')

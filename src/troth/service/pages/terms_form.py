@@ -113,7 +113,7 @@ def terms_of(typed: dict[str, str]) -> dict[str, Any]:
 def _decimals(text: str, currency: str) -> int:
     """Return the decimals of a currency, which ISO 4217 says where it lists the currency."""
     decimals: int = _read("campaign", "decimals", _whole, text)
-    if (listed := minor_unit(currency, otherwise=decimals)) != decimals:
+    if (listed := minor_unit(currency, default=decimals)) != decimals:
         problem = f"{currency} has {listed} by ISO 4217, not {decimals}; leave this empty"
         raise InvalidError.in_terms("campaign", "decimals", problem)
     return decimals

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from troth.campaigns.records.ledger import locked, write_whole
+from troth.campaigns.records.ledger import locked, write_atomic
 from troth.campaigns.seed import draw_secret, load_secret, save_secret, secret_path
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError
@@ -33,14 +33,14 @@ def commit(path: str | Path, *, new_file: bool = False) -> str:
         raise DataError(f"{path.name}: payments have begun (ledger.jsonl), so it is too late to commit to a seed")
     if new_file and secret_path(path).exists():
         secret = load_secret(secret_path(path))
-        write_whole(path, _with_commitment(path.read_text(encoding="utf-8"), secret.commitment).encode())
+        write_atomic(path, _with_commitment(path.read_text(encoding="utf-8"), secret.commitment).encode())
         return secret.commitment
     secret = draw_secret(DAILY_ROUNDS if campaign.daily else 1)
     with locked(path.resolve().parent):
         content = _with_commitment(path.read_bytes().decode("utf-8"), secret.commitment)
         save_secret(secret, secret_path(path))
         try:
-            write_whole(path, content.encode())
+            write_atomic(path, content.encode())
         except BaseException:
             secret_path(path).unlink(missing_ok=True)
             raise

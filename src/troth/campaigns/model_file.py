@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from troth import models
 from troth.campaigns.records.canonical_json import canonical, digest, read_json
-from troth.campaigns.records.ledger import write_whole
+from troth.campaigns.records.ledger import write_atomic
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import Section
 
@@ -38,7 +38,7 @@ def save_model(model: Family, path: str | Path) -> str:
     if not models.is_registered(model):
         name = type(model).__name__
         raise ParameterError(f"{name} is not registered, so nobody could load it: call troth.models.register({name})")
-    write_whole(path, canonical(plain))
+    write_atomic(path, canonical(plain))
     return digest(plain)
 
 

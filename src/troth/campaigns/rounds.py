@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.campaigns.public import check_summary
-from troth.campaigns.records.arithmetic import SAME, versions
+from troth.campaigns.records.arithmetic import TOLERANCE, versions
 from troth.campaigns.records.ledger import Ledger, LedgerError
 from troth.campaigns.records.ledger_entries import (
     LATEST,
@@ -238,7 +238,7 @@ def _reject_changed_public(campaign: Campaign, recorded: dict[Day, Report]) -> N
 
 def _differ(old: Report, new: Report) -> bool:
     scale = np.maximum(np.abs(old.summary), np.abs(new.summary)).max(initial=0.0)
-    return old.rows != new.rows or not np.allclose(old.summary, new.summary, rtol=SAME, atol=SAME * scale)
+    return old.rows != new.rows or not np.allclose(old.summary, new.summary, rtol=TOLERANCE, atol=TOLERANCE * scale)
 
 
 def check_limits(campaign: Campaign, reports: Sequence[Report]) -> None:

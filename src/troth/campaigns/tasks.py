@@ -241,7 +241,7 @@ def pay_task_reports(campaign: Campaign, reports: Sequence[TaskReport], ledger: 
 
 
 def check_own_tasks(campaign: Campaign, provider: str, own: OwnTasks) -> None:
-    """Reject reports on tasks that no data can produce, or that have probability zero under the provider's likelihood."""
+    """Reject reports on tasks that no data can produce, or that are impossible under the provider's likelihood."""
     campaign.check_task_counts([provider], [len(own.names)])
     check_task_summaries(own.names, own.summaries, campaign.model_of(provider), campaign.columns, campaign.values)
 

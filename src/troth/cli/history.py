@@ -131,9 +131,9 @@ def _fit_days(
 def _write_campaign(terms: Campaign, target: Path, text: str) -> None:
     """Write the campaign file with the model that was learnt, and commit to a new seed where one is drawn with."""
     from troth.campaigns.commit import commit
-    from troth.campaigns.records.ledger import write_whole
+    from troth.campaigns.records.ledger import write_atomic
 
-    write_whole(target, text.encode())
+    write_atomic(target, text.encode())
     if terms.draws:
         commit(target, new_file=True)
 

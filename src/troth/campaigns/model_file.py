@@ -71,7 +71,7 @@ def with_model_file(plain: Any, path: Path | None) -> Any:
     if not isinstance(name, str) or not name.strip():
         raise section.error_at("file", f"must be the name of a file, not {name!r}")
     if path is None:
-        message = "there is no folder to read it from; give the parameters, or create it from the file"
+        message = "there is no folder to read it from; give the parameters, or load the campaign from its file"
         raise section.error_at("file", message)
     try:
         model = load_model(path.parent / name, None if announced is None else str(announced))

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 AS_DECLARED = "as declared"
 """The name, in a backtest, of the model in the campaign file."""
 
-_KEYS_OF_DATA = ("columns", "column", "target", "intercept", "categories", "scales", "levels")
+_COLUMN_KEYS = ("columns", "column", "target", "intercept", "categories", "scales", "levels")
 
 
 def history_reduction(campaign: Campaign) -> Reduction:
@@ -178,7 +178,7 @@ def fitted_text(
         noun, source_facts = "tasks", {"digest": f"sha256:{reports_digest(past, None)}", "tasks": len(past.tasks)}
     options = {"source": source, "provider": provider, "day": day, "recent": recent}
     plain = plain_copy(campaign.plain)
-    columns = {key: plain.get("model", {})[key] for key in _KEYS_OF_DATA if key in plain.get("model", {})}
+    columns = {key: plain["model"][key] for key in _COLUMN_KEYS if key in plain["model"]}
     table = learned.model_table()
     providers = table.pop("providers", {})
     family = {"family": table.pop("family")}
@@ -339,14 +339,14 @@ def backtest_campaign(
     candidates: dict[str, Any] = {}
     if campaign.history is None:
         candidates[AS_DECLARED] = campaign.models_for(history.providers)
-    own = type(campaign.model)
+    family = type(campaign.model)
     recent = recent or (campaign.history or {}).get("recent")
     settings: dict[str, Any] = {"seed": seed, "spread": spread, "types": types, "ahead": ahead}
     if types is None and campaign.history is not None and isinstance(campaign.model, Family):
         settings |= campaign.model.refit_options
     candidates |= candidates_for(history.reduction, recent, **settings)
-    if issubclass(own, Family) and not own.suits_reduction(history.reduction):
-        candidates[f"fitted {own.__name__}"] = lambda past: fit_campaign(campaign, past, own)
+    if issubclass(family, Family) and not family.suits_reduction(history.reduction):
+        candidates[f"fitted {family.__name__}"] = lambda past: fit_campaign(campaign, past, family)
 
     def rule_for(models: Any) -> Rule:
         return campaign.rule_for(models if isinstance(models, Model) else list(models), len(history.providers))

@@ -118,7 +118,7 @@ def parse_statistics(campaign: Campaign, plain: Any, source: str = "") -> list[R
         raise DataError(f"family is {plain.get('family')!r}, but the campaign's is {type(model).__name__}")
     digest = plain.get("digest")
     if not isinstance(digest, str) or not re.fullmatch("sha256:[0-9a-f]{64}", digest):
-        raise DataError("digest, of the provider's data, must be sha256: and 64 hexadecimal digits")
+        raise DataError("digest must be sha256: and 64 hexadecimal digits, the digest of the provider's data")
     entries = plain.get("days") if campaign.daily else [plain]
     if not isinstance(entries, list) or not entries:
         raise DataError("days must be a list with an entry for each day")

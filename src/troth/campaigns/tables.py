@@ -217,7 +217,7 @@ def _check_columns(
     columns: tuple[str, ...],
     target: str | None,
     intercept: bool,
-    given: int,
+    width: int,
 ) -> None:
     if model.explains_target and target is None:
         raise section.error_at("target", "is missing; name the column that the regression predicts")
@@ -228,7 +228,7 @@ def _check_columns(
     if not columns and not intercept:
         raise section.error_at("columns", "is missing; name the column (or columns) that the model reads")
     needed = model.reduction.columns
-    if given != needed:
+    if width != needed:
         counted = f"{len(columns)} columns" + (", an intercept" if intercept else "") + (", a target" if target else "")
         size = needed - 1 if model.explains_target else needed
         hint = "; every number needs its own column, also each number of a list" if len(columns) < size else ""

@@ -236,8 +236,8 @@ def pay_task_reports(campaign: Campaign, reports: Sequence[TaskReport], ledger: 
     """Settle all tasks, write the ledger with all receipts, and return the file of shares."""
     own = {report.provider: replace(OwnTasks.from_bytes(report.content), dropped=report.dropped) for report in reports}
     receipts = sorted(reports, key=lambda report: report.provider)
-    keywords: Any = {"file_name": FILE_NAME, "receipts": receipts, **options}
-    return pay_tasks(campaign, join_tasks(own), campaign.guesses, ledger, **keywords)
+    joined = join_tasks(own)
+    return pay_tasks(campaign, joined, campaign.guesses, ledger, file_name=FILE_NAME, receipts=receipts, **options)
 
 
 def check_own_tasks(campaign: Campaign, provider: str, own: OwnTasks) -> None:

@@ -396,7 +396,7 @@ class Campaign:
         if self.guesses is not None and self.task is None:
             raise sections["public"].error_at("tasks", "is for campaigns of tasks; name their column as [data] task")
         if (self.known is not None or self.guesses is not None) and self.public_source is not None:
-            raise sections["data"].error_at("public", "is given, and so is [public]; keep one of them")
+            raise sections["data"].error_at("public", "is given, although there is a table [public]; keep one of them")
         try:
             check_public(self.known or {}, self.model, self.columns)
         except DataError as error:
@@ -407,7 +407,7 @@ class Campaign:
             raise sections["data"].error_at("day", f"{self.rule.name} compares days; name the column that holds them")
         if self.rule.needs_rows and self.rows is None:
             raise sections["mechanism"].error(
-                f"{self.rule.name} needs [limits] rows, the most rows that a report may have: {self.rule.needs_rows}"
+                f"{self.rule.name} needs [limits] rows, the maximum number of rows in a report: {self.rule.needs_rows}"
             )
         for model in (self.model, *self.provider_models.values()):
             if refused := self.rule.refuses(model):
@@ -430,7 +430,7 @@ class Campaign:
                 and isinstance(self.model, HasReduction)
                 and model.reduction != self.model.reduction
             ):
-                raise overrides.error_at(repr(name), "must have as many symbols as [model]")
+                raise overrides.error_at(repr(name), "must have the same number of symbols as [model]")
 
 
 def beside(campaign: Campaign, source: Source) -> list[str]:

@@ -174,13 +174,15 @@ def notes_on_similar_names(names: Sequence[str]) -> list[str]:
     for name in names:
         plain = unicodedata.normalize("NFKC", task_name(name))
         spellings.setdefault("".join(plain.split()).casefold(), {})[name] = None
-    return [
-        f"providers {', '.join(map(repr, group))} differ only in {difference}: if they are one, give it one name; "
-        "with these names " + _payment_of_similar_names(list(group))
-        for group in spellings.values()
-        if len(group) > 1
-        for difference in ["how a number is written" if all(map(looks_numeric, group)) else "capitals or spaces"]
-    ]
+    notes = []
+    for group in spellings.values():
+        if len(group) > 1:
+            difference = "how a number is written" if all(map(looks_numeric, group)) else "capitals or spaces"
+            notes.append(
+                f"providers {', '.join(map(repr, group))} differ only in {difference}: if they are one, give it one "
+                f"name; with these names {_payment_of_similar_names(list(group))}"
+            )
+    return notes
 
 
 def _payment_of_similar_names(names: list[str]) -> str:

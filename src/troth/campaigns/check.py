@@ -158,8 +158,8 @@ def certify_campaign(campaign: Campaign, setting: Setting, reports: Sequence[Rep
     """Return what is proved about the campaign, for reports of up to the declared or the actual numbers of rows.
 
     Unless the setting's rows are the campaign's limits, peers are assumed to report at least these. Reports of several
-    days give each day its own numbers of rows; the weakest version of each claim is returned. Reports also determine
-    for whom decoys are drawn from the likelihood itself, although the model expands it.
+    days give each day its own numbers of rows; the weakest version of each claim is returned. Reports with features
+    also determine whose decoys are drawn from the likelihood itself, which the model expands.
     """
     groups = campaign.group_numbers(setting.names) if campaign.groups else None
     max_rows = _max_rows(campaign, setting, reports)

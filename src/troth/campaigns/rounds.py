@@ -107,7 +107,7 @@ def pay_rounds(
 def progress_of_round(
     progress: Callable[[float, int], None] | None, number: int, rounds: int
 ) -> Callable[[float], None] | None:
-    """Return a callback for the completed fraction of one round, which reports the progress of all rounds."""
+    """Return a callback that reports the completed fraction of one round as progress through all rounds."""
     return None if progress is None else lambda fraction: progress(number - 1 + fraction, rounds)
 
 

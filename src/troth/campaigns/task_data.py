@@ -66,7 +66,7 @@ def describe_public_tasks(campaign: Campaign) -> dict[str, Any]:
 
 
 def reject_past_tasks(campaign: Campaign, reports: TaskReports) -> None:
-    """Reject past tasks that confusion matrices were learnt from: an answer must not influence its own pay."""
+    """Reject past tasks that confusion matrices were learnt from: an answer must not change the matrix that pays it."""
     if campaign.history_source is None:
         return
     past = read_tasks(beside(campaign, campaign.history_source), task_request(campaign), None)

@@ -4,9 +4,9 @@ Each report on a task has the same cap, the price. A provider's payment is the p
 rounded down once, and has one line in the ledger. Reports and shares are in a Parquet file (`task_data`), whose digest
 is in the ledger; `verify` recomputes all of them.
 
-The likelihoods are part of the terms, which the first line of the ledger fixes before any report is read, so no report
-influences its own payment. Likelihoods that were learnt from past tasks name their history, and these tasks are
-rejected. In the service, each provider uploads its own file, and all files are settled together.
+The likelihoods are part of the terms, which the first line of the ledger fixes before any report is read, so they do
+not depend on the reports that they pay. Likelihoods that were learnt from past tasks name their history, and these
+tasks are rejected. In the service, each provider uploads its own file, and all files are settled together.
 """
 
 from __future__ import annotations

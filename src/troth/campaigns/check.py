@@ -191,7 +191,7 @@ def truthful_claim(campaign: Campaign, setting: Setting, reports: Sequence[Repor
 
 
 def _days(campaign: Campaign, setting: Setting, reports: Sequence[Report]) -> list[tuple[Campaign, tuple[int, ...]]]:
-    """Return the distinct pairs of a campaign, with one day's public data, and each provider's minimum rows as a peer.
+    """Return distinct pairs: the campaign with one day's public data, and each provider's number of rows as a peer.
 
     If a rule compares days, a provider whose number of rows differs between them does not count as a peer.
     """
@@ -211,7 +211,7 @@ def _days(campaign: Campaign, setting: Setting, reports: Sequence[Report]) -> li
 
 
 def _reports_for_decoys(campaign: Campaign, setting: Setting, reports: Sequence[Report]) -> list[Report | None]:
-    """Return each provider's report, whose features decoys are drawn with; None for all if the rule compares days."""
+    """Return each provider's report, whose features decoys are drawn with, or None if the rule compares days."""
     by_name = {report.provider: report for report in reports if not campaign.waits}
     return [by_name.get(name) for name in setting.names]
 

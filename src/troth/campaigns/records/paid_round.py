@@ -35,7 +35,7 @@ class PaymentError(StatementError):
 
 
 class Checked(NamedTuple):
-    """The results of a check, in words: what was confirmed, what you still have to trust, and what was withheld."""
+    """The messages of a check: what was confirmed, what you still have to trust, and what the service withheld."""
 
     passed: list[str]
     believed: list[str]

@@ -216,19 +216,19 @@ def test_spellings_of_a_label_are_one(table: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("column", "note"),
     [
-        ("mixed", "labels '0', 'Y', 'no', 'true', 'yes', taken for 5 different labels: if they mean yes and no"),
-        ("spelled", "labels 'N', 'Y', 'no', 'yes', taken for 4 different labels: if they mean yes and no"),
-        ("date", "column 'date' has dates, such as '2026-01-01', taken for 28 labels: write each as a number"),
-        ("german", "column 'german' has dates, such as '1.7.2026', taken for 9 labels"),
-        ("american", "column 'american' has dates, such as '7/1/2026', taken for 9 labels"),
+        ("mixed", "labels '0', 'Y', 'no', 'true', 'yes', read as 5 different labels: if they mean yes and no"),
+        ("spelled", "labels 'N', 'Y', 'no', 'yes', read as 4 different labels: if they mean yes and no"),
+        ("date", "column 'date' has dates, such as '2026-01-01', read as 28 labels: write each as a number"),
+        ("german", "column 'german' has dates, such as '1.7.2026', read as 9 labels"),
+        ("american", "column 'american' has dates, such as '7/1/2026', read as 9 labels"),
         ("debts", "column 'debts' has heavy tails: −1,000 is"),
         (
             "likert",
-            "from 1 to 5, which are never 0, as about 6 of 120 counts with this mean would be: taken for values",
+            "from 1 to 5, which are never 0, as about 6 of 120 counts with this mean would be: read as values",
         ),
         ("hourly", "vary less than counts would"),
-        ("count", "taken for counts; if they are labels, pass --family VaryingCategorical; if they are values"),
-        ("visits", "taken for values; if they are counts, pass --family VaryingPoisson"),
+        ("count", "read as counts; if they are labels, pass --family VaryingCategorical; if they are values"),
+        ("visits", "read as values; if they are counts, pass --family VaryingPoisson"),
     ],
 )
 def test_what_a_column_is_taken_for_is_said(column: str, note: str, table: Path) -> None:

@@ -323,7 +323,7 @@ def statistics(
     as_json: AsJson = False,
 ) -> None:
     """Make the statistics that a provider submits instead of rows."""
-    from troth.campaigns.records.ledger import write_whole
+    from troth.campaigns.records.ledger import write_atomic
     from troth.campaigns.statistics_file import make_statistics
     from troth.campaigns.terms import Campaign
     from troth.data.files import stem
@@ -332,7 +332,7 @@ def statistics(
     text = json.dumps(plain, indent=1, ensure_ascii=False) + "\n"
     target = output or file.with_name(f"{stem(file)}.statistics.json")
     reject_same_file(target, campaign, file)
-    write_whole(target, text.encode())
+    write_atomic(target, text.encode())
     for line in rows_left_out(*plain.get("days", [plain])):
         typer.echo(f"note: {line}", err=True)
     typer.echo(

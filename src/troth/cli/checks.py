@@ -59,7 +59,7 @@ def audit(
         reports = _reports(terms, providers, rows, progress)
         setting = setting_of(terms, reports, providers, rows)
         setting = setting if providers is not None or rows is not None else reduced(setting)
-        options = {"simulations": simulations or 20_000, "fewest": simulations or 2_000}
+        options = {"simulations": simulations or 20_000, "min_simulations": simulations or 2_000}
         earnings = audit_campaign(terms, setting, reports, progress=partial(progress, "auditing"), **options)
         drawn = audited_rows(terms, setting, reports)
     if plot is not None:

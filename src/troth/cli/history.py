@@ -133,9 +133,9 @@ def _fit_days(
 def _write_campaign(terms: Campaign, target: Path, text: str) -> None:
     """Write the campaign file with the learnt model, and commit to a new seed if the rule draws."""
     from troth.campaigns.commit import commit
-    from troth.campaigns.records.ledger import write_whole
+    from troth.campaigns.records.ledger import write_atomic
 
-    write_whole(target, text.encode())
+    write_atomic(target, text.encode())
     if terms.draws:
         commit(target, new_file=True)
 

@@ -195,7 +195,7 @@ def export(
 
     The ledger is compared with the head that the service has signed.
     """
-    from troth.campaigns.records.ledger import Ledger, write_whole
+    from troth.campaigns.records.ledger import Ledger, write_atomic
     from troth.client import RefusedError
     from troth.client.heads import check_lines, signed_head
 
@@ -216,7 +216,7 @@ def export(
                 raise
             typer.echo(f"no {name}: {error}", err=True)
         else:
-            write_whole(directory / name, content, private=True)  # most contain data of all providers
+            write_atomic(directory / name, content, private=True)  # most contain data of all providers
             files[name] = str(directory / name)
             if name == "ledger.jsonl":
                 try:

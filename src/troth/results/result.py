@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from troth.campaigns.records.canonical_json import finite
-from troth.campaigns.records.ledger import Ledger, write_whole
+from troth.campaigns.records.ledger import Ledger, write_atomic
 from troth.campaigns.records.ledger_entries import read_payment, recorded_reports
 from troth.campaigns.records.verify import check_ledger
 from troth.certificates.fit import warning_about
@@ -274,7 +274,7 @@ class Result:
 
     def write_ledger(self, path: str | Path) -> Path:
         """Write the ledger atomically; a new file is readable only by its owner, since it has all statistics."""
-        return write_whole(path, self.ledger.to_bytes(), private=True)
+        return write_atomic(path, self.ledger.to_bytes(), private=True)
 
     def to_html(self, **options: Any) -> str:
         """Return the page as HTML; options are those of `troth.results.findings.check_result`."""
@@ -284,7 +284,7 @@ class Result:
 
     def write_page(self, path: str | Path, **options: Any) -> Path:
         """Write the page; options are those of `to_html`."""
-        return write_whole(path, self.to_html(**options).encode())
+        return write_atomic(path, self.to_html(**options).encode())
 
     def to_csv(self) -> str:
         """Return payments as CSV, escaping names that a spreadsheet would take for formulas."""
@@ -294,7 +294,7 @@ class Result:
 
     def write_csv(self, path: str | Path) -> Path:
         """Write payments as CSV."""
-        return write_whole(path, self.to_csv().encode())
+        return write_atomic(path, self.to_csv().encode())
 
     def headline(self) -> str:
         """Return one line on the rule, the budget and what was paid."""

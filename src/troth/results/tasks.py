@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from troth.campaigns.records.ledger import Ledger, LedgerError, write_whole
+from troth.campaigns.records.ledger import Ledger, LedgerError, write_atomic
 from troth.campaigns.records.verify import check_file
 from troth.campaigns.task_checks import check_reports
 from troth.campaigns.task_data import read_file, read_shares
@@ -158,7 +158,7 @@ class TaskResult(Result):
 
     def write_ledger(self, path: str | Path) -> Path:
         """Write the file of shares next to the ledger, then the ledger, which has its digest."""
-        write_whole(file_beside(path), self.file, private=True)
+        write_atomic(file_beside(path), self.file, private=True)
         return super().write_ledger(path)
 
     def to_csv(self) -> str:

@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-from troth.campaigns.records.ledger import write_whole
+from troth.campaigns.records.ledger import write_atomic
 from troth.core.errors import ParameterError
 from troth.core.formats import printable
 
@@ -85,7 +85,7 @@ class Picture:
         path = Path(path)
         if path.suffix.lower() != ".svg":
             raise ParameterError(f"{path.name}: pictures of payments are SVG; name a file that ends in .svg")
-        return write_whole(path, self.standalone().encode())
+        return write_atomic(path, self.standalone().encode())
 
 
 def percent(part: float) -> str:

@@ -115,7 +115,7 @@ def terms_of(typed: dict[str, str]) -> dict[str, Any]:
 def _decimals(text: str, currency: str) -> int:
     """Parse the decimals of a currency, which must agree with ISO 4217 if that lists the currency."""
     decimals: int = _read("campaign", "decimals", _parse_integer, text)
-    if (listed := minor_unit(currency, otherwise=decimals)) != decimals:
+    if (listed := minor_unit(currency, default=decimals)) != decimals:
         problem = f"{currency} has {listed} by ISO 4217, not {decimals}; leave this empty"
         raise InvalidError.in_terms("campaign", "decimals", problem)
     return decimals

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.errors import DataError, ParameterError
-from troth.core.provider_models import one_each, shared_evidence
+from troth.core.provider_models import model_per_provider, shared_evidence
 from troth.mechanisms import Round
 from troth.models.numerics.enumeration import count_reports, enumerate_reports
 
@@ -82,7 +82,7 @@ def best_response(
     no report earns more than the truth
     """
     evidence = shared_evidence(model)
-    models = one_each(model, len(rows))
+    models = model_per_provider(model, len(rows))
     if not 0 <= provider < len(rows):
         raise ParameterError(f"provider must be one of the {len(rows)} providers, not {provider!r}")
     own_rows = int(rows[provider])

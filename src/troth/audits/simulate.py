@@ -26,7 +26,7 @@ from troth.core.contract import (
 )
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.core.information import check_generator, impossible
-from troth.core.provider_models import one_each, shared_evidence
+from troth.core.provider_models import model_per_provider, shared_evidence
 from troth.mechanisms import Round, Rule, group_weights
 from troth.mechanisms.round import indexes_by_label
 
@@ -143,7 +143,7 @@ class _Setup:
             raise ParameterError(f"liar must be one of the {len(rows)} providers, not {liar!r}")
         self.model, self.rule, self.rows, self.liar = model, rule, rows, liar
         self.evidence = shared_evidence(model)
-        self.models = one_each(model, len(rows))
+        self.models = model_per_provider(model, len(rows))
         for member in self.models:
             if not isinstance(member, SamplesData):
                 raise MissingCapabilityError(f"{type(member).__name__} cannot draw data, so it cannot be audited")

@@ -14,7 +14,7 @@ from troth.certificates.claims import weakest
 from troth.core.contract import DrawsAnswers, HasFeatures
 from troth.core.declarations import declared
 from troth.core.errors import DataError
-from troth.core.provider_models import one_each
+from troth.core.provider_models import model_per_provider
 from troth.data.read import reports_by_day
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def reduced(setting: Setting) -> Setting:
 
 def evidence_cost(models: Models) -> int:
     """Return the cost of the slowest model's log evidence, relative to a closed form."""
-    return max(declared(model).evidence_cost for model in set(one_each(models)))
+    return max(declared(model).evidence_cost for model in set(model_per_provider(models)))
 
 
 def audit_campaign(
@@ -124,7 +124,7 @@ def audited_rows(campaign: Campaign, setting: Setting, reports: Sequence[Report]
     >>> audited_rows(Campaign.from_dict(terms), Setting(("a", "b"), (9, 9)))
     ''
     """
-    models = one_each(_audited_models(campaign, setting, reports), len(setting.names))
+    models = model_per_provider(_audited_models(campaign, setting, reports), len(setting.names))
     with_own_features = sum(isinstance(model, HasFeatures) for model in models)
     limit = declared(models[0]).draws_limit
     if not with_own_features and not limit:

@@ -12,7 +12,7 @@ from troth.campaigns.money import portion
 from troth.campaigns.seed import generator
 from troth.core.contract import DrawsAnswers, Model
 from troth.core.errors import DataError, ParameterError, TrothError, UnpayableRoundError
-from troth.core.provider_models import one_each
+from troth.core.provider_models import model_per_provider
 from troth.data.request import Report
 from troth.mechanisms import Figures, Round, disclosed
 
@@ -90,7 +90,7 @@ def with_features(model: Model | Sequence[Model], reports: Sequence[Report | Non
     """Return models that draw decoys from the likelihood itself for reports that come with features."""
     if all(report is None or report.features is None for report in reports):
         return model if isinstance(model, Model) else list(model)
-    models = one_each(model, len(reports))
+    models = model_per_provider(model, len(reports))
     return [
         model_of_report.with_features(report.features, report.rows)
         if report is not None and report.features is not None and isinstance(model_of_report, DrawsAnswers)

@@ -14,7 +14,7 @@ from troth.core.claims import STRENGTH, Claim, Verdict
 from troth.core.contract import HasFiniteStates, HasScoreRange, Model
 from troth.core.declarations import declared
 from troth.core.errors import MissingCapabilityError, ParameterError, ScoreOutOfRangeError, UnboundedRangeError
-from troth.core.provider_models import one_each
+from troth.core.provider_models import model_per_provider
 from troth.core.sensitivity import HasSensitivity, Sensitivity, unproved
 from troth.mechanisms import default_rule
 from troth.mechanisms.round import empty_round
@@ -144,7 +144,7 @@ def weakest(certificates: Sequence[Certificate]) -> Certificate:
 
 def _claims_about_model(model: Models) -> list[Claim]:
     """Return claims about approximations of the models and about their assumptions on θ."""
-    models, source = one_each(model), "the family's own declaration"
+    models, source = model_per_provider(model), "the family's own declaration"
     counts = Counter(declared(model).approximation for model in models)
     assumptions = dict.fromkeys(declared(model).assumption for model in models)
     claims = []

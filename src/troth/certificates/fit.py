@@ -9,9 +9,9 @@ import numpy as np
 
 from troth.core.contract import Array, Generator, Model, Models, SamplesStatistics, WarnsAboutReports, design_of
 from troth.core.errors import MissingCapabilityError, ParameterError
-from troth.core.formats import few_digits, html_table, probability
+from troth.core.formats import html_table, probability, rounded_text
 from troth.core.information import leave_one_out, log_pmi
-from troth.core.provider_models import one_each, shared_evidence
+from troth.core.provider_models import model_per_provider, shared_evidence
 
 BOUND = (
     "if the model is wrong, no lie gains more than KL(p_true(peers|own) ‖ p_model(peers|own)) nats of score: "
@@ -70,13 +70,13 @@ class Fit:
     def __str__(self) -> str:
         lines = [self.title]
         for name, p in self.p_values.items():
-            numbers = f"{few_digits(self.observed[name]):>10}, expected {few_digits(self.expected[name]):>9}"
+            numbers = f"{rounded_text(self.observed[name]):>10}, expected {rounded_text(self.expected[name]):>9}"
             lines.append(f"  {name:<38} {numbers}   p = {p:.4f}")
         return "\n".join([*lines, *([f"  {self.warning}"] if self.warning else []), f"  {BOUND}"])
 
     def _repr_html_(self) -> str:
         rows = [
-            (name, few_digits(self.observed[name]), few_digits(self.expected[name]), f"{p:.4f}")
+            (name, rounded_text(self.observed[name]), rounded_text(self.expected[name]), f"{p:.4f}")
             for name, p in self.p_values.items()
         ]
         return html_table(self.title, ("check", "observed", "expected", "p"), rows, BOUND)
@@ -138,7 +138,7 @@ def check_fit(
 
 def warning_about(model: Models, statistics: Array) -> str:
     """Return the warning of the first model that can give one about reports; empty if there is none."""
-    first = next((member for member in one_each(model) if isinstance(member, WarnsAboutReports)), None)
+    first = next((member for member in model_per_provider(model) if isinstance(member, WarnsAboutReports)), None)
     return first.warning_about(statistics) if first is not None else ""
 
 
@@ -175,7 +175,7 @@ def _two_sided(values: Array) -> float:
 
 def _simulate(model: Any, days: Array, rows: Any, simulations: int, rng: Generator) -> Array:
     shared_evidence(model)
-    models = one_each(model, days.shape[-2])
+    models = model_per_provider(model, days.shape[-2])
     for member in models:
         if not isinstance(member, SamplesStatistics):
             raise MissingCapabilityError(

@@ -20,7 +20,7 @@ from troth.core.contract import (
     design_of,
 )
 from troth.core.errors import MissingCapabilityError
-from troth.core.provider_models import one_each
+from troth.core.provider_models import model_per_provider
 from troth.mechanisms.round import indexes_by_label
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def find_near_duplicates(
     """
     rng = np.random.default_rng(20201206) if rng is None else rng
     t = np.asarray(statistics, dtype=np.float64)
-    models = one_each(model, len(t))
+    models = model_per_provider(model, len(t))
     pairs: list[NearDuplicates] = []
     providers_by_model = indexes_by_label(models)
     for group_model, providers in providers_by_model.items():

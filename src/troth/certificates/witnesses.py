@@ -8,7 +8,7 @@ import numpy as np
 
 from troth.core.contract import SamplesData
 from troth.core.errors import TrothError
-from troth.core.provider_models import one_each
+from troth.core.provider_models import model_per_provider
 from troth.mechanisms import Round
 from troth.models.parameters import nested_tuple
 
@@ -29,7 +29,7 @@ def extreme_round(
     Only the largest provider and its largest peer report, in simulations of the model: with different θ for the lowest
     share, and with the same θ for the highest. Returns None if the model cannot draw data, or there are no peers.
     """
-    models = one_each(model, len(rows))
+    models = model_per_provider(model, len(rows))
     labels = list(range(len(rows)) if groups is None else groups)
     order = sorted(range(len(rows)), key=lambda provider: -rows[provider])
     other = next((provider for provider in order if labels[provider] != labels[order[0]]), None)

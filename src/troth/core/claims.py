@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from troth.core.declarations import declared
-from troth.core.provider_models import one_each
+from troth.core.provider_models import model_per_provider
 
 if TYPE_CHECKING:
     from troth.core.contract import Models
@@ -64,7 +64,7 @@ class Claim:
         if not limit:
             return self
         decoys = ", from which peers are drawn" if self.rests_on == "draws" else ""
-        pages = dict.fromkeys(declared(model).limit_measured for model in one_each(models))
+        pages = dict.fromkeys(declared(model).limit_measured for model in model_per_provider(models))
         measurements = "; ".join([_OUTSIDE_LIMIT, *(f"see also {page}" for page in pages if page)])
         text = f"proved in the limit of {limit}{decoys}: {self.text}; {measurements}"
         return replace(self, verdict="undecided", text=text, limit=limit)
@@ -87,7 +87,7 @@ def limit_of(models: Models, premise: Premise = "model", *, draws: bool) -> str:
     >>> limit_of(candidates, draws=True), limit_of(candidates, draws=False)
     ('many rows', '')
     """
-    declarations = [declared(model) for model in one_each(models)] if premise != "nothing" else []
+    declarations = [declared(model) for model in model_per_provider(models)] if premise != "nothing" else []
     evidence = [declaration.evidence_limit for declaration in declarations if premise == "model"]
     limits = dict.fromkeys([*evidence, *(declaration.draws_limit for declaration in declarations if draws)])
     return ", and of ".join(limit for limit in limits if limit)

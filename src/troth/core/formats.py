@@ -104,12 +104,12 @@ def brief(value: Any) -> str:
     return number(value) if not isfinite(value) else _signed(value, ".6g")
 
 
-def few_digits(value: float, digits: int = 4, *, sign: bool = False) -> str:
+def rounded_text(value: float, digits: int = 4, *, sign: bool = False) -> str:
     """Format a number with a few significant digits, without an exponent unless it is very large or small.
 
     Examples
     --------
-    >>> few_digits(53124.7), few_digits(-2213.4, 3), few_digits(0.1234567), few_digits(3e20)
+    >>> rounded_text(53124.7), rounded_text(-2213.4, 3), rounded_text(0.1234567), rounded_text(3e20)
     ('53,120', '−2,210', '0.1235', '3e+20')
     """
     return _signed(float(f"{value:.{digits}g}"), ",.12g", sign=sign)

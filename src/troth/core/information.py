@@ -23,7 +23,7 @@ from troth.core.contract import (
     SamplesStatistics,
 )
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError, ReportError
-from troth.core.provider_models import one_each, shared_evidence
+from troth.core.provider_models import model_per_provider, shared_evidence
 from troth.core.support import as_floats
 
 _CHUNK_SIZE = 1 << 16  # numbers summed at a time
@@ -234,7 +234,7 @@ def peer_log_pmi(model: Models, statistics: Array, groups: Sequence[Any] | None 
     t = as_floats(statistics, "statistic")
     if t.ndim < 2:
         raise DataError(f"statistics must have shape (..., provider, statistic), not {t.shape}")
-    one_each(model, t.shape[-2])  # validates the number of models
+    model_per_provider(model, t.shape[-2])  # validates the number of models
     if groups is not None or not np.isfinite(t).all():
         return log_pmi(model, t, leave_one_out(t, groups))
     return log_pmi(model, t, *_exact_sums(t, None))

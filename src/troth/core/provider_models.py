@@ -9,7 +9,7 @@ from troth.core.contract import Combinable, Model, Models, check_is_model
 from troth.core.errors import DataError, IncompatibleModelsError
 
 
-def one_each(models: Models, providers: int | None = None) -> list[Any]:
+def model_per_provider(models: Models, providers: int | None = None) -> list[Any]:
     """Return a model for each provider; without their number, the given models as a list."""
     check_is_model(models)
     if isinstance(models, Model):

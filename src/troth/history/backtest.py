@@ -16,7 +16,7 @@ import numpy as np
 from troth.audits.strategies import RowLie, Strategy, SummaryLie, lies_for_reduction, lies_left_out
 from troth.core.contract import Array, HasReduction, Model
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
-from troth.core.provider_models import one_each
+from troth.core.provider_models import model_per_provider
 from troth.history.drift import Stretch, ages_of, trends_of
 from troth.history.findings import Backtest
 from troth.history.learn import Learner
@@ -260,7 +260,7 @@ def _stretch(
 
 def _measure(model: Any) -> str | None:
     """Return the terms that log scores leave out, or None if they are unknown or differ between providers."""
-    measures = {score_measure(member) for member in one_each(model)}
+    measures = {score_measure(member) for member in model_per_provider(model)}
     return measures.pop() if len(measures) == 1 else None
 
 
@@ -297,7 +297,7 @@ def _models(candidate: Candidate, past: History, providers: int) -> Any:
         fitted = fitted.models
     if isinstance(fitted, Mapping):
         fitted = [fitted[provider] for provider in past.providers]
-    models = one_each(fitted, providers)
+    models = model_per_provider(fitted, providers)
     for model in models:
         if not isinstance(model, HasReduction):
             raise MissingCapabilityError(

@@ -8,7 +8,7 @@ import numpy as np
 
 from troth.core.contract import HasBaseMeasure, Indexes, Model
 from troth.core.past import statistics_of
-from troth.core.provider_models import one_each
+from troth.core.provider_models import model_per_provider
 
 if TYPE_CHECKING:
     from troth.core.contract import Array
@@ -32,7 +32,7 @@ def log_marginal(model: Any, history: History, days: Indexes | None = None) -> A
     array([-2.48490665])
     """
     summaries = history.summaries if days is None else history.summaries[days]
-    models = one_each(model, summaries.shape[1])
+    models = model_per_provider(model, summaries.shape[1])
     if any(score_measure(member) is None for member in models):
         return np.full(len(summaries), np.nan)
     present = history.reduction.rows(summaries) > 0

@@ -10,7 +10,7 @@ import numpy as np
 from troth.core.contract import Array, HasFiniteStates, Indexes, Model, Models, OrdersPeers
 from troth.core.errors import DataError, MissingCapabilityError
 from troth.core.information import log_pmi
-from troth.core.provider_models import one_each, shared_evidence
+from troth.core.provider_models import model_per_provider, shared_evidence
 from troth.mechanisms.decoys import Lines
 from troth.mechanisms.drawn_peers import BLOCK, distinct_designs
 from troth.mechanisms.line import compare_ordered, exhaustive_line_score, on_grid
@@ -115,7 +115,7 @@ class ExhaustiveLines(Lines):
 def reject_unenumerable(model: Models, rows: Sequence[int], groups: Sequence[Any] | None, panels: int) -> None:
     """Reject models and numbers of rows for which peers have too many possible reports to enumerate."""
     evidence = shared_evidence(model)
-    for peer_model in dict.fromkeys(one_each(model, len(rows))):
+    for peer_model in dict.fromkeys(model_per_provider(model, len(rows))):
         _count(peer_model, 1)
         _probabilities(evidence, *enumerate_reports(peer_model, [1])[1:])
     for _, _, peers in situations(model, rows, groups, panels=panels):

@@ -12,7 +12,7 @@ import numpy as np
 from troth.core.contract import Array, CountsRows, Generator, HasFiniteStates, Model, Models
 from troth.core.errors import DataError, MissingCapabilityError, ReportError
 from troth.core.information import HasWidth, check_generator, impossible, leave_one_out, log_pmi, peer_log_pmi
-from troth.core.provider_models import one_each, shared_evidence
+from troth.core.provider_models import model_per_provider, shared_evidence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -70,7 +70,7 @@ class Round:
             object.__setattr__(self, name, statistics)
         if self.rng is not None:
             check_generator(self.rng)
-        one_each(self.model, self.providers)  # checks the models
+        model_per_provider(self.model, self.providers)  # checks the models
         ruled_out = np.isneginf(statistics)
         if ruled_out.any():
             if not isinstance(self.evidence, HasFiniteStates):
@@ -159,7 +159,7 @@ def indexes_by_label(labels: Iterable[Label]) -> dict[Label, list[int]]:
 
 def empty_round(model: Models, providers: int, days: int = 1, **reports: Any) -> Round:
     """Return a round of empty reports, or several days of them for a rule that compares days."""
-    first = one_each(model)[0]
+    first = model_per_provider(model)[0]
     width = first.width if isinstance(first, HasWidth) else np.shape(first.statistics([]))[-1]
     shape = (providers,) if days == 1 else (days, providers)
     return Round(model, np.zeros((*shape, width)), rows=np.zeros(shape), **reports)

@@ -13,7 +13,7 @@ import numpy as np
 
 from troth.core.contract import Bounds, Extremes, HasPaperBounds, HasScoreRange, Model, Models, has_independent_rows
 from troth.core.errors import DataError, ParameterError, UnboundedRangeError
-from troth.core.provider_models import one_each, shared_evidence
+from troth.core.provider_models import model_per_provider, shared_evidence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -183,7 +183,7 @@ def situations(
     limits = _row_limits(rows)
     if len(limits) < 2:
         raise DataError("a range needs the row limits of at least two providers")
-    models = one_each(model, len(limits))
+    models = model_per_provider(model, len(limits))
     labels = range(len(limits)) if groups is None else list(groups)
     as_peers = limits if peer_rows is None else _row_limits(peer_rows)
     for noun, listed in (("group labels", labels), ("numbers of peers' rows", as_peers)):

@@ -12,7 +12,7 @@ import numpy as np
 
 from troth.core.contract import Array
 from troth.core.errors import DataError
-from troth.core.formats import few_digits
+from troth.core.formats import rounded_text
 
 _MAX_LABELS = 50
 _MIN_DISPERSION, _MAX_DISPERSION = 0.8, 2.5  # variance over mean of plausible counts
@@ -192,8 +192,8 @@ def unlike_counts(column: Column) -> str:
     if no_zeros:
         return f"are never 0, as about {expected_zeros:.0f} of {rows:,} counts with this mean would be"
     comparison = "less" if too_regular else "far more"
-    variance = few_digits(column.variance_within, 3)
-    return f"vary {comparison} than counts would (variance {variance}, mean {few_digits(mean, 3)})"
+    variance = rounded_text(column.variance_within, 3)
+    return f"vary {comparison} than counts would (variance {variance}, mean {rounded_text(mean, 3)})"
 
 
 def log_shares(column: Column) -> list[float]:

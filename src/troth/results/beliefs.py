@@ -11,7 +11,7 @@ from troth.campaigns.check import evidence_cost
 from troth.core.contract import HasFiniteStates, NamesParameters, SamplesData, SamplesPosterior
 from troth.core.declarations import declared
 from troth.core.errors import DataError
-from troth.core.provider_models import one_each
+from troth.core.provider_models import model_per_provider
 from troth.data.request import level_names
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def beliefs_of(campaign: Campaign, reports: list[Report]) -> list[Belief]:
     """Return prior and posterior of each parameter given all reports of a day; without reports they are equal."""
     campaign = campaign.on(reports[0].day) if reports else campaign
     models = campaign.models_for([report.provider for report in reports])
-    model = one_each(models)[0]
+    model = model_per_provider(models)[0]
     if reports:
         total = campaign.statistics_of(models, [report.summary for report in reports]).sum(axis=0)
     else:

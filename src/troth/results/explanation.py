@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from troth.core.contract import HasReduction, explains_target
-from troth.core.formats import counted, few_digits, number, printable, share, share_in_full
+from troth.core.formats import counted, number, printable, rounded_text, share, share_in_full
 from troth.core.reductions.reduction import DescribesSummary, FitsCoefficients
 from troth.data.request import level_names
 
@@ -144,9 +144,9 @@ def _equation(campaign: Campaign, reduction: FitsCoefficients, summary: Array) -
         centre, scale = units.get(name, (0.0, 1.0))
         constant += size * slope * (1.0 if name is None else -centre / scale)
         if name is not None:
-            parts.append(f" {'−' if slope < 0 else '+'} {few_digits(abs(size * slope / scale), 3)} × {name}")
+            parts.append(f" {'−' if slope < 0 else '+'} {rounded_text(abs(size * slope / scale), 3)} × {name}")
     terms = "".join(parts[:_FEATURES]) + " + …" * (len(parts) > _FEATURES)
-    return f"{reduction.predicts.format(label)} ≈ {few_digits(constant, 3)}{terms}"
+    return f"{reduction.predicts.format(label)} ≈ {rounded_text(constant, 3)}{terms}"
 
 
 def strip(line: Line) -> str:

@@ -18,7 +18,7 @@ from troth.certificates.fit import warning_about
 from troth.core.contract import CountsEffectiveCandidates, WarnsAboutReports
 from troth.core.errors import DataError, MissingCapabilityError
 from troth.core.formats import printable
-from troth.core.provider_models import one_each
+from troth.core.provider_models import model_per_provider
 from troth.data.read import reports_by_day
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class Result:
         reports = self.reports_by_day.get(day)
         if not reports:
             return [], np.empty((0, 0))
-        models = one_each(self.campaign.on(day).models_for(list(reports)), len(reports))
+        models = model_per_provider(self.campaign.on(day).models_for(list(reports)), len(reports))
         return models, self.campaign.statistics_of(models, [report.summary for report in reports.values()])
 
     def payment(self, provider: str, day: Day = None) -> Payment:

@@ -12,7 +12,7 @@ from troth.audits.strategies.row_shapes import count_rows, row_axis, values_of
 from troth.audits.strategies.strategy import Knowledge, RoundKnowledge, RowLie, SummaryLie
 from troth.core.contract import Array, SamplesPosterior, SamplesStatistics, explains_target
 from troth.core.errors import MissingCapabilityError
-from troth.core.provider_models import one_each
+from troth.core.provider_models import model_per_provider
 
 if TYPE_CHECKING:
     from troth.core.contract import Generator
@@ -37,7 +37,7 @@ class FabricateFromPrior(RowLie):
         theta = evidence.draw_parameters(rng, t.shape[:-1])
         if isinstance(model, SamplesStatistics):
             return model.draw_statistics(rng, theta, model.design(t))
-        models = enumerate(one_each(model))
+        models = enumerate(model_per_provider(model))
         drawn = [own.draw_statistics(rng, theta[..., i, :], own.design(t[..., i, :])) for i, own in models]
         return np.stack(drawn, axis=-2)
 

@@ -122,18 +122,18 @@ def read_ledger(path: str | Path) -> Ledger:
     """Read and check a ledger file."""
     path = Path(path)
     try:
-        return Ledger.from_bytes(path.read_bytes(), path.name)
+        return Ledger.from_bytes(path.read_bytes(), str(path))
     except (FileNotFoundError, IsADirectoryError):
         raise LedgerError(f"{path}: there is no such ledger") from None
     except OSError as error:
-        raise LedgerError(f"{path.name}: cannot be read: {error.strerror}") from None
+        raise LedgerError(f"{path}: cannot be read: {error.strerror}") from None
 
 
 def first_entry(path: Path) -> dict[str, Any]:
     """Read the first entry of a ledger without checking it; empty if the file is missing or has no valid entry."""
     try:
         with path.open("rb") as lines:
-            return _parsed(lines.readline(), path.name)
+            return _parsed(lines.readline(), str(path))
     except (OSError, LedgerError):
         return {}
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.errors import DataError
-from troth.core.formats import few_digits
+from troth.core.formats import rounded_text
 from troth.data.read import canonical_name, task_name
 from troth.data.request import NO_VALUE, shown
 from troth.models import FAMILIES, Family
@@ -163,8 +163,8 @@ def notes_on_heavy_tails(name: str, x: Any) -> list[str]:
         return []
     logs = " Paying for the logarithm of the column makes it more robust." if (x > 0).all() else ""
     return [
-        f"column {name!r} has heavy tails: {few_digits(farthest)} is {abs(farthest - median) / deviation:,.0f} times "
-        f"the usual deviation away from the median {few_digits(median)}, so a few rows decide a provider's mean.{logs}"
+        f"column {name!r} has heavy tails: {rounded_text(farthest)} is {abs(farthest - median) / deviation:,.0f} times "
+        f"the usual deviation from the median {rounded_text(median)}, so a few rows decide a provider's mean.{logs}"
     ]
 
 

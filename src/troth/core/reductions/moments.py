@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from troth.core.errors import DataError
-from troth.core.formats import few_digits
+from troth.core.formats import rounded_text
 from troth.core.reductions.reduction import Reduction, SummaryDescription
 from troth.core.reductions.sorted_columns import Block, sorted_blocks
 from troth.core.reductions.sums import SLACK, check_products, checked_rows, solve_normal_equations, within_limits
@@ -83,7 +83,7 @@ class Moments:
         if not self.linear or summary[0] == 0:
             return None
         means = [centre + total / summary[0] for centre, total in zip(self.centre, summary[1:], strict=False)]
-        shown = [few_digits(mean) for mean in means[:_MAX_SHOWN]] + ["…"] * (self.columns > _MAX_SHOWN)
+        shown = [rounded_text(mean) for mean in means[:_MAX_SHOWN]] + ["…"] * (self.columns > _MAX_SHOWN)
         several = self.columns > 1
         return SummaryDescription("means" if several else "mean", ", ".join(shown), several)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from troth.core.contract import Array
 from troth.core.errors import DataError, ParameterError
-from troth.core.formats import few_digits
+from troth.core.formats import rounded_text
 from troth.core.past import History
 from troth.core.reductions import Moments
 from troth.models.fitting.day_types.fit import MIN_DAYS, ProgressCallback, usable_providers
@@ -47,9 +47,11 @@ class FittedOffsets(FittedProviders["ProviderNormal"]):
     def title_and_lines(self) -> tuple[str, list[str]]:
         """Return the prior of a day's mean, and each provider's offset and dispersion."""
         p = self.population
-        title = f"a day's mean is {few_digits(p.mean)} ± {p.scale:.4g}; {len(self.models)} offsets ± {self.offsets:.4g}"
+        title = (
+            f"a day's mean is {rounded_text(p.mean)} ± {p.scale:.4g}; {len(self.models)} offsets ± {self.offsets:.4g}"
+        )
         offsets = [
-            f"{name}: offset {few_digits(m.offset, sign=True)}, dispersion {m.dispersion:.4g}"
+            f"{name}: offset {rounded_text(m.offset, sign=True)}, dispersion {m.dispersion:.4g}"
             for name, m in self.models.items()
         ]
         return title, [*offsets, *(f"note: {note}" for note in self.notes)]

@@ -140,7 +140,7 @@ PAGES: tuple[Page, ...] = (
         _PROVIDER,
         provider.submit,
         again=provider.round_page,
-        welcome=provider.check_welcome,
+        welcome=provider.check_before_reading,
     ),
     Page("GET", SUBMISSION, _PROVIDER, provider.submission_page),
     Page("POST", f"{SUBMISSION}/confirm", _PROVIDER, provider.confirm, again=provider.submission_page),

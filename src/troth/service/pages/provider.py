@@ -67,7 +67,7 @@ def round_page(visit: Visit, campaign: str, number: int) -> Response:
     return visit.page("submit.html", **context)
 
 
-def check_welcome(visit: Visit, campaign: str, number: int) -> None:
+def check_before_reading(visit: Visit, campaign: str, number: int) -> None:
     """Reject a form with a file before it is read; a small form is read first, so that its page can show the error."""
     length = visit.request.headers.get("content-length", "")
     if not (length.isascii() and length.isdigit() and int(length) <= _SMALL_FORM):

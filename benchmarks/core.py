@@ -1,4 +1,4 @@
-"""What it costs to price everyone, against the bare special-function passes that this needs."""
+"""The time to compute every provider's log PMI, relative to the bare special-function passes that it needs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.timing import best_time
 
 
 def bernoulli(providers: int) -> tuple[float, float]:
-    """Seconds to price all providers, and seconds of the six bare gammaln passes of the textbook formula."""
+    """Return the seconds to price all providers, and those of the six gammaln passes in the textbook formula."""
     model = troth.models.Bernoulli(1, 1)
     rng = np.random.default_rng(0)
     ones = rng.binomial(100, 0.3, providers).astype(np.float64)
@@ -23,7 +23,7 @@ def bernoulli(providers: int) -> tuple[float, float]:
 
 
 def regression(providers: int, d: int) -> tuple[float, float]:
-    """Seconds to price all regressions, and seconds of the two bare Cholesky passes (own and peers)."""
+    """Return the seconds to price all regressions, and those of two Cholesky passes (own and peers)."""
     rng = np.random.default_rng(1)
     model = troth.models.LinearRegression(np.zeros(d), np.eye(d).tolist(), 1.0)
     theta = model.draw_parameters(rng)
@@ -41,7 +41,9 @@ def regression(providers: int, d: int) -> tuple[float, float]:
 
 
 def main() -> None:
-    print("Pricing everyone: leave-one-out and log PMI in one call, over the bare special-function passes it needs\n")
+    print(
+        "Pricing all providers: leave-one-out and log PMI in one call, relative to the bare special-function passes\n"
+    )
     print(f"{'family':<22} {'providers':>10} {'seconds':>9} {'bare':>9} {'ratio':>6} {'ns/provider':>12}")
     measured = [("Bernoulli", n, *bernoulli(n)) for n in (10_000, 100_000, 1_000_000)]
     measured += [("regression, d = 50", n, *regression(n, 50)) for n in (1_000, 10_000)]

@@ -1,8 +1,8 @@
-"""Labelled rows to reports: CPU-seconds over those of a bare Parquet decode, with 50 features and 1,000 providers.
+"""Labelled rows to reports: CPU time relative to a bare Parquet decode, with 50 features and 1,000 providers.
 
-``python -m benchmarks labelled_speed`` takes half a million and a million rows, ``--full`` also five million. Each is the
-median of three, taken in turns with a decode. With *features* a sample of them is kept in the same pass, for decoys from
-the likelihood.
+``python -m benchmarks labelled_speed`` takes half a million and a million rows, ``--full`` also five million. Each time is
+the median of three runs that alternate with decodes. In rows marked "kept", the same pass also samples features, for
+decoys from the likelihood.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def write_labelled_rows(path: Path, millions: float) -> Path:
 
 
 def main() -> None:
-    """Print seconds, their ratio to a bare decode, and the peak of memory."""
+    """Print CPU seconds, their ratio to a bare decode, and peak memory."""
     print(
         f"{'million rows':>12}  {'family':<22} {'features':>8} {'CPU s':>8} {'decode':>7} {'ratio':>6} {'peak MiB':>9}"
     )

@@ -281,6 +281,7 @@ def fill(database: str, campaign: str, number: int, rng: np.random.Generator) ->
     from sqlalchemy import insert
 
     from troth.service import campaigns, rounds, schema
+    from troth.service.accounts import User
     from troth.service.store import Store, now
 
     store = Store(database)
@@ -294,28 +295,23 @@ def fill(database: str, campaign: str, number: int, rng: np.random.Generator) ->
             "name": "x.csv",
             "sha256": "0" * 64,
             "rows": ROWS,
-            "shown": "{}",
+            "shown": {"preview": [], "columns": []},
             "created": now(),
         }
-        summary = [json.dumps([float(ROWS - count), float(count)]) for count in ones]
         sent = [
             {
                 "id": key,
                 "member": person.id,
-                "summary": counts,
+                "summary": [float(ROWS - count), float(count)],
                 "data_digest": "sha256:" + sha256(key.encode()).hexdigest(),
                 "nonce": rounds.new_nonce(),
                 **common,
             }
-            for key, person, counts in zip(keys, people, summary, strict=True)
+            for key, person, count in zip(keys, people, ones, strict=True)
         ]
         tx.execute(insert(schema.uploads), sent)
-        confirmed = {"campaign": campaign, "round": current.id, "confirmed": now()}
-        reports = [
-            {"id": schema.new_id(), "member": person.id, "upload": key, **confirmed}
-            for key, person in zip(keys, people, strict=True)
-        ]
-        tx.execute(insert(schema.reports), reports)
+        for key, person in zip(keys, people, strict=True):
+            rounds.confirm(tx, User(person.account, person.name, "provider"), campaign, number, key)
     store.close()
 
 

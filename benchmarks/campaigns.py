@@ -96,7 +96,8 @@ def write_counts(path: Path, millions: float, providers: int = 1000, *, text: bo
     return path
 
 
-def write_regression(path: Path, millions: float, d: int) -> Path:
+def write_regression(path: Path, millions: float, d: int, *, labels: bool = False) -> Path:
+    """Write rows with standard normal features, and standard normal answers or labels 0 and 1."""
     rng = np.random.default_rng(1)
     rows = int(millions * 1e6)
     names = pa.array([f"clinic {i}" for i in range(1000)])
@@ -106,7 +107,8 @@ def write_regression(path: Path, millions: float, d: int) -> Path:
         n = min(step, rows - start)
         who = pa.DictionaryArray.from_arrays(rng.integers(0, 1000, n).astype(np.int32), names)
         columns = {f"z{j}": rng.standard_normal(n) for j in range(d)}
-        table = pa.table({"provider": who, **columns, "y": rng.standard_normal(n)})
+        answers = rng.integers(0, 2, n).astype(np.int8) if labels else rng.standard_normal(n)
+        table = pa.table({"provider": who, **columns, "y": answers})
         writer = writer or pq.ParquetWriter(path, table.schema, use_dictionary=["provider"])
         writer.write_table(table)
     assert writer is not None  # noqa: S101 (there are rows)

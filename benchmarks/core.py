@@ -7,6 +7,7 @@ from scipy.special import gammaln
 
 import troth
 from benchmarks.timing import best_time
+from troth.core.contract import Array
 
 
 def bernoulli(providers: int) -> tuple[float, float]:
@@ -24,20 +25,21 @@ def bernoulli(providers: int) -> tuple[float, float]:
 
 def regression(providers: int, d: int) -> tuple[float, float]:
     """Return the seconds to price all regressions, and those of two Cholesky passes (own and peers)."""
-    rng = np.random.default_rng(1)
-    model = troth.models.LinearRegression(np.zeros(d), np.eye(d).tolist(), 1.0)
-    theta = model.draw_parameters(rng)
-    reports = np.concatenate(
-        [
-            model.statistics(model.draw_data(rng, np.broadcast_to(theta, (part, d)), 60))
-            for part in [500] * (providers // 500)
-        ]
-    )
+    model, reports = draw_regressions(providers, d)
     matrices = np.eye(d + 1) + np.zeros((providers, 1, 1))
     matrices[:, :d, :d] += reports[:, : d * d].reshape(-1, d, d)
     ours = best_time(lambda: troth.peer_log_pmi(model, reports), repeats=3)
     bare = best_time(lambda: [np.linalg.cholesky(matrices) for _ in range(2)], repeats=3)
     return ours, bare
+
+
+def draw_regressions(providers: int, d: int) -> tuple[troth.models.LinearRegression, Array]:
+    """Return a regression with ``d`` features, and the statistics of providers with 60 rows each."""
+    rng = np.random.default_rng(1)
+    model = troth.models.LinearRegression(np.zeros(d), np.eye(d).tolist(), 1.0)
+    theta = np.broadcast_to(model.draw_parameters(rng), (500, d))
+    parts = [model.statistics(model.draw_data(rng, theta, 60)) for _ in range(providers // 500)]
+    return model, np.concatenate(parts)
 
 
 def main() -> None:

@@ -107,7 +107,7 @@ def measure(
             attacked[error.provider], attacked_sizes[error.provider] = 0.0, 0.0
             paid = pay(attacked, attacked_sizes)
             paid[error.provider] = 0.0
-            rejected = "named" if error.provider == PROVIDERS - 1 else "somebody innocent"
+            rejected = "named" if error.provider == PROVIDERS - 1 else "an honest provider"
         costs.append((honest[-1] - paid[-1], (honest - paid)[:-1].mean()))
     own, others = np.mean(costs, axis=0)
     return float(own), float(others), rejected

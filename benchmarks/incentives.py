@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import troth
+from benchmarks.tables import replace_table
 from troth import divergences
 
 PROVIDERS, ROWS, SIMULATIONS = 10, 100, 4000
@@ -80,7 +81,7 @@ def reports(setting: Setting, rng: Any, simulations: int) -> dict[str, Any]:
     """Draw statistics ``(simulation, day, provider, statistic)`` for the truth and each lie of provider 0."""
     model = setting.model
     theta = model.draw_parameters(rng, (simulations, 2, 1))
-    everyone = model.statistics(
+    honest = model.statistics(
         model.draw_data(rng, np.broadcast_to(theta, (simulations, 2, PROVIDERS, theta.shape[-1])), ROWS)
     )
     data = model.draw_data(rng, theta[:, :, 0], ROWS)
@@ -99,7 +100,7 @@ def reports(setting: Setting, rng: Any, simulations: int) -> dict[str, Any]:
     }
     drawn = {}
     for name, statistics in own.items():
-        drawn[name] = everyone.copy()
+        drawn[name] = honest.copy()
         drawn[name][:, :, 0] = statistics
     return drawn
 
@@ -144,9 +145,7 @@ def main() -> None:
     table = lines()
     print("\n".join(table))
     if "--write" in sys.argv:
-        before, rest = PAGE.read_text().split("<!-- table -->\n", 1)
-        after = rest.split("<!-- end of table -->", 1)[1]
-        PAGE.write_text(before + "<!-- table -->\n" + "\n".join(table) + "<!-- end of table -->" + after)
+        replace_table(PAGE, "table", table)
 
 
 if __name__ == "__main__":

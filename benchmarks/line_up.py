@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import gammaln
 
 import troth
+from benchmarks.core import draw_regressions
 from benchmarks.timing import best_time
 
 
@@ -26,15 +27,7 @@ def bernoulli(providers: int, decoys: int) -> tuple[float, float]:
 
 def regression(providers: int, d: int, decoys: int) -> tuple[float, float]:
     """Return the seconds of a round, and those of one Cholesky pass per decoy: Λ(own + decoy) for all providers."""
-    rng = np.random.default_rng(1)
-    model = troth.models.LinearRegression(np.zeros(d), np.eye(d).tolist(), 1.0)
-    theta = model.draw_parameters(rng)
-    reports = np.concatenate(
-        [
-            model.statistics(model.draw_data(rng, np.broadcast_to(theta, (part, d)), 60))
-            for part in [500] * (providers // 500)
-        ]
-    )
+    model, reports = draw_regressions(providers, d)
     rule = troth.LineUp(decoys=decoys)
     ours = best_time(lambda: rule.explain(model, reports, rng=np.random.default_rng(1)), repeats=1)
     matrices = np.eye(d) + reports[:500, : d * d].reshape(-1, d, d)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 import troth
+from benchmarks.tables import replace_table
 from troth.core.contract import Array, Generator
 from troth.mechanisms.line import rank_share
 
@@ -209,12 +210,8 @@ def main() -> None:
     print("\nStandard deviation of a payment over seeds, in percent of the cap\n")
     print("\n".join(seeds))
     if "--write" in sys.argv:
-        page = PAGE.read_text()
-        for marker, rows in (("options", table), ("seeds", seeds)):
-            before, rest = page.split(f"<!-- {marker} -->\n", 1)
-            after = rest.split(f"<!-- end of {marker} -->", 1)[1]
-            page = "\n".join([f"{before}<!-- {marker} -->", *rows, f"<!-- end of {marker} -->{after}"])
-        PAGE.write_text(page)
+        replace_table(PAGE, "options", table)
+        replace_table(PAGE, "seeds", seeds)
 
 
 if __name__ == "__main__":

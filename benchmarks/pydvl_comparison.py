@@ -16,6 +16,7 @@ from benchmarks import pydvl_values as values
 from benchmarks.pydvl_pay import EFFORTS, Outcome, outcomes
 from benchmarks.pydvl_rounds import LIES, ROWS, SETTINGS, TEST_ROWS
 from benchmarks.pydvl_times import time_table
+from benchmarks.tables import replace_table
 
 PAGE = Path(__file__).parents[1] / "docs" / "comparison.md"
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "pydvl.png"
@@ -68,9 +69,7 @@ def main() -> None:
 
         draw_picture(small, PICTURE)
     if "--write" in sys.argv:
-        before, rest = PAGE.read_text().split("<!-- table -->\n", 1)
-        after = rest.split("<!-- end of table -->", 1)[1]
-        PAGE.write_text(before + "<!-- table -->\n" + "\n".join(lines) + "<!-- end of table -->" + after)
+        replace_table(PAGE, "table", lines)
 
 
 def _print_table(table: list[str]) -> list[str]:

@@ -158,8 +158,8 @@ def draw(reports: dict[str, Array], gains: dict[str, Array], path: Path) -> None
     for rows in reports.values():
         alive = [100 * (rows >= month).mean() for month in range(MONTHS + 1)]
         left.plot(range(MONTHS + 1), alive, color="#998ec3", linewidth=1, marker=".")
-    everyone = np.concatenate(list(reports.values()))
-    alive = [100 * (everyone >= month).mean() for month in range(MONTHS + 1)]
+    pooled = np.concatenate(list(reports.values()))
+    alive = [100 * (pooled >= month).mean() for month in range(MONTHS + 1)]
     left.plot(range(MONTHS + 1), alive, color="#5e3c99", linewidth=3, label="all patients")
     left.plot([], [], color="#998ec3", marker=".", label="one institution")
     left.set_ylim(0, 103)

@@ -223,7 +223,7 @@ def _names() -> Iterator[Case]:
 def _disguises() -> Iterator[Case]:
     inside = archive("rows.csv", GOOD_CSV)
     table = binary(3)
-    for what, data, said in (
+    for what, data, says in (
         ("zip", inside, "ZIP archive"),
         ("parquet", parquet(table), "Parquet file"),
         ("arrow", arrow(table), "Arrow file"),
@@ -234,7 +234,7 @@ def _disguises() -> Iterator[Case]:
     ):
         for suffix in ("csv", "jsonl", "parquet", "arrow", "json"):
             if suffix != what:
-                yield Case(f"{what} named {suffix}", "bernoulli", f"rows.{suffix}", data, 415, said)
+                yield Case(f"{what} named {suffix}", "bernoulli", f"rows.{suffix}", data, 415, says)
     for name in ("m.xlsx", "m.XLS", "m.ods"):
         yield Case(
             f"sheet named {name}", "bernoulli", name, inside, 415, f"{name}: the service reads no spreadsheets; save"
@@ -637,16 +637,16 @@ def _bombs() -> Iterator[Case]:
         make = partial(wrong_row_count, rows, declared)
         yield bomb(f"{rows} rows of Parquet declared as {declared}", "rows.parquet", make, status, says)
     long = pa.array(["0" * 1_000_000]).dictionary_encode()
-    many = pa.DictionaryArray.from_arrays(pa.array(np.zeros(20_000, np.int32)), long.dictionary)
+    texts = pa.DictionaryArray.from_arrays(pa.array(np.zeros(20_000, np.int32)), long.dictionary)
     as_text = {"use_dictionary": True, "compression": "zstd"}
     numbers = pa.array(np.zeros(20_000, np.int8))
-    text = parquet(pa.table({"improved": many}), **as_text)
+    text = parquet(pa.table({"improved": texts}), **as_text)
     yield bomb("20 GB of text for numbers", "rows.parquet", text, 422, "type dictionary<values=string")
-    text = parquet(pa.table({"label": many}), **as_text)
+    text = parquet(pa.table({"label": texts}), **as_text)
     yield bomb("20 GB of text for labels", "rows.parquet", text, 422, "not among the categories", "labels")
-    text = parquet(pa.table({"clinic": many, "improved": numbers}), **as_text)
+    text = parquet(pa.table({"clinic": texts, "improved": numbers}), **as_text)
     yield bomb("20 GB of text for a provider", "rows.parquet", text, 422, "not 'Ash'")
-    text = parquet(pa.table({"other": many, "improved": pa.array(np.full(20_000, 2, np.int8))}), **as_text)
+    text = parquet(pa.table({"other": texts, "improved": pa.array(np.full(20_000, 2, np.int8))}), **as_text)
     yield bomb("20 GB of text that is not read", "rows.parquet", text, 422, "whole number from 0 to 1")
     yield bomb("240 MB of names", "rows.parquet", long_names, 422, "more than 0.188 GB of memory", limits=TIGHT)
     member = gzip.compress(b"1\n" * 3_000_000)

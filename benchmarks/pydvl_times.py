@@ -16,7 +16,7 @@ from benchmarks.timing import best_time
 from troth import baselines
 from troth.mechanisms import LineUp, Round
 
-CONVERGED = 100  # the minimum of permutations of pyDVL's default stopping rule
+CONVERGED = 100  # the minimum number of permutations under pyDVL's default stopping rule
 
 
 def seconds(setting: int, providers: int) -> dict[str, float]:

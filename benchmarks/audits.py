@@ -10,7 +10,7 @@ import troth
 
 
 def bare_draws(simulations: int, rows: int, providers: int, chunk: int) -> float:
-    """Return the seconds to draw what the audit draws: rates, counts of all providers, and rows of the possible liar."""
+    """Return the seconds to draw what the audit draws: rates, all providers' counts, and the rows of the liar."""
     rng = np.random.default_rng(0)
     start = time.perf_counter()
     for _ in range(0, simulations, chunk):

@@ -1,8 +1,8 @@
 """Digits: copied, mislabelled, noised and partial datasets, valued by Troth and by pyDVL side by side.
 
-Ten providers have 60 images each of scikit-learn's digits, embedded by eight principal components of public images. In a
-second setting they have 10 images and two components each; the decoys are then near enough for the line-up to tell
-small lies from the truth. Provider 0 corrupts its data. pyDVL's methods get 300 clean test images (Data-OOB needs
+Ten providers have 60 images each of scikit-learn's digits, embedded by eight principal components of public images.
+In a second setting they have 10 images and two components each; the decoys are then near enough for the line-up to
+tell small lies from the truth. Provider 0 corrupts its data. pyDVL's methods get 300 clean test images (Data-OOB needs
 none); Troth gets none. ``python -m benchmarks digits`` prints, for each method and lie, the cost of the lie in units of
 an equal share, how often provider 0 ranks last, and the time to value all providers once.
 """

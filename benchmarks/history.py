@@ -1,7 +1,7 @@
 """Learning from past days: the time of a fit by days, providers and types.
 
 It is compared with one bare pass, the minimum that each optimisation step needs: three log-gammas for each day,
-provider and type. A fit takes about a hundred passes: several starts, merging and splitting types, and the final ascent.
+provider and type. A fit takes about a hundred passes: several starts, merging and splitting types, and a final ascent.
 """
 
 from __future__ import annotations

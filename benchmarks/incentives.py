@@ -1,8 +1,8 @@
 """What a lie costs under each rule.
 
 The cost is (expected payment of the truth − of the lie) / cap, from paired simulations: one of ten providers tells the
-truth or lies, in the same world and with the same peers. ``python -m benchmarks incentives --write`` updates the tables
-in the documentation.
+truth or lies, in the same world and with the same peers. ``python -m benchmarks incentives --write`` updates the
+tables in the documentation.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def reports(setting: Setting, rng: Any, simulations: int) -> dict[str, Any]:
 
 
 def mean_losses(setting: Setting, rule: troth.Rule, drawn: dict[str, Any]) -> dict[str, tuple[float, float]]:
-    """Return the mean loss of each lie in shares of the cap with its standard error, and under "truth" the honest share."""
+    """Return each lie's mean loss in shares of the cap with its standard error, and under "truth" the honest share."""
     shares = {}
     for name, t in drawn.items():
         daily = isinstance(rule, troth.MultiDay)

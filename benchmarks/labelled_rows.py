@@ -44,7 +44,7 @@ def exact_log_evidence(model: Any, data: Any, rng: np.random.Generator) -> float
 
 
 def _nodes(size: int, each: int = 24) -> tuple[np.ndarray, np.ndarray]:
-    """Return the nodes of a Gauss-Hermite product rule, and log weights for integrals with respect to Lebesgue measure."""
+    """Return the nodes of a Gauss-Hermite product rule, and log weights for integrals over Lebesgue measure."""
     x, w = hermegauss(each)
     grid = np.stack(np.meshgrid(*[x] * size, indexing="ij"), axis=-1).reshape(-1, size)
     weights = np.stack(np.meshgrid(*[np.log(w)] * size, indexing="ij"), axis=-1).reshape(-1, size)

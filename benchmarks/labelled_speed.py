@@ -1,7 +1,7 @@
 """Labelled rows to reports: CPU time relative to a bare Parquet decode, with 50 features and 1,000 providers.
 
-``python -m benchmarks labelled_speed`` takes half a million and a million rows, ``--full`` also five million. Each time is
-the median of three runs that alternate with decodes. In rows marked "kept", the same pass also samples features, for
+``python -m benchmarks labelled_speed`` takes half a million and a million rows, ``--full`` also five million. Each time
+is the median of three runs that alternate with decodes. In rows marked "kept", the same pass also samples features, for
 decoys from the likelihood.
 """
 

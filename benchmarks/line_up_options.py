@@ -34,7 +34,7 @@ LIES = (TWICE, "withhold half", "make up a tenth", "fabricate", "send nothing")
 
 @dataclass(frozen=True)
 class Reports:
-    """The liar's reports by lie, ``(simulation, statistic)``, and those of its peers, ``(simulation, peer, statistic)``."""
+    """The liar's reports by lie, ``(simulation, statistic)``, and its peers', ``(simulation, peer, statistic)``."""
 
     model: Any
     own: dict[str, Array]
@@ -60,7 +60,7 @@ def simulated(model: Any, rows: int, simulations: int, rng: Generator) -> Report
 
 
 def real(counts: Array, rng: Generator) -> Reports:
-    """Let each provider lie in turn in real rounds of label counts, ``(round, provider, label)``, under a flat prior."""
+    """Let each provider of real rounds lie in turn; counts are ``(round, provider, label)``, the prior is flat."""
     _, providers, labels = counts.shape
     model = troth.models.Categorical(np.ones(labels))
     liars = np.concatenate([counts[:, i] for i in range(providers)])

@@ -1,10 +1,11 @@
-"""What lies earn where providers differ: ``python -m benchmarks providers_that_differ [--simulations=300] [--panels=1]``.
+"""What lies earn where providers differ: ``python -m benchmarks providers_that_differ``.
 
 Ten providers have 100 yes/no rows each. Their rates differ with a given intra-class correlation, or with one drawn from
-the prior of `VaryingBernoulli`. The table shows shares of the cap under a line-up with four rivals, for `VaryingBernoulli`
-and the textbook `Bernoulli`: what honest providers are paid, and what each lie gains over the truth, with its standard
-error. With ``--one-round``, each provider of a round lies in turn, and the output shows how the mean gain over the ten
-providers varies between rounds. Peers can be split into panels; any split will do, because providers are exchangeable.
+the prior of `VaryingBernoulli`. The table shows shares of the cap under a line-up with four rivals, for
+`VaryingBernoulli` and the textbook `Bernoulli`: what honest providers are paid, and what each lie gains over the truth,
+with its standard error. With ``--one-round``, each provider of a round lies in turn, and the output shows how the mean
+gain over the ten providers varies between rounds. ``--simulations=300`` sets the number of rounds, and ``--panels=1``
+the number of panels of peers; any split will do, because providers are exchangeable.
 """
 
 from __future__ import annotations

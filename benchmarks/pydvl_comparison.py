@@ -1,8 +1,8 @@
 """Troth and pyDVL on the same providers: the time of a round, and the expected payment that each lie loses.
 
 pyDVL's values are turned into payments in proportion to max(value, 0). The unit is an equal share of the budget, which
-is Troth's cap. Run ``python -m benchmarks pydvl``, with ``--full`` for ten times the simulations, ``--plot`` to draw the
-picture and ``--write`` to update the tables of the documentation. Needs pyDVL, see `benchmarks.pydvl_values.INSTALL`.
+is Troth's cap. Run ``python -m benchmarks pydvl``, with ``--full`` for ten times the simulations, ``--plot`` to draw
+the picture and ``--write`` to update the tables of the documentation. Needs pyDVL: `benchmarks.pydvl_values.INSTALL`.
 """
 
 from __future__ import annotations

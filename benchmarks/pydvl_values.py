@@ -1,7 +1,7 @@
 """pyDVL's leave-one-out, Shapley and Data-OOB values of providers, and how values become payments.
 
-A report is ``(x, y)``, and a provider is a group of pyDVL's ``GroupedDataset``. Data-OOB compares row indices with those
-of the bagging model, so it values rows, whose values are summed here.
+A report is ``(x, y)``, and a provider is a group of pyDVL's ``GroupedDataset``. Data-OOB compares row indices with
+those of the bagging model, so it values rows, whose values are summed here.
 """
 
 from __future__ import annotations

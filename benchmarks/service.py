@@ -89,7 +89,7 @@ def serving(database: str, workers: int) -> Iterator[int]:
 
 
 def stage(database: str, providers: int, rule: str) -> tuple[str, list[str], str]:
-    """Fill a database with a campaign whose providers have all joined; return its id, their tokens and the analyst's."""
+    """Create a campaign whose providers have all joined; return its id, their tokens and the analyst's."""
     from sqlalchemy import insert
 
     from troth.operations import SCOPES

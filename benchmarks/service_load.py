@@ -159,7 +159,7 @@ def _session(database: str, name: str) -> str:
 
 
 def attack(folder: Path) -> None:
-    """Measure the latency of ``/health`` without load, and while another campaign's account attacks and others report."""
+    """Measure the latency of ``/health`` without load, and during an attack from another campaign's account."""
     database = str(folder / "attack.db")
     campaign, tokens, analyst = stage(database, 20, "SyntheticPeers")
     hostile, attackers = _another_campaign(database)

@@ -1,4 +1,4 @@
-"""Tasks settled together: the time to pay, report and verify labels, relative to reading the file and to evidence passes.
+"""Tasks settled together: the time to pay, report and verify labels, relative to reading them and to evidence passes.
 
 ``python -m benchmarks tasks`` goes up to a hundred thousand labels, ``python -m benchmarks tasks --million`` up to a
 million labels of 5,000 workers.
@@ -26,7 +26,7 @@ CLASSES = 3
 
 
 def write_labels(path: Path, labels: int, seed: int = 0) -> dict[str, Any]:
-    """Write about ``labels`` labels, three or four per task; return the terms of a campaign with a likelihood per worker."""
+    """Write about ``labels`` labels, three or four per task, and return terms with a likelihood per worker."""
     rng = np.random.default_rng(seed)
     tasks, workers = int(0.3 * labels), max(20, labels // 200)
     sizes = np.where(rng.random(tasks) < 1 / 3, 4, 3)

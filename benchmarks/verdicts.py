@@ -1,8 +1,8 @@
 """How often each verdict on a model's fit appears: ``python -m benchmarks verdicts [--models=Categorical,…]``.
 
-Ten providers have 100 rows each. The model is correct, or providers differ by an intra-class correlation: the fraction of
-the variance of a row (in a regression, of an answer given its features) that is between providers. Differences are drawn
-from the distributions that the ``Varying`` families assume.
+Ten providers have 100 rows each. The model is correct, or providers differ by an intra-class correlation: the fraction
+of the variance of a row (in a regression, of an answer given its features) that is between providers. Differences are
+drawn from the distributions that the ``Varying`` families assume.
 """
 
 from __future__ import annotations
